@@ -24,8 +24,8 @@ from milp_plan.check import verify
 from milp_plan.core import PlanningProblem
 from milp_plan.core.sharding import ShardingPlan, ShardingProblem
 from milp_plan.cost import cluster
+from milp_plan.kinds.schedule.planners import PLANNERS
 from milp_plan.kinds.sharding.check import verify_sharding
-from milp_plan.planners import PLANNERS
 from milp_plan.report.pages import DASH, amount, share
 from milp_plan.run import Settings, solve
 from milp_plan.zoo import mesh_on

@@ -18,10 +18,10 @@ from typing import Any
 from milp_plan.check import verify
 from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.io import read
-from milp_plan.planners import bottom_levels, dispatch
-from milp_plan.planners.baselines import PLANNERS
-from milp_plan.planners.decoder import Decoder
-from milp_plan.planners.decoder.layout import TIMED
+from milp_plan.kinds.schedule.planners import bottom_levels, dispatch
+from milp_plan.kinds.schedule.planners.baselines import PLANNERS
+from milp_plan.kinds.schedule.planners.decoder import Decoder
+from milp_plan.kinds.schedule.planners.decoder.layout import TIMED
 
 INSTANCES = Path(__file__).resolve().parent.parent / "instances"
 CLAIM = 50.0

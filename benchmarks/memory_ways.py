@@ -12,7 +12,6 @@ from typing import Any
 
 from milp_plan.api import Guide
 from milp_plan.backends import Limits, Stop
-from milp_plan.bounds import best_bound
 from milp_plan.check import verify
 from milp_plan.core import (
     FULL,
@@ -28,9 +27,10 @@ from milp_plan.core import (
     Value,
 )
 from milp_plan.core.budget import Budget
+from milp_plan.kinds.schedule.bounds import best_bound
+from milp_plan.kinds.schedule.planners import best_plan
+from milp_plan.kinds.schedule.planners.memory import fit
 from milp_plan.models.registry import get
-from milp_plan.planners import best_plan
-from milp_plan.planners.memory import fit
 from milp_plan.run.model import Solver, make_options
 
 LAYERS, HALVES = 12, 2

@@ -26,10 +26,10 @@ from pyomo.common.gc_manager import PauseGC
 from scipy.sparse import csr_array
 
 from milp_plan.backends import Limits
-from milp_plan.coarsen import coarsen
 from milp_plan.core import PlanningProblem
 from milp_plan.core.budget import Budget
 from milp_plan.io import read
+from milp_plan.kinds.schedule.coarsen import coarsen
 from milp_plan.lp import CompiledModel
 from milp_plan.lp.from_pyomo import compile_pyomo
 from milp_plan.models.protocol import Guide

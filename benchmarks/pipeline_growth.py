@@ -16,7 +16,7 @@ from typing import Any
 from milp_plan.check import verify
 from milp_plan.core import Plan
 from milp_plan.draw.canvas import drawing_style, new_figure, plain_ticks
-from milp_plan.pipeline import (
+from milp_plan.kinds.pipeline import (
     Shop,
     fits,
     pipeline_problem,
@@ -26,8 +26,8 @@ from milp_plan.pipeline import (
     uniform,
     value_of,
 )
-from milp_plan.planners.experts import WORDS
-from milp_plan.run.ways.periodic import lower_bound, plan_periodic
+from milp_plan.kinds.pipeline.experts import WORDS
+from milp_plan.kinds.pipeline.ways.periodic import lower_bound, plan_periodic
 
 COSTS, TRANSFER = (10, 12, 7), 1
 FAMILIES = {"line": 0.75, "dualpipe": 1.0}

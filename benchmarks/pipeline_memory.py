@@ -14,7 +14,7 @@ from typing import Any
 
 from milp_plan.check import verify
 from milp_plan.core import Plan
-from milp_plan.pipeline import Case, Model, build
+from milp_plan.kinds.pipeline import Case, Model, build
 from milp_plan.run import Settings, solve
 
 WAYS = {

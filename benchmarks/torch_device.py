@@ -33,7 +33,7 @@ from milp_plan.cost import cluster
 from milp_plan.execute import run_step, step_seconds
 from milp_plan.execute.compare import resting_bytes
 from milp_plan.io.capture_wire import Capture
-from milp_plan.planners import PLANNERS
+from milp_plan.kinds.schedule.planners import PLANNERS
 from milp_plan.report.pages import share, table
 
 ROOT = Path(__file__).resolve().parent.parent

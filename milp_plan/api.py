@@ -4,10 +4,6 @@ Readings of a problem come by their room: ``pipeline.read_shop``, ``serial.read_
 nouns of address packing by their module.
 """
 
-from milp_plan import pipeline, serial
-from milp_plan.bounds.chain_windows import chain_windows
-from milp_plan.bounds.serial_conflicts import conflicts_below
-from milp_plan.coarsen import interchangeable_devices
 from milp_plan.core import (
     FULL,
     Contiguity,
@@ -25,6 +21,15 @@ from milp_plan.core import (
 )
 from milp_plan.core.sharding import ShardingObjective, ShardingPlan, ShardingProblem
 from milp_plan.cost import Route
+from milp_plan.kinds import pipeline
+from milp_plan.kinds.pipeline.slots import SlotRows
+from milp_plan.kinds.placement import serial
+from milp_plan.kinds.placement.bounds.chain_windows import chain_windows
+from milp_plan.kinds.placement.bounds.conflicts import conflicts_below
+from milp_plan.kinds.schedule.coarsen import interchangeable_devices
+from milp_plan.kinds.schedule.model.retime import Arc, retime
+from milp_plan.kinds.schedule.model.schedule import ScheduleData, ScheduleFormulation
+from milp_plan.kinds.schedule.model.sets import Leg, ScheduleSets, TransferTask, needed_routes
 from milp_plan.lp.tableau import Tableau, Term
 from milp_plan.models.builders import (
     BuilderFormulation,
@@ -36,10 +41,6 @@ from milp_plan.models.builders import (
     suited,
 )
 from milp_plan.models.protocol import Card, CompiledModel, Guide, Neighbourhood, Scale, Values
-from milp_plan.models.retime import Arc, retime
-from milp_plan.models.schedule import ScheduleData, ScheduleFormulation
-from milp_plan.models.sets import Leg, ScheduleSets, TransferTask, needed_routes
-from milp_plan.models.slots import SlotRows
 
 __all__ = [
     "FULL",

@@ -20,10 +20,10 @@ import drawn
 import numpy as np
 import study
 
-from milp_plan.bounds import all_bounds, catalogue, tight
 from milp_plan.core import PlanningProblem
 from milp_plan.core.budget import Budget
 from milp_plan.io import read
+from milp_plan.kinds.schedule.bounds import all_bounds, catalogue, tight
 
 DRAWN = "drawn:"
 

@@ -21,22 +21,22 @@ import study
 
 from milp_plan.backends import Limits, Stop, highs
 from milp_plan.check import verify
-from milp_plan.coarsen import Coarsening, coarsen
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.budget import Budget
 from milp_plan.core.gap import proved_optimal, relative_gap
 from milp_plan.io import write
+from milp_plan.kinds.schedule.coarsen import Coarsening, coarsen
+from milp_plan.kinds.schedule.planners import best_plan
+from milp_plan.kinds.schedule.planners.baselines import PLANNERS
+from milp_plan.kinds.schedule.planners.enumeration import Enumeration, EveryPlan
+from milp_plan.kinds.schedule.planners.learning import ClauseLearning
+from milp_plan.kinds.schedule.ways.stage_series import LEARN_SHARE, LISTS
 from milp_plan.models import handed
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import Found, discover
-from milp_plan.planners import best_plan
-from milp_plan.planners.baselines import PLANNERS
-from milp_plan.planners.enumeration import Enumeration, EveryPlan
-from milp_plan.planners.learning import ClauseLearning
 from milp_plan.run.kinds import kind_of
 from milp_plan.run.model import SAFETY, Solver, make_options
 from milp_plan.run.restart import started
-from milp_plan.run.ways.stage_series import LEARN_SHARE, LISTS
 from milp_plan.study.rows import ABSENT
 
 KINDS = STAGES, PAIRWISE, GUIDED = ("stages", "pairwise", "guided")

@@ -18,10 +18,10 @@ import click
 from sphinx.application import Sphinx
 
 import milp_plan
-from milp_plan import bounds
 from milp_plan.cli import listing
 from milp_plan.cli.main import main
 from milp_plan.face import verbs
+from milp_plan.kinds.schedule import bounds
 from milp_plan.models.registry import discover
 from milp_plan.run.kinds import formats, kinds
 

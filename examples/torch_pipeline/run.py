@@ -25,7 +25,7 @@ from milp_plan import io
 from milp_plan.check import verify
 from milp_plan.cli.main import main as milp_plan
 from milp_plan.core import Plan, PlanningProblem
-from milp_plan.pipeline import (
+from milp_plan.kinds.pipeline import (
     Template,
     pipeline_problem,
     place,
@@ -35,7 +35,7 @@ from milp_plan.pipeline import (
     value_of,
     words_of,
 )
-from milp_plan.planners.experts import EXPERTS
+from milp_plan.kinds.pipeline.experts import EXPERTS
 from milp_plan.run import Settings, solve
 
 HERE = Path(__file__).resolve().parent

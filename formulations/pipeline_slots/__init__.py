@@ -21,7 +21,7 @@ horizon; g the largest number that divides all durations and lags for the makesp
 
 Here ``running(m, t)`` is the left side of ``exclusion``. No big-M, no index of micro-batches, few
 entries per row. Source: Sousa and Wolsey (1992) for the time-indexed formulation; counting over
-identical micro-batches is this project's, with the proofs in :mod:`milp_plan.models.slots`.
+identical micro-batches is this project's, with the proofs in :mod:`milp_plan.kinds.pipeline.slots`.
 """
 
 from __future__ import annotations

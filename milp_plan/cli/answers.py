@@ -197,8 +197,8 @@ def tell_warnings(outcome: Outcome[Any, Any], written: Writing) -> None:
 
 def show(outcome: Outcome[Any, Any], files: dict[str, str]) -> None:
     """Write the result of one file for people."""
+    from milp_plan.kinds.schedule.stages import HEADS, stage_table
     from milp_plan.run import telling
-    from milp_plan.run.stages import HEADS, stage_table
 
     measure, record = outcome.measure, outcome.record
     say(telling.headline(outcome))

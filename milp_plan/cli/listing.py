@@ -63,8 +63,8 @@ def _short(reference: str) -> str:
 
 def planners() -> list[Row]:
     """Return heuristics by name: those for any problem, then the schedules of pipelines."""
-    from milp_plan.planners import PLANNERS
-    from milp_plan.planners.experts import EXPERTS
+    from milp_plan.kinds.pipeline.experts import EXPERTS
+    from milp_plan.kinds.schedule.planners import PLANNERS
 
     return [
         {"name": name, "title": (planner.__doc__ or "").strip().splitlines()[0].rstrip(".")}

@@ -149,7 +149,7 @@ def _counted(point: Point, counted: dict[str, Any]) -> str:
 
 
 def _cut_text(point: Point) -> str:
-    from milp_plan.pipeline import cut_text
+    from milp_plan.kinds.pipeline import cut_text
 
     searched = point.outcome.record.get("cuts") is not None
     if searched and point.outcome.infeasible_because is not None:

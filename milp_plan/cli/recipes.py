@@ -95,7 +95,7 @@ def _draw(recipe: Recipe, plan_text: str | None, path: Path) -> None:
     from milp_plan.core import BackendUnavailableError
     from milp_plan.draw import write_figure
     from milp_plan.io import plan_from_json
-    from milp_plan.pipeline import build
+    from milp_plan.kinds.pipeline import build
     from milp_plan.study.paper import case_of, expert_plan
 
     assert recipe.figure is not None

@@ -126,7 +126,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from milp_plan.models.contract import FormulationContract
+from milp_plan.contract import FormulationContract
 from milp_plan.models.registry import load
 
 FILE = Path(__file__).parent / "@PATH@"

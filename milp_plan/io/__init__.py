@@ -1,8 +1,15 @@
 """Readers and writers of instance and plan files."""
 
+from milp_plan.kinds.pipeline.torch_schedule import (
+    torch_actions,
+    torch_remarks,
+    torch_schedule_csv,
+    write_torch_schedule,
+)
+from milp_plan.kinds.placement.dnn_partitioning import ACCELERATOR, CPU
+from milp_plan.kinds.placement.dnn_split import read_split, split_text
+
 from .cluster_file import cluster_of, read_cluster
-from .dnn_partitioning import ACCELERATOR, CPU
-from .dnn_split import read_split, split_text
 from .files import Document, read_document, write_atomic, write_document
 from .goal import Goal, pursue
 from .perfetto import trace, trace_text
@@ -11,12 +18,6 @@ from .plan_file import plan_from_json, plan_to_json, read_plan, write_plan
 from .recipe_file import Peer, Recipe, RecipeCase, read_recipe
 from .registry import Format, formats, read, read_many, write
 from .schemas import schemas, write_schemas
-from .torch_schedule import (
-    torch_actions,
-    torch_remarks,
-    torch_schedule_csv,
-    write_torch_schedule,
-)
 
 __all__ = [
     "ACCELERATOR",

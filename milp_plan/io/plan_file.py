@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from milp_plan.core import OperatorRun, Plan, PlanningProblem, Transfer
+from milp_plan.kinds.placement.dnn_split import is_split, read_split
 
 from . import plan_wire as wire
-from .dnn_split import is_split, read_split
 from .files import read_document, write_document
 from .wire import decode, encode
 

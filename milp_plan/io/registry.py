@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from milp_plan.core import Finding, InputError, PlanningProblem
+from milp_plan.io import native, native_wire
+from milp_plan.kinds.placement import dnn_partitioning
 
-from . import dnn_partitioning, native, native_wire
 from .defects import nearest, syntax_finding
 from .files import Document, read_document, write_document
 from .goal import Goal, pursue

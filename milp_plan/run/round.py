@@ -81,11 +81,12 @@ def work(data: bytes, asked: Round) -> Answer:
     began = now()
     from distributed import get_worker
 
+    from milp_plan.kinds.schedule.ways.schedule import ScheduleWay
+
     from .identity import sources
     from .kinds import kind_of
     from .ledger import Ledger
     from .settings import Settings
-    from .ways.schedule import ScheduleWay
 
     if asked.sources != sources():
         raise RuntimeError("other sources of milp_plan than at home; install the same on all")

@@ -12,8 +12,8 @@ from milp_plan.check import verify
 from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.io import Recipe, RecipeCase, exact, plan_to_json
 from milp_plan.io.suite_file import SuiteLimits
-from milp_plan.pipeline import Built, Case, Model, build
-from milp_plan.planners.experts import EXPERTS, overlapped_dualpipe
+from milp_plan.kinds.pipeline import Built, Case, Model, build
+from milp_plan.kinds.pipeline.experts import EXPERTS, overlapped_dualpipe
 from milp_plan.run.outcome import Outcome
 from milp_plan.run.settings import Settings
 from milp_plan.run.solving import solve

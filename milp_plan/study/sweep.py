@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from milp_plan.core import Plan, PlanningProblem
-from milp_plan.pipeline import (
+from milp_plan.kinds.pipeline import (
     CUT,
     FAMILIES,
     FREE,
@@ -123,7 +123,7 @@ def cases(
         The whole batch is that of the first number of micro-batches: with more of them each is
         smaller, and takes less time and memory in proportion.
     settings
-        Other fields of :class:`~milp_plan.pipeline.Case`.
+        Other fields of :class:`~milp_plan.kinds.pipeline.Case`.
     """
     found = []
     for family in families:

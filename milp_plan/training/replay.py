@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from milp_plan.pipeline import Shop, Words, memory_peaks, shop_of, times, value_of
-from milp_plan.pipeline.template import Stage, Template, pipeline_problem
-from milp_plan.planners.experts import WORDS
+from milp_plan.kinds.pipeline import Shop, Words, memory_peaks, shop_of, times, value_of
+from milp_plan.kinds.pipeline.experts import WORDS
+from milp_plan.kinds.pipeline.template import Stage, Template, pipeline_problem
 
 from .configuration import SPLIT_BACKWARD, Configuration, Schedule
 

@@ -3,7 +3,7 @@ from random import Random
 
 import pytest
 
-from milp_plan.bounds.binpacking import bins_needed, least_capacity
+from milp_plan.kinds.schedule.bounds.binpacking import bins_needed, least_capacity
 
 
 def fewest_bins(sizes: list[int], capacity: int) -> int:

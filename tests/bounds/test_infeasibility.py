@@ -1,8 +1,8 @@
 import pytest
 
-from milp_plan.bounds import Infeasible, infeasibility
 from milp_plan.core import MemoryLaw, Operator, Option, PlanningProblem
 from milp_plan.core.budget import Budget
+from milp_plan.kinds.schedule.bounds import Infeasible, infeasibility
 from tests.support.brute import brute_force
 
 from .samples import cluster, operator, problem, value

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from milp_plan.bounds import view as view_module
-from milp_plan.bounds.catalogue import all_bounds, frame_of, infeasibility
-from milp_plan.bounds.tight import tight_windows
-from milp_plan.bounds.view import Separations, plain_separations
 from milp_plan.core import Objective
 from milp_plan.core.budget import Budget, OutOfTime
+from milp_plan.kinds.schedule.bounds import view as view_module
+from milp_plan.kinds.schedule.bounds.catalogue import all_bounds, frame_of, infeasibility
+from milp_plan.kinds.schedule.bounds.tight import tight_windows
+from milp_plan.kinds.schedule.bounds.view import Separations, plain_separations
 from tests.support.problems import random_problem
 
 

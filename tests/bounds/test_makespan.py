@@ -3,7 +3,6 @@ import logging
 
 import pytest
 
-from milp_plan.bounds import all_bounds, best_bound, catalogue
 from milp_plan.core import (
     Cluster,
     CommunicationModel,
@@ -16,6 +15,7 @@ from milp_plan.core import (
     Value,
 )
 from milp_plan.core.budget import Budget
+from milp_plan.kinds.schedule.bounds import all_bounds, best_bound, catalogue
 from tests.support.brute import brute_force
 
 from .samples import cluster, operator, problem, value

@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from milp_plan.bounds import all_bounds, infeasibility
 from milp_plan.core import CommunicationModel, Operator, Option, PlanningProblem
+from milp_plan.kinds.schedule.bounds import all_bounds, infeasibility
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from milp_plan.bounds import infeasibility
 from milp_plan.core import (
     Cluster,
     ComputationGraph,
@@ -19,6 +18,7 @@ from milp_plan.core import (
     Value,
 )
 from milp_plan.io import read, write
+from milp_plan.kinds.schedule.bounds import infeasibility
 from milp_plan.run import Settings, find_bounds, solve
 from tests.support.anything import optimum, random_case
 from tests.support.seeds import few

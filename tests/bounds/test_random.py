@@ -2,10 +2,10 @@
 
 import pytest
 
-from milp_plan.bounds import all_bounds, infeasibility
 from milp_plan.check import verify
 from milp_plan.core import PLAIN_OBJECTIVES, Objective, PlanningProblem
-from milp_plan.planners import PLANNERS
+from milp_plan.kinds.schedule.bounds import all_bounds, infeasibility
+from milp_plan.kinds.schedule.planners import PLANNERS
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem
 

@@ -7,11 +7,11 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from milp_plan.bounds import all_bounds
-from milp_plan.bounds.serial_conflicts import RESOLUTION, conflicts, cuts_of
-from milp_plan.bounds.serial_flow import FREE, cheapest
-from milp_plan.models.planted_serial import planted_serial
-from milp_plan.serial import read_serial
+from milp_plan.kinds.placement.bounds.conflicts import RESOLUTION, conflicts, cuts_of
+from milp_plan.kinds.placement.bounds.flow import FREE, cheapest
+from milp_plan.kinds.placement.planted import planted_serial
+from milp_plan.kinds.placement.serial import read_serial
+from milp_plan.kinds.schedule.bounds import all_bounds
 from tests.support.seeds import few
 from tests.support.serial_brute import brute_serial
 

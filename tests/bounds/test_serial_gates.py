@@ -6,8 +6,6 @@ from random import Random
 
 import pytest
 
-from milp_plan.bounds.serial_gates import gate_bound
-from milp_plan.bounds.serial_latency import latency_bounds
 from milp_plan.core import (
     FULL,
     TICKS_PER_SECOND,
@@ -26,9 +24,11 @@ from milp_plan.core import (
 )
 from milp_plan.core.budget import Budget
 from milp_plan.io import Goal, read
-from milp_plan.models.planted_serial import planted_serial
-from milp_plan.serial import merged_tables, operator_tables, read_serial
-from milp_plan.serial.gates import comparable, segments
+from milp_plan.kinds.placement.bounds.gates import gate_bound
+from milp_plan.kinds.placement.bounds.latency import latency_bounds
+from milp_plan.kinds.placement.planted import planted_serial
+from milp_plan.kinds.placement.serial import merged_tables, operator_tables, read_serial
+from milp_plan.kinds.placement.serial.gates import comparable, segments
 from tests.support.public import public_file
 from tests.support.seeds import few
 from tests.support.serial_brute import brute_serial

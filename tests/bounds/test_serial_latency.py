@@ -1,10 +1,10 @@
 import pytest
 
-from milp_plan.bounds import all_bounds
-from milp_plan.bounds.serial_latency import latency_bounds
 from milp_plan.core.budget import Budget
-from milp_plan.models.planted_serial import planted_serial
-from milp_plan.serial import SerialGraph, read_serial
+from milp_plan.kinds.placement.bounds.latency import latency_bounds
+from milp_plan.kinds.placement.planted import planted_serial
+from milp_plan.kinds.placement.serial import SerialGraph, read_serial
+from milp_plan.kinds.schedule.bounds import all_bounds
 from tests.support.serial_brute import brute_serial
 
 

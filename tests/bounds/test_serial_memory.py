@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from milp_plan.bounds import all_bounds, infeasibility
 from milp_plan.check import verify
 from milp_plan.core import (
     FULL,
@@ -26,6 +25,7 @@ from milp_plan.core import (
     SerialLaw,
     Value,
 )
+from milp_plan.kinds.schedule.bounds import all_bounds, infeasibility
 from tests.support.anything import optimum, serial_case, uneven_case
 from tests.support.seeds import few
 

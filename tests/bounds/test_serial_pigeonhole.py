@@ -7,11 +7,6 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 
-from milp_plan.bounds import all_bounds
-from milp_plan.bounds.serial_conflicts import cuts_of
-from milp_plan.bounds.serial_flow import FREE, cheapest, cheapest_choice
-from milp_plan.bounds.serial_load import class_bound, work_bound
-from milp_plan.bounds.serial_pigeonhole import pigeonhole_bound
 from milp_plan.core import (
     FULL,
     TICKS_PER_SECOND,
@@ -29,8 +24,13 @@ from milp_plan.core import (
     Value,
 )
 from milp_plan.core.budget import Budget
-from milp_plan.models.planted_serial import planted_serial
-from milp_plan.serial import read_serial
+from milp_plan.kinds.placement.bounds.conflicts import cuts_of
+from milp_plan.kinds.placement.bounds.flow import FREE, cheapest, cheapest_choice
+from milp_plan.kinds.placement.bounds.load import class_bound, work_bound
+from milp_plan.kinds.placement.bounds.pigeonhole import pigeonhole_bound
+from milp_plan.kinds.placement.planted import planted_serial
+from milp_plan.kinds.placement.serial import read_serial
+from milp_plan.kinds.schedule.bounds import all_bounds
 from tests.support.seeds import few
 from tests.support.serial_brute import brute_serial
 

@@ -7,14 +7,14 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 
-from milp_plan.bounds import serial_priced
-from milp_plan.bounds.serial_load import work_bound
-from milp_plan.bounds.serial_priced import UNITS, Grid, priced_bounds, proving, whole
-from milp_plan.bounds.serial_set_loops import dearest, load_of, trace
 from milp_plan.core.budget import Budget
-from milp_plan.models.planted_serial import planted_serial
-from milp_plan.serial import read_serial
-from milp_plan.serial.sweep import MOST_ABREAST, read_sweep
+from milp_plan.kinds.placement.bounds import priced as serial_priced
+from milp_plan.kinds.placement.bounds.load import work_bound
+from milp_plan.kinds.placement.bounds.priced import UNITS, Grid, priced_bounds, proving, whole
+from milp_plan.kinds.placement.bounds.set_loops import dearest, load_of, trace
+from milp_plan.kinds.placement.planted import planted_serial
+from milp_plan.kinds.placement.serial import read_serial
+from milp_plan.kinds.placement.serial.sweep import MOST_ABREAST, read_sweep
 from tests.support.seeds import few
 from tests.support.serial_brute import brute_serial
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from milp_plan.bounds import all_bounds
-from milp_plan.bounds.catalogue import frame_of
-from milp_plan.bounds.site_choices import choice_bound
 from milp_plan.core import Objective, Operator, Option, PlanningProblem
 from milp_plan.core.budget import Budget
+from milp_plan.kinds.schedule.bounds import all_bounds
+from milp_plan.kinds.schedule.bounds.catalogue import frame_of
+from milp_plan.kinds.schedule.bounds.site_choices import choice_bound
 from tests.support.anything import optimum, random_case
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem

@@ -3,11 +3,11 @@
 import random
 from itertools import combinations
 
-from milp_plan.bounds.catalogue import critical_path, frame_of
-from milp_plan.bounds.heads import simple_windows
-from milp_plan.bounds.load import largest_bound, load_bound
-from milp_plan.bounds.turns import Turn, interrupted, turns_bound
 from milp_plan.core import Objective
+from milp_plan.kinds.schedule.bounds.catalogue import critical_path, frame_of
+from milp_plan.kinds.schedule.bounds.heads import simple_windows
+from milp_plan.kinds.schedule.bounds.load import largest_bound, load_bound
+from milp_plan.kinds.schedule.bounds.turns import Turn, interrupted, turns_bound
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem
 

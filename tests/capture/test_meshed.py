@@ -26,8 +26,8 @@ from milp_plan.cost import cluster
 from milp_plan.cost.first import strategies_first, with_options
 from milp_plan.elimination.search import eliminate
 from milp_plan.io.capture_wire import Tensor
+from milp_plan.kinds.schedule.planners import PLANNERS
 from milp_plan.kinds.sharding.check import verify_sharding
-from milp_plan.planners import PLANNERS
 from milp_plan.run import Settings, solve
 from milp_plan.zoo import mesh_on
 from tests.cli.cases import call

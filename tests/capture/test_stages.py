@@ -16,10 +16,10 @@ from milp_plan.cli.pipeline_model import captured_stages
 from milp_plan.core import FULL, InputError
 from milp_plan.cost import cluster
 from milp_plan.execute.pipelines import without_room
+from milp_plan.kinds.pipeline import Case, build
+from milp_plan.kinds.placement.planners.contiguous import ContiguousSearch
+from milp_plan.kinds.placement.serial import read_serial
 from milp_plan.models.registry import get
-from milp_plan.pipeline import Case, build
-from milp_plan.planners.serial.contiguous import ContiguousSearch
-from milp_plan.serial import read_serial
 from tests.cli.cases import call
 
 from .graphs import FOLDER, random_capture, shipped

@@ -14,8 +14,8 @@ from milp_plan.backends import Stop
 from milp_plan.cli.exits import Exit
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.io import read
-from milp_plan.planners import PLANNERS, portfolio
-from milp_plan.run.ways import schedule
+from milp_plan.kinds.schedule.planners import PLANNERS, portfolio
+from milp_plan.kinds.schedule.ways import schedule
 from tests.support.processes import finish, start
 
 from .cases import INSTANCES, call
@@ -67,7 +67,9 @@ def test_a_plan_of_the_baselines_is_kept(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(schedule.ScheduleWay, "choose_strategies", lambda _: None)
     planners = {"one": PLANNERS["single_device"], "pressed": pressed}
     monkeypatch.setattr(portfolio, "PLANNERS", planners)
-    monkeypatch.setattr("milp_plan.bounds.all_bounds", lambda *_: iter(()))  # nothing is proved
+    monkeypatch.setattr(
+        "milp_plan.kinds.schedule.bounds.all_bounds", lambda *_: iter(())
+    )  # nothing is proved
     outcome = run.solve(read(INSTANCES / "gang-beats-single.json"), run.Settings(time_limit_s=60))
     assert outcome.stop is Stop.INTERRUPTED
     assert outcome.planner == "one"

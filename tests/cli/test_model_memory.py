@@ -31,7 +31,7 @@ LARGE = INSTANCES / "gpt2-xl-training-16xA100.json.gz"
 PEAK = """
 import resource
 from milp_plan.cli.model_memory import estimate
-from milp_plan.coarsen import coarsen
+from milp_plan.kinds.schedule.coarsen import coarsen
 from milp_plan.io import read
 from milp_plan.models.registry import get
 from milp_plan.run.model import Solver, make_options

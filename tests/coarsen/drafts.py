@@ -6,7 +6,6 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 
-from milp_plan.coarsen.nodes import Caps
 from milp_plan.core import (
     FULL,
     TICKS_PER_SECOND,
@@ -24,6 +23,7 @@ from milp_plan.core import (
     PlanningProblem,
     Value,
 )
+from milp_plan.kinds.schedule.coarsen.nodes import Caps
 from tests.support.plans import placed, routes_of, timed
 
 INFINITE = float("inf")

@@ -8,8 +8,6 @@ from dataclasses import replace
 import pytest
 
 from milp_plan.check import verify
-from milp_plan.coarsen import contract
-from milp_plan.coarsen.quotient import Quotient
 from milp_plan.core import (
     FULL,
     Channel,
@@ -21,6 +19,8 @@ from milp_plan.core import (
     PlanningProblem,
     Value,
 )
+from milp_plan.kinds.schedule.coarsen import contract
+from milp_plan.kinds.schedule.coarsen.quotient import Quotient
 from tests.support.plans import planted, without_times
 
 from .drafts import LOOSE, problem_of, random_plan, single, small_cluster, unlimited

@@ -7,10 +7,10 @@ import random
 import pytest
 
 from milp_plan.check import verify
-from milp_plan.coarsen import coarsen
 from milp_plan.core import Plan
-from milp_plan.planners import PLANNERS
-from milp_plan.planners.retiming import Retiming
+from milp_plan.kinds.schedule.coarsen import coarsen
+from milp_plan.kinds.schedule.planners import PLANNERS
+from milp_plan.kinds.schedule.planners.retiming import Retiming
 from tests.support.training import random_training
 
 

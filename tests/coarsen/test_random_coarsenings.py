@@ -7,9 +7,9 @@ import random
 import pytest
 
 from milp_plan.check import replay, verify
-from milp_plan.coarsen import contract
-from milp_plan.coarsen.quotient import Quotient
 from milp_plan.core import Plan, PlanningProblem
+from milp_plan.kinds.schedule.coarsen import contract
+from milp_plan.kinds.schedule.coarsen.quotient import Quotient
 from tests.support.magnitudes import magnified, some_take_no_time
 from tests.support.plans import planted
 from tests.support.problems import random_problem

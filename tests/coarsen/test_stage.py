@@ -9,15 +9,6 @@ from pathlib import Path
 import pytest
 
 from milp_plan.check import verify
-from milp_plan.coarsen import (
-    DEFAULT_TARGET,
-    BlockFolding,
-    coarsen,
-    coarsen_levels,
-    contract,
-    repeated_blocks,
-)
-from milp_plan.coarsen.clustering import AcyclicClustering, ChainContraction, ColocationMerging
 from milp_plan.core import (
     FULL,
     PLAIN_OBJECTIVES,
@@ -29,6 +20,19 @@ from milp_plan.core import (
     Value,
 )
 from milp_plan.io import read
+from milp_plan.kinds.schedule.coarsen import (
+    DEFAULT_TARGET,
+    BlockFolding,
+    coarsen,
+    coarsen_levels,
+    contract,
+    repeated_blocks,
+)
+from milp_plan.kinds.schedule.coarsen.clustering import (
+    AcyclicClustering,
+    ChainContraction,
+    ColocationMerging,
+)
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem
 

@@ -10,11 +10,11 @@ from math import inf
 import pytest
 
 from milp_plan.check import verify
-from milp_plan.coarsen import coarsen
-from milp_plan.coarsen.cuts import Rest, Stages
-from milp_plan.coarsen.forecast import Forecast, packs
-from milp_plan.coarsen.stages import ALIKE, best_cut
 from milp_plan.core import FULL, Operator, PlanningProblem, Value
+from milp_plan.kinds.schedule.coarsen import coarsen
+from milp_plan.kinds.schedule.coarsen.cuts import Rest, Stages
+from milp_plan.kinds.schedule.coarsen.forecast import Forecast, packs
+from milp_plan.kinds.schedule.coarsen.stages import ALIKE, best_cut
 from tests.support.training import random_training
 
 from .drafts import problem_of, random_plan, single, small_cluster, unlimited

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from milp_plan.check import serial_loads, serial_timeline
-from milp_plan.draw.loads import loads_panels
-from milp_plan.models.planted_serial import planted_serial
+from milp_plan.kinds.placement.draw import loads_panels
+from milp_plan.kinds.placement.planted import planted_serial
 
 
 def test_what_runs_outside_calls_is_drawn_when_it_runs() -> None:

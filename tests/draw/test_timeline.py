@@ -8,8 +8,8 @@ from matplotlib.text import Annotation
 from milp_plan.core import CommunicationModel, ComputationGraph, Units
 from milp_plan.draw import timeline
 from milp_plan.draw.canvas import COLOURS
-from milp_plan.pipeline import pipeline_problem, place, uniform
-from milp_plan.planners.experts import EXPERTS
+from milp_plan.kinds.pipeline import pipeline_problem, place, uniform
+from milp_plan.kinds.pipeline.experts import EXPERTS
 from tests.report.plans import MEMORY, chain, plan_of_two_devices, two_devices
 from tests.support.ways import HOST, planted_ways
 

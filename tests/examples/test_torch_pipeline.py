@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from milp_plan import io
-from milp_plan.pipeline import pipeline_problem, place, shop_of, times, uniform
+from milp_plan.kinds.pipeline import pipeline_problem, place, shop_of, times, uniform
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None,

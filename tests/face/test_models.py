@@ -11,8 +11,8 @@ import pytest
 import milp_plan as mp
 from milp_plan.cli.templates import source
 from milp_plan.core import FormulationError
-from milp_plan.models.planted import planted
-from milp_plan.models.schedule import ScheduleData
+from milp_plan.kinds.schedule.model.planted import planted
+from milp_plan.kinds.schedule.model.schedule import ScheduleData
 from tests.cli.cases import INSTANCES
 from tests.support.brute import brute_force
 

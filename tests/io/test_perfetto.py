@@ -24,13 +24,7 @@ from milp_plan.core import (
     Units,
     Value,
 )
-from milp_plan.pipeline import (
-    pipeline_problem,
-    place,
-    shop_of,
-    times,
-    uniform,
-)
+from milp_plan.kinds.pipeline import pipeline_problem, place, shop_of, times, uniform
 from tests.support.ways import HOST, planted_ways
 
 NANOSECONDS = Units()

@@ -1,8 +1,8 @@
 import pytest
 
 from milp_plan import io
-from milp_plan.bounds import infeasibility
 from milp_plan.core import InputError, PlanningProblem
+from milp_plan.kinds.schedule.bounds import infeasibility
 
 from .samples import full_problem, raw, store
 

@@ -23,15 +23,7 @@ from milp_plan.core import (
     Transfer,
     Value,
 )
-from milp_plan.pipeline import (
-    Shop,
-    Words,
-    pipeline_problem,
-    place,
-    shop_of,
-    times,
-    uniform,
-)
+from milp_plan.kinds.pipeline import Shop, Words, pipeline_problem, place, shop_of, times, uniform
 
 CHUNKS = {"line": 1, "v": 2, "interleaved": 2, "wave": 4}
 

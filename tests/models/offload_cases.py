@@ -6,9 +6,9 @@ from dataclasses import replace
 from random import Random
 
 from milp_plan.check import verify
+from milp_plan.contract import Instance
 from milp_plan.core import Objective, Plan, PlanningProblem
-from milp_plan.models.contract import Instance
-from milp_plan.pipeline import (
+from milp_plan.kinds.pipeline import (
     Lanes,
     Stage,
     Template,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from milp_plan.bounds.chain_windows import chain_windows
+from milp_plan.contract import FormulationContract
 from milp_plan.core import Objective, Plan, PlanningProblem
-from milp_plan.models.contract import FormulationContract
-from milp_plan.models.planted_serial import planted_serial
-from milp_plan.serial import chain_graph, read_serial
+from milp_plan.kinds.placement.bounds.chain_windows import chain_windows
+from milp_plan.kinds.placement.planted import planted_serial
+from milp_plan.kinds.placement.serial import chain_graph, read_serial
 from tests.support.named import case
 from tests.support.serial_brute import brute_serial
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from milp_plan.contract import FormulationContract
 from milp_plan.core import PlanningProblem
-from milp_plan.models.contract import FormulationContract
 from tests.support.brute import brute_force
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from milp_plan.api import Card, Scale
 from milp_plan.cli import templates
+from milp_plan.contract import FormulationContract
 from milp_plan.core import FormulationError
-from milp_plan.models.contract import FormulationContract
 
 from .solving import formulation
 

@@ -8,6 +8,7 @@ import pytest
 
 from milp_plan.backends import Limits, Stop
 from milp_plan.check import verify
+from milp_plan.contract import FormulationContract
 from milp_plan.core import (
     FULL,
     MemoryLaw,
@@ -19,11 +20,10 @@ from milp_plan.core import (
     Value,
 )
 from milp_plan.core.budget import Budget
-from milp_plan.models.contract import FormulationContract
-from milp_plan.models.planted import planted_with_plan
+from milp_plan.kinds.schedule.model.planted import planted_with_plan
+from milp_plan.kinds.schedule.planners import PLANNERS
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import get
-from milp_plan.planners import PLANNERS
 from milp_plan.run.model import Solver
 from tests.support.anything import schedule_case
 from tests.support.brute import brute_force

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from milp_plan.api import Guide
+from milp_plan.contract import FormulationContract
 from milp_plan.core import Objective, Plan, PlanningProblem
-from milp_plan.models.contract import FormulationContract
-from milp_plan.models.planted import planted
-from milp_plan.models.planted_serial import planted_serial
+from milp_plan.kinds.placement.planted import planted_serial
+from milp_plan.kinds.schedule.model.planted import planted
 from tests.support.named import case
 from tests.support.serial_brute import brute_serial
 

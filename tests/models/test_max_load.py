@@ -6,11 +6,11 @@ import dataclasses
 
 import pytest
 
+from milp_plan.contract import FormulationContract
 from milp_plan.core import Objective, Plan, PlanningProblem
+from milp_plan.kinds.placement.planted import planted_serial
+from milp_plan.kinds.schedule.model.planted import planted
 from milp_plan.lp.from_pyomo import compile_pyomo
-from milp_plan.models.contract import FormulationContract
-from milp_plan.models.planted import planted
-from milp_plan.models.planted_serial import planted_serial
 from milp_plan.models.protocol import Guide
 from tests.support.serial_brute import brute_serial
 

@@ -12,10 +12,10 @@ import pytest
 from benchmarks.memory_ways import HALVES, WAYS, chain
 from milp_plan.api import Guide
 from milp_plan.backends import Limits, Stop
+from milp_plan.contract import FormulationContract, Instance
 from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.core.budget import Budget
 from milp_plan.lp.from_pyomo import compile_pyomo
-from milp_plan.models.contract import FormulationContract, Instance
 from milp_plan.models.registry import get
 from milp_plan.run import Settings
 from milp_plan.run.kinds import kind_of

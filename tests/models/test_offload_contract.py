@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from milp_plan.contract import FormulationContract, Instance
 from milp_plan.core import Objective, PlanningProblem
-from milp_plan.models.contract import FormulationContract, Instance
 from tests.models import offload_cases
 from tests.support.brute import brute_force
 

@@ -10,8 +10,7 @@ from milp_plan.api import Guide, Neighbourhood
 from milp_plan.backends import Stop
 from milp_plan.check import verify
 from milp_plan.core import FormulationError, Objective
-from milp_plan.lp.from_pyomo import compile_pyomo
-from milp_plan.pipeline import (
+from milp_plan.kinds.pipeline import (
     Lanes,
     Precedence,
     chain_problem,
@@ -21,6 +20,7 @@ from milp_plan.pipeline import (
     residence_bound,
     uniform,
 )
+from milp_plan.lp.from_pyomo import compile_pyomo
 from tests.models.offload_cases import PAYS, chain, pipeline, serial
 from tests.models.solving import formulation, limits_for, optimise, solve_here
 from tests.support.brute import brute_force

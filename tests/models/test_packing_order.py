@@ -9,6 +9,7 @@ import pytest
 
 from milp_plan.api import Guide
 from milp_plan.backends import Limits, Stop
+from milp_plan.contract import FormulationContract, Solved
 from milp_plan.kinds.packing.check import verify_packing
 from milp_plan.kinds.packing.problem import (
     Buffer,
@@ -17,7 +18,6 @@ from milp_plan.kinds.packing.problem import (
     PackingProblem,
     Place,
 )
-from milp_plan.models.contract import FormulationContract, Solved
 from milp_plan.run import Settings, solve
 from tests.kinds.test_packing import drawn
 from tests.support.packing import lowest

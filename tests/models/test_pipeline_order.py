@@ -13,12 +13,9 @@ from formulations.pipeline_order.mirror import is_mirrored, mirror_image
 from milp_plan.api import Guide, Neighbourhood, Objective, Plan, PlanningProblem
 from milp_plan.backends import Limits, Stop
 from milp_plan.check import verify
+from milp_plan.contract import FormulationContract
 from milp_plan.core import CommunicationModel
-from milp_plan.lp import CompiledModel
-from milp_plan.lp.from_pyomo import compile_pyomo
-from milp_plan.models.contract import FormulationContract
-from milp_plan.models.planted import planted_pipeline, planted_words
-from milp_plan.pipeline import (
+from milp_plan.kinds.pipeline import (
     Shop,
     fits,
     pipeline_problem,
@@ -28,6 +25,9 @@ from milp_plan.pipeline import (
     uniform,
     words_of,
 )
+from milp_plan.kinds.schedule.model.planted import planted_pipeline, planted_words
+from milp_plan.lp import CompiledModel
+from milp_plan.lp.from_pyomo import compile_pyomo
 from tests.support.words import least_value
 
 from .solving import formulation, optimise, solve_here

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from milp_plan.check import verify
+from milp_plan.contract import FormulationContract, Instance
 from milp_plan.core import Objective, PlanningProblem
-from milp_plan.models.contract import FormulationContract, Instance
+from milp_plan.kinds.pipeline import Shop, fits, pipeline_problem, place, shop_of, uniform
 from milp_plan.models.protocol import Guide
-from milp_plan.pipeline import Shop, fits, pipeline_problem, place, shop_of, uniform
 from tests.models.solving import formulation, optimise
 
 PERIOD: Any = formulation("pipeline_period")

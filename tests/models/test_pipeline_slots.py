@@ -7,10 +7,10 @@ from typing import ClassVar
 import pytest
 
 from milp_plan.api import Objective, Plan, PlanningProblem
-from milp_plan.models.contract import FormulationContract
-from milp_plan.models.planted import planted_pipeline
+from milp_plan.contract import FormulationContract
+from milp_plan.kinds.pipeline import pipeline_problem, place, shop_of, uniform
+from milp_plan.kinds.schedule.model.planted import planted_pipeline
 from milp_plan.models.registry import get
-from milp_plan.pipeline import pipeline_problem, place, shop_of, uniform
 from tests.support.words import least_value
 
 from .solving import optimise

@@ -6,7 +6,7 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core import PLAIN_OBJECTIVES, MemoryLaw, Objective
-from milp_plan.models.planted import planted, planted_with_plan
+from milp_plan.kinds.schedule.model.planted import planted, planted_with_plan
 from tests.support.brute import brute_force
 
 

@@ -15,10 +15,10 @@ import pytest
 
 from milp_plan.api import Guide, Objective
 from milp_plan.core import FormulationError
+from milp_plan.kinds.placement.planted import planted_serial
+from milp_plan.kinds.schedule.model.planted import planted
 from milp_plan.models import registry
 from milp_plan.models.isolated import Isolated
-from milp_plan.models.planted import planted
-from milp_plan.models.planted_serial import planted_serial
 from milp_plan.models.protocol import Formulation
 
 SHIPPED = registry.shipped_folders()[0]

@@ -8,11 +8,11 @@ from itertools import chain, combinations
 import pytest
 
 from milp_plan.api import Guide
+from milp_plan.contract import FormulationContract
 from milp_plan.kinds.rematerialisation.check import verify_rematerialisation
 from milp_plan.kinds.rematerialisation.planted import planted_remat
 from milp_plan.kinds.rematerialisation.problem import RematerialisationObjective
 from milp_plan.kinds.rematerialisation.stages import Staged
-from milp_plan.models.contract import FormulationContract
 from tests.support.rematerialisation import drawn, least, least_paged, powered
 from tests.support.seeds import few
 

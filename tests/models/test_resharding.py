@@ -8,10 +8,10 @@ import pytest
 
 from milp_plan.api import Guide
 from milp_plan.backends import Limits
+from milp_plan.contract import FormulationContract
 from milp_plan.core import Objective
 from milp_plan.kinds.resharding.check import verify_resharding
 from milp_plan.kinds.resharding.planted import planted_resharding
-from milp_plan.models.contract import FormulationContract
 from milp_plan.models.modelling import compile_source
 from tests.support.resharding import least
 from tests.support.seeds import few

@@ -6,10 +6,10 @@ import pytest
 
 from milp_plan.backends import Limits, Stop
 from milp_plan.backends.highs import Session
+from milp_plan.contract import FormulationContract
 from milp_plan.core import Objective, Plan, PlanningProblem
+from milp_plan.kinds.placement.planted import planted_serial
 from milp_plan.lp.from_pyomo import compile_pyomo
-from milp_plan.models.contract import FormulationContract
-from milp_plan.models.planted_serial import planted_serial
 from milp_plan.models.protocol import Guide
 from tests.support.anything import optimum, serial_case
 from tests.support.seeds import few

@@ -9,8 +9,8 @@ from formulations.operator_schedule.retention import devices_at_risk, holdings, 
 from milp_plan.api import FULL, Placement, Value, needed_routes
 from milp_plan.check import verify
 from milp_plan.core import CommunicationModel, FormulationError, Operator, Option
-from milp_plan.models.retime import Arc, retime
-from milp_plan.models.sets import ScheduleSets
+from milp_plan.kinds.schedule.model.retime import Arc, retime
+from milp_plan.kinds.schedule.model.sets import ScheduleSets
 
 from .hand import op, problem, value
 

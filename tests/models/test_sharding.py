@@ -10,6 +10,7 @@ import pytest
 
 from milp_plan.api import Guide, ShardingObjective, ShardingPlan, ShardingProblem
 from milp_plan.backends import Limits, Stop
+from milp_plan.contract import FormulationContract
 from milp_plan.core.sharding import sharding_problem
 from milp_plan.kinds.sharding.check import verify_sharding
 from milp_plan.kinds.sharding.coarsen import reduce_sharding
@@ -17,7 +18,6 @@ from milp_plan.kinds.sharding.covers import broken_covers, with_covers
 from milp_plan.kinds.sharding.planted import planted_sharding
 from milp_plan.kinds.sharding.reading import read_labelling
 from milp_plan.lp import CompiledModel
-from milp_plan.models.contract import FormulationContract
 from tests.support.seeds import few
 from tests.support.sharding import layered, optimum, random_problem
 

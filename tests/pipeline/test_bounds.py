@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from milp_plan.core import Objective
-from milp_plan.pipeline import Shop, memory_peaks, pipeline_problem, place, shop_of, uniform
-from milp_plan.pipeline.bounds import (
+from milp_plan.kinds.pipeline import Shop, memory_peaks, pipeline_problem, place, shop_of, uniform
+from milp_plan.kinds.pipeline.bounds import (
     best_floor,
     floors,
     head_work_tail,
@@ -19,7 +19,7 @@ from milp_plan.pipeline.bounds import (
     one_machine,
     ramps,
 )
-from milp_plan.pipeline.frames import anchored, colours, frames, whole
+from milp_plan.kinds.pipeline.frames import anchored, colours, frames, whole
 from tests.support.seeds import few
 from tests.support.shops import random_tiny_shop
 from tests.support.words import least_value

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from milp_plan.core import CommunicationModel, Objective
-from milp_plan.pipeline import (
+from milp_plan.kinds.pipeline import (
     CUT,
     Case,
     Model,

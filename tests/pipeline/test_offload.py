@@ -10,7 +10,7 @@ import pytest
 from formulations.pipeline_offload.lanes import canonical, interchangeable
 from milp_plan.check import verify
 from milp_plan.core import CommunicationModel, PlanningProblem
-from milp_plan.pipeline import (
+from milp_plan.kinds.pipeline import (
     Held,
     Lanes,
     OffloadShop,

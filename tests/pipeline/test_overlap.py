@@ -19,7 +19,7 @@ from milp_plan.core import (
     Plan,
     PlanningProblem,
 )
-from milp_plan.pipeline import (
+from milp_plan.kinds.pipeline import (
     Deadlock,
     Stage,
     Template,
@@ -28,10 +28,10 @@ from milp_plan.pipeline import (
     shop_of,
     uniform,
 )
-from milp_plan.pipeline.overlap import OVERLAPPED, finer, fuse, sequence
-from milp_plan.planners import dispatch_order
-from milp_plan.planners.experts import overlapped_dualpipe
-from milp_plan.planners.experts.bidirectional import dualpipe_pairs
+from milp_plan.kinds.pipeline.experts import overlapped_dualpipe
+from milp_plan.kinds.pipeline.experts.bidirectional import dualpipe_pairs
+from milp_plan.kinds.pipeline.overlap import OVERLAPPED, finer, fuse, sequence
+from milp_plan.kinds.schedule.planners import dispatch_order
 
 PAIR = ("F0@1", "B0@0", "W0@0")
 

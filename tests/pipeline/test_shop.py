@@ -8,7 +8,7 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core import CommunicationModel, Objective
-from milp_plan.pipeline import (
+from milp_plan.kinds.pipeline import (
     BACKWARD,
     FORWARD,
     WEIGHT,

@@ -9,8 +9,8 @@ from fractions import Fraction
 import pytest
 
 from milp_plan.core import Units
-from milp_plan.pipeline import Case, Model, Piece, build, read_shop
-from milp_plan.pipeline.bounds import floors
+from milp_plan.kinds.pipeline import Case, Model, Piece, build, read_shop
+from milp_plan.kinds.pipeline.bounds import floors
 
 
 def drawn(seed: int) -> Case:

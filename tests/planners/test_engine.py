@@ -22,7 +22,7 @@ from milp_plan.core import (
     Value,
 )
 from milp_plan.core.budget import Budget
-from milp_plan.planners import (
+from milp_plan.kinds.schedule.planners import (
     PLANNERS,
     Rule,
     best_plan,
@@ -40,7 +40,7 @@ from milp_plan.planners import (
     top_levels,
     unscheduled,
 )
-from milp_plan.planners.profile import Busy, Profile
+from milp_plan.kinds.schedule.planners.profile import Busy, Profile
 
 
 def operator(name, ticks, **more):

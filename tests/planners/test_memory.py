@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from milp_plan.bounds import infeasibility
 from milp_plan.check import replay, verify
 from milp_plan.core import PlanningProblem
 from milp_plan.core.budget import Budget
-from milp_plan.planners import best_plan
-from milp_plan.planners.memory import balanced, fit
-from milp_plan.planners.memory.fitting import timed
-from milp_plan.planners.memory.layout import AWAY, BASE, Base
+from milp_plan.kinds.schedule.bounds import infeasibility
+from milp_plan.kinds.schedule.planners import best_plan
+from milp_plan.kinds.schedule.planners.memory import balanced, fit
+from milp_plan.kinds.schedule.planners.memory.fitting import timed
+from milp_plan.kinds.schedule.planners.memory.layout import AWAY, BASE, Base
 from tests.check.cases import cluster, op, value
 from tests.check.cases import problem as problem_of
 from tests.support.seeds import few

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from milp_plan.check import verify
-from milp_plan.pipeline import (
+from milp_plan.kinds.pipeline import (
     Lanes,
     OffloadShop,
     Stage,
@@ -16,8 +16,8 @@ from milp_plan.pipeline import (
     read_offload,
     uniform,
 )
-from milp_plan.planners.experts import EXPERTS
-from milp_plan.planners.experts.offload import (
+from milp_plan.kinds.pipeline.experts import EXPERTS
+from milp_plan.kinds.pipeline.experts.offload import (
     expert_plan,
     free_trips,
     in_flight_schedule,

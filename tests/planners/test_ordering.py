@@ -7,7 +7,6 @@ from random import Random
 import numpy as np
 import pytest
 
-from milp_plan.bounds.catalogue import best_bound
 from milp_plan.check import verify
 from milp_plan.core import (
     Cluster,
@@ -23,9 +22,10 @@ from milp_plan.core import (
 )
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
-from milp_plan.planners.ordering import ORDERS, Orderer, OrderGraph, read_order
-from milp_plan.planners.ordering.flow import flow_of, sure_within
-from milp_plan.planners.ordering.search import FAILED, FOUND, Trial
+from milp_plan.kinds.schedule.bounds.catalogue import best_bound
+from milp_plan.kinds.schedule.planners.ordering import ORDERS, Orderer, OrderGraph, read_order
+from milp_plan.kinds.schedule.planners.ordering.flow import flow_of, sure_within
+from milp_plan.kinds.schedule.planners.ordering.search import FAILED, FOUND, Trial
 from milp_plan.run.settings import Settings
 from milp_plan.run.solving import solve
 from milp_plan.zoo import generate

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from milp_plan.check import verify
 from milp_plan.core import Objective
-from milp_plan.planners import PLANNERS, Rule, best_plan, dispatch, dispatch_order
+from milp_plan.kinds.schedule.planners import PLANNERS, Rule, best_plan, dispatch, dispatch_order
 from tests.support.brute import brute_force
 from tests.support.problems import problems, random_problem, random_problem_with_plan
 

@@ -9,10 +9,10 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core import Passes
-from milp_plan.models.planted_serial import planted_serial
-from milp_plan.planners.serial.annealing import SerialAnnealing
-from milp_plan.planners.serial.moves import fill, shift
-from milp_plan.serial import read_serial
+from milp_plan.kinds.placement.planners.annealing import SerialAnnealing
+from milp_plan.kinds.placement.planners.moves import fill, shift
+from milp_plan.kinds.placement.planted import planted_serial
+from milp_plan.kinds.placement.serial import read_serial
 from tests.support.seeds import few
 from tests.support.serial_brute import brute_serial
 

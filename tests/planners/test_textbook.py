@@ -16,7 +16,12 @@ from milp_plan.core import (
     PlanningProblem,
     Value,
 )
-from milp_plan.planners import PLANNERS, bottom_levels, dispatch_earliest, dispatch_order
+from milp_plan.kinds.schedule.planners import (
+    PLANNERS,
+    bottom_levels,
+    dispatch_earliest,
+    dispatch_order,
+)
 
 # Topcuoglu, Hariri, Wu (2002), figure 2: ten tasks on three processors, transfers in the units
 # of the computation, no contention.

@@ -6,8 +6,8 @@ import pytest
 
 from milp_plan import report
 from milp_plan.core import MissingFacetError, Plan
-from milp_plan.pipeline import Case, Model, build, shop_of, times
-from milp_plan.planners.experts import EXPERTS, WORDS, overlapped_dualpipe
+from milp_plan.kinds.pipeline import Case, Model, build, shop_of, times
+from milp_plan.kinds.pipeline.experts import EXPERTS, WORDS, overlapped_dualpipe
 
 pytest.importorskip("matplotlib", reason="pictures need matplotlib: pip install 'milp_plan[plot]'")
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from milp_plan.bounds import Bound
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.io import read
-from milp_plan.planners import PLANNERS, best_plan
-from milp_plan.planners.enumeration import Enumeration, EveryPlan
-from milp_plan.planners.learning import ClauseLearning
+from milp_plan.kinds.schedule.bounds import Bound
+from milp_plan.kinds.schedule.planners import PLANNERS, best_plan
+from milp_plan.kinds.schedule.planners.enumeration import Enumeration, EveryPlan
+from milp_plan.kinds.schedule.planners.learning import ClauseLearning
+from milp_plan.kinds.schedule.ways import stage_series, two_stages
 from milp_plan.run import Outcome, Settings, solve
-from milp_plan.run.ways import stage_series, two_stages
 from milp_plan.zoo import TRAPS
 from milp_plan.zoo.traps import Trap
 
@@ -46,7 +46,7 @@ def weaken(patch: pytest.MonkeyPatch) -> None:
     Without this, a better heuristic or bound would silently take the subject of a test away.
     """
     naive = {"single_device": PLANNERS["single_device"]}
-    patch.setattr("milp_plan.bounds.all_bounds", lambda *_: iter([WEAK_BOUND]))
+    patch.setattr("milp_plan.kinds.schedule.bounds.all_bounds", lambda *_: iter([WEAK_BOUND]))
     patch.setattr(two_stages, "best_plan", partial(best_plan, planners=naive))
     patch.setattr(stage_series, "LISTS", naive)
     for search in (ClauseLearning, Enumeration):

@@ -12,10 +12,10 @@ from milp_plan.backends import Stop
 from milp_plan.check import verify
 from milp_plan.cli.exits import Exit
 from milp_plan.core import BackendUnavailableError
+from milp_plan.kinds.schedule.ways import schedule, two_stages
 from milp_plan.kinds.sharding.check import verify_sharding
 from milp_plan.models import isolated
 from milp_plan.run import solve
-from milp_plan.run.ways import schedule, two_stages
 from tests.cli.cases import call, instance_file
 from tests.support.sharding import layered, optimum
 

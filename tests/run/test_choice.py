@@ -8,10 +8,10 @@ from itertools import islice
 import pytest
 
 from milp_plan.core import CommunicationModel, MemoryLaw, Objective, PlanningProblem
+from milp_plan.kinds.pipeline import Lanes, offload_problem, pipeline_problem, place, uniform
+from milp_plan.kinds.placement.planted import planted_serial
 from milp_plan.kinds.schedule.kind import KIND
 from milp_plan.kinds.sharding.planted import planted_sharding
-from milp_plan.models.planted_serial import planted_serial
-from milp_plan.pipeline import Lanes, offload_problem, pipeline_problem, place, uniform
 from milp_plan.run import Settings, solve
 from milp_plan.run.solving import Choice, choose
 from tests.support.anything import optimum, random_case

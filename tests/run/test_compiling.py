@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numba
 import pytest
 
-from milp_plan.bounds import all_bounds
 from milp_plan.core import (
     FULL,
     ComputationGraph,
@@ -32,7 +31,8 @@ from milp_plan.core.compiled import Loop, compiled, interpreted, interpreting, k
 from milp_plan.core.sharding import sharding_problem
 from milp_plan.io import native
 from milp_plan.kinds.packing.problem import Buffer, PackingProblem
-from milp_plan.models.planted_serial import PAYER, ladder
+from milp_plan.kinds.placement.planted import PAYER, ladder
+from milp_plan.kinds.schedule.bounds import all_bounds
 from milp_plan.run import Settings, compiling, solve
 from milp_plan.run.compiling import (
     ENUMERATION,
@@ -321,8 +321,8 @@ def test_no_step_needs_a_loop_until_there_are_plans_of_many_operators(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from milp_plan.kinds.schedule.kind import KIND
+    from milp_plan.kinds.schedule.ways import schedule
     from milp_plan.run.ledger import Ledger
-    from milp_plan.run.ways import schedule
 
     _, problem = read(INSTANCES / "transformer-4xA100.json.gz")
     monkeypatch.setattr(schedule, "kept", lambda _: False)
@@ -413,7 +413,7 @@ def test_bounds_of_a_small_schedule_come_before_its_model_while_loops_are_compil
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """They prove it in a tenth of a second; the model takes a second to load alone."""
-    from milp_plan.run.ways import schedule
+    from milp_plan.kinds.schedule.ways import schedule
 
     _, problem = read(INSTANCES / "moe-tiny-inference-4xA100.json")
     monkeypatch.setattr(schedule, "kept", lambda _: False)
@@ -426,7 +426,7 @@ def test_every_plan_of_a_tiny_schedule_is_looked_at_before_its_model_while_loops
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The model took all of the time and left 14 above 10; looking at every plan takes 0.4 s."""
-    from milp_plan.run.ways import schedule
+    from milp_plan.kinds.schedule.ways import schedule
     from tests.support.anything import timeless_case
 
     monkeypatch.setattr(schedule, "kept", lambda _: False)

@@ -11,6 +11,7 @@ import pytest
 from milp_plan.api import Guide
 from milp_plan.backends import Limits, SolverReport, Stop
 from milp_plan.core.budget import Budget
+from milp_plan.kinds.schedule.ways import schedule
 from milp_plan.lp import ranges
 from milp_plan.run import Settings, solve
 from milp_plan.run.confirmation import (
@@ -23,7 +24,6 @@ from milp_plan.run.confirmation import (
 from milp_plan.run.kinds import kind_of
 from milp_plan.run.ledger import Ledger
 from milp_plan.run.model import ModelAnswer, Solver
-from milp_plan.run.ways import schedule
 from tests.backends.models import knapsack
 from tests.models.test_windows import gang_and_plain
 

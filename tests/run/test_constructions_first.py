@@ -9,13 +9,13 @@ import pytest
 from milp_plan.backends import Stop
 from milp_plan.core.budget import Budget
 from milp_plan.kinds.schedule.kind import KIND
-from milp_plan.planners.learning import ClauseLearning
-from milp_plan.planners.lists import single_device
-from milp_plan.planners.search import crew
+from milp_plan.kinds.schedule.planners.learning import ClauseLearning
+from milp_plan.kinds.schedule.planners.lists import single_device
+from milp_plan.kinds.schedule.planners.search import crew
+from milp_plan.kinds.schedule.ways import schedule
+from milp_plan.kinds.schedule.ways.schedule import ScheduleWay
 from milp_plan.run.ledger import Ledger
 from milp_plan.run.settings import Settings
-from milp_plan.run.ways import schedule
-from milp_plan.run.ways.schedule import ScheduleWay
 from milp_plan.zoo import generate
 
 pytestmark = pytest.mark.untraced
@@ -97,7 +97,7 @@ def test_what_python_constructs_loads_no_loop():
 import sys
 from milp_plan.core.budget import Budget
 from milp_plan.core.compiled import interpreted
-from milp_plan.planners import Crew
+from milp_plan.kinds.schedule.planners import Crew
 from milp_plan.zoo import generate
 crew = Crew(generate("gpt-tiny", "2xA100", mode="training", batch=8, micro_batches=2))
 with interpreted():

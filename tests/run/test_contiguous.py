@@ -7,9 +7,9 @@ import pytest
 from milp_plan.backends import Stop
 from milp_plan.check import verify
 from milp_plan.core import Plan, PlanningProblem
-from milp_plan.models.planted_serial import planted_serial
-from milp_plan.planners.serial import contiguous
-from milp_plan.planners.serial.baselines import CONTIGUOUS
+from milp_plan.kinds.placement.planners import contiguous
+from milp_plan.kinds.placement.planners.baselines import CONTIGUOUS
+from milp_plan.kinds.placement.planted import planted_serial
 from milp_plan.run import Outcome, Settings, solve
 from tests.support.serial_brute import brute_serial
 

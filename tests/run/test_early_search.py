@@ -7,13 +7,13 @@ import pytest
 from milp_plan.check import verify
 from milp_plan.core.budget import Budget
 from milp_plan.kinds.schedule.kind import KIND
-from milp_plan.planners import Crew
-from milp_plan.planners.search import annealing
+from milp_plan.kinds.schedule.planners import Crew
+from milp_plan.kinds.schedule.planners.search import annealing
+from milp_plan.kinds.schedule.ways import schedule
+from milp_plan.kinds.schedule.ways.early_search import EarlySearch
+from milp_plan.kinds.schedule.ways.schedule import ScheduleWay
 from milp_plan.run.ledger import Ledger
 from milp_plan.run.settings import Settings
-from milp_plan.run.ways import schedule
-from milp_plan.run.ways.early_search import EarlySearch
-from milp_plan.run.ways.schedule import ScheduleWay
 from milp_plan.zoo import generate
 
 pytestmark = pytest.mark.untraced

@@ -15,10 +15,10 @@ import pytest
 from milp_plan.backends import Stop, highs
 from milp_plan.check import verify
 from milp_plan.io import read_plan
-from milp_plan.planners.enumeration import Enumeration
-from milp_plan.planners.learning import ClauseLearning
+from milp_plan.kinds.schedule.planners.enumeration import Enumeration
+from milp_plan.kinds.schedule.planners.learning import ClauseLearning
+from milp_plan.kinds.schedule.ways import schedule
 from milp_plan.run import Settings, solve, solving
-from milp_plan.run.ways import schedule
 from tests.cli.cases import call
 from tests.support.processes import PATIENCE_S, finish, start
 

@@ -5,10 +5,10 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core import SerialLaw
-from milp_plan.models.planted_serial import PAYER, ladder, planted_serial
+from milp_plan.kinds.placement.planted import PAYER, ladder, planted_serial
+from milp_plan.kinds.placement.ways import latency
 from milp_plan.run import Settings, solve
 from milp_plan.run.beside import Beside
-from milp_plan.run.ways import latency
 from tests.support.anything import serial_case
 from tests.support.serial_brute import brute_serial
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from milp_plan.check import verify
-from milp_plan.models.planted_serial import planted_serial
+from milp_plan.kinds.placement.planted import planted_serial
+from milp_plan.kinds.placement.ways import max_load
 from milp_plan.run import Settings, solve
-from milp_plan.run.ways import max_load
 from tests.support.serial_brute import brute_serial
 
 

@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 
 from milp_plan.check import verify
-from milp_plan.coarsen import coarsen
 from milp_plan.core import InputError, MemoryLaw, UnsupportedProblemError
 from milp_plan.core.budget import Budget
 from milp_plan.io.native import from_json, to_json
 from milp_plan.io.plan_file import plan_from_json, plan_to_json
-from milp_plan.planners import Crew
+from milp_plan.kinds.schedule.coarsen import coarsen
+from milp_plan.kinds.schedule.planners import Crew
+from milp_plan.kinds.schedule.ways import memory
+from milp_plan.kinds.schedule.ways.memory import does_without, first_runs
 from milp_plan.run import Settings, solve
 from milp_plan.run.change import host
 from milp_plan.run.kinds import read
-from milp_plan.run.ways import memory
-from milp_plan.run.ways.memory import does_without, first_runs
 from tests.support.ways import planted_ways, tiny_ways
 from tests.support.ways_damage import unlimited
 
@@ -109,7 +109,7 @@ def test_of_each_operator_the_run_that_starts_first_is_kept(seed):
 
 
 def test_little_time_is_lost_where_work_can_go_where_memory_is_left(monkeypatch):
-    monkeypatch.setattr("milp_plan.bounds.all_bounds", lambda *_: iter([WEAK_BOUND]))
+    monkeypatch.setattr("milp_plan.kinds.schedule.bounds.all_bounds", lambda *_: iter([WEAK_BOUND]))
     problem = read(INSTANCES / "unet-training-4xA100.json", {})[1]
     unlimited = with_memory(problem, None)
     crew = Crew(unlimited, seed=1)

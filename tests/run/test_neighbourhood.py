@@ -6,7 +6,12 @@ from random import Random
 import pytest
 
 from milp_plan.core import Objective
-from milp_plan.run.neighbourhood import CHOOSERS, PlanView, critical_stretch, transfer_region
+from milp_plan.kinds.schedule.neighbourhood import (
+    CHOOSERS,
+    PlanView,
+    critical_stretch,
+    transfer_region,
+)
 from tests.check.cases import op, plan, problem, run, send, value
 from tests.support.problems import random_problem_with_plan
 

@@ -6,7 +6,7 @@ import pytest
 
 from milp_plan.core import PlanningProblem
 from milp_plan.io import plan_to_json
-from milp_plan.pipeline import Case, Model, build
+from milp_plan.kinds.pipeline import Case, Model, build
 from milp_plan.run import Settings, solve
 from milp_plan.zoo import TRAPS
 

@@ -9,14 +9,14 @@ import pytest
 from milp_plan.backends import Stop
 from milp_plan.check import verify
 from milp_plan.core import InputError, Objective, Plan, PlanningProblem, UnsupportedProblemError
+from milp_plan.kinds.pipeline import Lanes, offload_problem, pipeline_problem, place, uniform
+from milp_plan.kinds.pipeline.ways.offload import OffloadWay
 from milp_plan.kinds.schedule.kind import KIND
-from milp_plan.pipeline import Lanes, offload_problem, pipeline_problem, place, uniform
 from milp_plan.run import Outcome, Progress, Settings, solve
 from milp_plan.run.ledger import Ledger
 from milp_plan.run.model import ModelAnswer, Solver
 from milp_plan.run.record import outcome_of
 from milp_plan.run.solving import choose
-from milp_plan.run.ways.offload import OffloadWay
 
 from .cases import quick
 

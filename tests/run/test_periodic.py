@@ -12,8 +12,7 @@ import pytest
 from milp_plan.check import verify
 from milp_plan.core import CommunicationModel, Objective
 from milp_plan.core.budget import Budget
-from milp_plan.models.registry import get
-from milp_plan.pipeline import (
+from milp_plan.kinds.pipeline import (
     FORWARD,
     Shop,
     Words,
@@ -26,10 +25,18 @@ from milp_plan.pipeline import (
     uniform,
     value_of,
 )
-from milp_plan.planners.experts import WORDS
-from milp_plan.planners.pipelines.refill import refill, reverse, rules
-from milp_plan.run.ways.pattern import Pattern, Shortener, route_counts, shortened, splice, steady
-from milp_plan.run.ways.periodic import Ends, lower_bound, patterns, plan_periodic
+from milp_plan.kinds.pipeline.experts import WORDS
+from milp_plan.kinds.pipeline.planners.refill import refill, reverse, rules
+from milp_plan.kinds.pipeline.ways.pattern import (
+    Pattern,
+    Shortener,
+    route_counts,
+    shortened,
+    splice,
+    steady,
+)
+from milp_plan.kinds.pipeline.ways.periodic import Ends, lower_bound, patterns, plan_periodic
+from milp_plan.models.registry import get
 
 pytestmark = pytest.mark.untraced
 

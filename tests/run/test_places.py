@@ -9,11 +9,11 @@ import pytest
 from milp_plan.backends import Stop
 from milp_plan.check import verify
 from milp_plan.core import FULL, Channel, ComputationGraph, Device, Operator, Option, Value
-from milp_plan.models.planted_serial import planted_serial
+from milp_plan.kinds.placement.planted import planted_serial
+from milp_plan.kinds.placement.serial import read_places, read_serial
 from milp_plan.models.protocol import Guide
 from milp_plan.run import Settings, solve
 from milp_plan.run.model import Solver
-from milp_plan.serial import read_places, read_serial
 from tests.support.anything import optimum, random_case, serial_case, uneven_case
 from tests.support.seeds import few
 from tests.support.serial_brute import serial_plans
@@ -123,7 +123,7 @@ def test_a_model_is_not_asked_again_and_again_for_what_tolerances_hide(
         return run(self, problem, guide, *rest, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Solver, "run", counted)
-    monkeypatch.setattr("milp_plan.run.ways.places.is_tiny", lambda _ledger: False)
+    monkeypatch.setattr("milp_plan.kinds.placement.ways.places.is_tiny", lambda _ledger: False)
     problem = random_case(700)
     outcome = solve(problem, Settings(node_limit=20_000, gap=0.0))
     assert outcome.value == optimum(problem)

@@ -9,15 +9,16 @@ from milp_plan.check import verify
 from milp_plan.core import Objective
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
+from milp_plan.kinds.schedule import polish
 from milp_plan.kinds.schedule.kind import KIND
+from milp_plan.kinds.schedule.planners import Rule, dispatch
+from milp_plan.kinds.schedule.polish import LARGEST, SMALLEST, Search
+from milp_plan.kinds.schedule.ways import compaction
+from milp_plan.kinds.schedule.ways.compaction import compact
 from milp_plan.models.registry import get
-from milp_plan.planners import Rule, dispatch
-from milp_plan.run import Settings, polish
+from milp_plan.run import Settings
 from milp_plan.run.ledger import Ledger
 from milp_plan.run.model import ModelAnswer, Solver, make_options
-from milp_plan.run.polish import LARGEST, SMALLEST, Search
-from milp_plan.run.ways import compaction
-from milp_plan.run.ways.compaction import compact
 from tests.check.cases import op, plan, problem, run
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem_with_plan

@@ -12,14 +12,14 @@ from click.testing import CliRunner
 
 from milp_plan.check import replay, verify
 from milp_plan.cli.main import main
-from milp_plan.coarsen.contraction import contract
 from milp_plan.core import ComputationGraph, MemoryLaw, Objective, PlanningProblem, Value
 from milp_plan.core.budget import now
 from milp_plan.io import write
 from milp_plan.kinds.packing.addresses import memories, pack
-from milp_plan.pipeline import shop_of
+from milp_plan.kinds.pipeline import shop_of
+from milp_plan.kinds.schedule.coarsen.contraction import contract
+from milp_plan.kinds.schedule.reasons import ScheduleReasons
 from milp_plan.run import Settings, solve
-from milp_plan.run.reasons.schedule import ScheduleReasons
 from tests.check.cases import cluster, op, problem, value
 from tests.support.plans import planted
 

@@ -9,8 +9,8 @@ import pytest
 from milp_plan.backends import Stop
 from milp_plan.core.budget import Budget, OutOfTime, TimeIsUp, alarm, now, undisturbed
 from milp_plan.core.compiled import compiled
+from milp_plan.kinds.schedule.ways import schedule
 from milp_plan.run import Settings, solve, solving
-from milp_plan.run.ways import schedule
 
 from .cases import WEAK_BOUND, instance, weaken
 

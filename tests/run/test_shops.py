@@ -11,11 +11,11 @@ import pytest
 from milp_plan.backends import Stop
 from milp_plan.check import verify
 from milp_plan.core import Objective, PlanningProblem
-from milp_plan.pipeline import Case, Model, best_times, build, fits, shop_of, value_of
-from milp_plan.planners.experts import SEARCHES, WORDS
+from milp_plan.kinds.pipeline import Case, Model, best_times, build, fits, shop_of, value_of
+from milp_plan.kinds.pipeline.experts import SEARCHES, WORDS
+from milp_plan.kinds.pipeline.ways import shop as shops
+from milp_plan.kinds.pipeline.ways.slot_bound import slot_bound
 from milp_plan.run import Settings, solve
-from milp_plan.run.ways import shop as shops
-from milp_plan.run.ways.slot_bound import slot_bound
 from tests.support.seeds import few
 from tests.support.shops import random_tiny_shop
 from tests.support.words import least_value

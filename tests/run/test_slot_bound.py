@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from milp_plan.backends import Limits, highs
-from milp_plan.bounds import Bound
 from milp_plan.core import Objective
+from milp_plan.kinds.pipeline import Shop, pipeline_problem, place, shop_of, uniform
+from milp_plan.kinds.pipeline.bounds import best_floor
+from milp_plan.kinds.pipeline.frames import frames, whole
+from milp_plan.kinds.pipeline.slots import SlotRows
+from milp_plan.kinds.pipeline.ways.slot_bound import slot_bound
+from milp_plan.kinds.schedule.bounds import Bound
 from milp_plan.lp.certificate import refutes
-from milp_plan.models.slots import SlotRows
-from milp_plan.pipeline import Shop, pipeline_problem, place, shop_of, uniform
-from milp_plan.pipeline.bounds import best_floor
-from milp_plan.pipeline.frames import frames, whole
-from milp_plan.run.ways.slot_bound import slot_bound
 from tests.support.seeds import few
 from tests.support.shops import random_tiny_shop
 from tests.support.words import least_value

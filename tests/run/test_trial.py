@@ -10,11 +10,11 @@ import pytest
 
 from milp_plan.core import Amount, InputError, PlanningProblem, UnsupportedProblemError
 from milp_plan.kinds.packing.problem import Buffer, PackingProblem
+from milp_plan.kinds.schedule.reasons import with_devices
 from milp_plan.run import Settings, kind_of, read, solve
 from milp_plan.run.comparison import Side, compare
 from milp_plan.run.heuristic import run_heuristic
 from milp_plan.run.reasons.base import Why
-from milp_plan.run.reasons.schedule import with_devices
 from milp_plan.run.trial import ask, more_memory, moved, plan_variant, questions
 from tests.report.plans import plan_of_two_devices, two_devices
 

@@ -8,17 +8,17 @@ import pytest
 
 from milp_plan.core import InputError, Plan, PlanningProblem
 from milp_plan.core.budget import Budget
-from milp_plan.planners import PLANNERS
-from milp_plan.planners.learning import ClauseLearning
+from milp_plan.kinds.schedule.planners import PLANNERS
+from milp_plan.kinds.schedule.planners.learning import ClauseLearning
+from milp_plan.kinds.schedule.stages import HEADS, Stage, stage_table
+from milp_plan.kinds.schedule.ways import two_stages
+from milp_plan.kinds.schedule.ways.schedule import ScheduleWay
+from milp_plan.kinds.schedule.ways.stage_series import StageSeries
 from milp_plan.run import Outcome, Settings, solve
 from milp_plan.run.kinds import kind_of
 from milp_plan.run.ledger import Ledger
 from milp_plan.run.solving import choose
-from milp_plan.run.stages import HEADS, Stage, stage_table
 from milp_plan.run.telling import warnings
-from milp_plan.run.ways import two_stages
-from milp_plan.run.ways.schedule import ScheduleWay
-from milp_plan.run.ways.stage_series import StageSeries
 from milp_plan.zoo import TRAPS
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem

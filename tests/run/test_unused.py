@@ -107,7 +107,7 @@ def test_a_way_declares_what_its_modules_read(way: type):
 
 
 def test_the_readers_see_what_they_should():
-    shop = importlib.import_module("milp_plan.run.ways.shop")
+    shop = importlib.import_module("milp_plan.kinds.pipeline.ways.shop")
     assert {"rounds", "seed", "node_limit", "gap"} <= settings_read(shop)
     assert "target" not in settings_read(shop)
 

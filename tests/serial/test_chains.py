@@ -3,10 +3,16 @@ from random import Random
 import pytest
 
 from milp_plan.core import PlanningProblem
-from milp_plan.models.planted_serial import planted_serial
-from milp_plan.planners.serial.latency import ways
-from milp_plan.serial import HOST, OperatorTables, SerialGraph, operator_tables, read_serial
-from milp_plan.serial.chains import merge_chains
+from milp_plan.kinds.placement.planners.latency import ways
+from milp_plan.kinds.placement.planted import planted_serial
+from milp_plan.kinds.placement.serial import (
+    HOST,
+    OperatorTables,
+    SerialGraph,
+    operator_tables,
+    read_serial,
+)
+from milp_plan.kinds.placement.serial.chains import merge_chains
 from tests.support.serial_brute import brute_serial
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from milp_plan.check import verify
-from milp_plan.models.planted_serial import planted_serial
-from milp_plan.serial import read_serial
-from milp_plan.serial.colocation import colocated
+from milp_plan.kinds.placement.planted import planted_serial
+from milp_plan.kinds.placement.serial import read_serial
+from milp_plan.kinds.placement.serial.colocation import colocated
 from tests.support.serial_brute import brute_serial, serial_plans
 
 SEEDS = range(150)

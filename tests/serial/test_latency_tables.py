@@ -7,14 +7,20 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core import Operator, PlanningProblem
-from milp_plan.models.planted_serial import planted_serial
-from milp_plan.planners.serial.latency import arrays
-from milp_plan.planners.serial.latency.timing import scratch, sweep
-from milp_plan.planners.serial.latency.ways import paired
-from milp_plan.serial import HOST, OperatorTables, SerialGraph, operator_tables, read_serial
-from milp_plan.serial.atoms import merge_idle
-from milp_plan.serial.lattice import Passages, lattice
-from milp_plan.serial.stock import shared
+from milp_plan.kinds.placement.planners.latency import arrays
+from milp_plan.kinds.placement.planners.latency.timing import scratch, sweep
+from milp_plan.kinds.placement.planners.latency.ways import paired
+from milp_plan.kinds.placement.planted import planted_serial
+from milp_plan.kinds.placement.serial import (
+    HOST,
+    OperatorTables,
+    SerialGraph,
+    operator_tables,
+    read_serial,
+)
+from milp_plan.kinds.placement.serial.atoms import merge_idle
+from milp_plan.kinds.placement.serial.lattice import Passages, lattice
+from milp_plan.kinds.placement.serial.stock import shared
 from tests.support.seeds import few
 from tests.support.serial_brute import brute_serial
 

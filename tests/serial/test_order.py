@@ -6,14 +6,20 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core import Operator, Option, PlanningProblem, Value
-from milp_plan.models.planted_serial import planted_serial
-from milp_plan.planners.serial.chains import best_chain
-from milp_plan.planners.serial.contiguous import plan_ideals
-from milp_plan.serial.contraction import contracted
-from milp_plan.serial.ideals import all_ideals, depth_first, distinct, level_order, prefixes
-from milp_plan.serial.order import ChainGraph, chain_graph
-from milp_plan.serial.value import bottleneck, fits, homeless, pass_loads
-from milp_plan.serial.windows import stage_windows
+from milp_plan.kinds.placement.planners.chains import best_chain
+from milp_plan.kinds.placement.planners.contiguous import plan_ideals
+from milp_plan.kinds.placement.planted import planted_serial
+from milp_plan.kinds.placement.serial.contraction import contracted
+from milp_plan.kinds.placement.serial.ideals import (
+    all_ideals,
+    depth_first,
+    distinct,
+    level_order,
+    prefixes,
+)
+from milp_plan.kinds.placement.serial.order import ChainGraph, chain_graph
+from milp_plan.kinds.placement.serial.value import bottleneck, fits, homeless, pass_loads
+from milp_plan.kinds.placement.serial.windows import stage_windows
 from tests.support.serial_brute import brute_serial, serial_plans
 
 from .orders import graph_of, planted_graph

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from milp_plan.serial.stock import Stock, separate, shared
+from milp_plan.kinds.placement.serial.stock import Stock, separate, shared
 
 
 def packable(sizes: list[float], devices: int) -> bool:

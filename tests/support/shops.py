@@ -6,7 +6,7 @@ from fractions import Fraction
 from random import Random
 
 from milp_plan.core import Objective
-from milp_plan.pipeline import Shop, pipeline_problem, place, shop_of, uniform
+from milp_plan.kinds.pipeline import Shop, pipeline_problem, place, shop_of, uniform
 
 
 def random_tiny_shop(seed: int) -> Shop:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from milp_plan.bounds import all_bounds, infeasibility
 from milp_plan.check import verify
+from milp_plan.kinds.schedule.bounds import all_bounds, infeasibility
 from tests.support.seeds import few
 
 from .brute import brute_force

@@ -14,8 +14,8 @@ from milp_plan.cost import LinkSpec, cluster, device_spec
 from milp_plan.cost.first import strategies_first, with_options
 from milp_plan.cost.mesh import ADAM, Layout, Tiling, kinds, mesh
 from milp_plan.elimination.search import eliminate
+from milp_plan.kinds.schedule.planners.lists import list_critical_path, list_widest, single_device
 from milp_plan.kinds.sharding.check import verify_sharding
-from milp_plan.planners.lists import list_critical_path, list_widest, single_device
 from milp_plan.zoo import (
     Architecture,
     Layer,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import pairwise
 
-from milp_plan.planners.retiming.network import Network
+from milp_plan.lp.network import Network
 
 from .problem import Job, JobsPlan, JobsProblem, Option, Run, Weights
 

@@ -127,7 +127,7 @@ class _Round:
     """One makespan: prices from the relaxation, patterns that are worth too much, and again."""
 
     def __init__(self, owner: Timelines, limit: int) -> None:
-        from milp_plan.bounds.prices import Covers  # loads the solver
+        from milp_plan.lp.prices import Covers  # loads the solver
 
         self.owner, self.devices = owner, owner.devices
         span = limit - owner.since

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from milp_plan.planners.retiming.network import Network
+from milp_plan.lp.network import Network
 
 from .problem import Delivery, ReshardingPlan, ReshardingProblem
 

@@ -32,10 +32,10 @@ from milp_plan.io.files import Document
 from milp_plan.run.change import Change, count, host, objective_of, positive
 from milp_plan.run.kind import Export, Format, Kind, Measure
 from milp_plan.run.scope import Scope
-from milp_plan.run.torch_exports import torch_exports
 from milp_plan.run.way import Way
 
 from .loops import PARTS
+from .torch_exports import torch_exports
 
 if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
@@ -111,14 +111,14 @@ class Schedule(Kind[PlanningProblem, Plan]):
 
     def is_plan(self, document: Document) -> bool:
         """By its marker, or as a split of the placement benchmark."""
-        from milp_plan.io.dnn_split import is_split
         from milp_plan.io.plan_wire import MARKER
+        from milp_plan.kinds.placement.dnn_split import is_split
 
         return document.marker == MARKER or is_split(document)
 
     def exports(self) -> Mapping[str, Export[PlanningProblem, Plan]]:
         """A trace, files for torch, a split of the placement benchmark."""
-        from milp_plan.io import dnn_split
+        from milp_plan.kinds.placement import dnn_split
 
         return {
             "places": Export("places and order alone, to start from again", _is_places, _places),
@@ -155,7 +155,7 @@ class Schedule(Kind[PlanningProblem, Plan]):
 
     def scope(self, problem: PlanningProblem) -> Scope:
         """Placement, options, order; recomputation and hosts where they are offered."""
-        from milp_plan.run.placement_scope import placement_scope
+        from .scope import placement_scope
 
         return placement_scope(problem)
 
@@ -236,7 +236,7 @@ class Schedule(Kind[PlanningProblem, Plan]):
     def explain(self, problem: PlanningProblem, plan: Plan, verdict: Verdict) -> str:
         """The cut of a pipeline, memory of the devices and the critical chain, in words."""
         from milp_plan.check import explain
-        from milp_plan.pipeline import cut_lines
+        from milp_plan.kinds.pipeline import cut_lines
 
         first, *others = explain(problem, plan, verdict).splitlines()
         return "\n".join([first, *cut_lines(problem), *others])
@@ -256,7 +256,7 @@ class Schedule(Kind[PlanningProblem, Plan]):
 
     def plan_rows(self, problem: PlanningProblem | None, plan: Plan) -> Iterator[dict[str, Any]]:
         """Runs and transfers by their start; what a transfer goes between, and its layout."""
-        from milp_plan.run.placement_rows import placement_rows
+        from .rows import placement_rows
 
         return placement_rows(problem, plan)
 
@@ -269,8 +269,8 @@ class Schedule(Kind[PlanningProblem, Plan]):
 
     def panels(self, problem: PlanningProblem, plan: Plan) -> Sequence[Panel]:
         """Timeline, memory and utilisation; or loads where there is no clock."""
-        from milp_plan.draw.loads import loads_panels
         from milp_plan.draw.schedule_panels import schedule_panels
+        from milp_plan.kinds.placement.draw import loads_panels
 
         _need_known_names(problem, plan)
         return (schedule_panels if problem.serial is None else loads_panels)(problem, plan)
@@ -281,13 +281,13 @@ class Schedule(Kind[PlanningProblem, Plan]):
 
     def restarts(self, problem: PlanningProblem, plan: Plan) -> Iterator[Restart]:
         """Times anew in the plan's orders; where memory asks for it, later or in another order."""
-        from milp_plan.run.placement_restarts import placement_restarts
+        from .restarts import placement_restarts
 
         return placement_restarts(problem, plan)
 
     def reasons(self) -> Reasons[PlanningProblem, Plan]:
         """Its parts and limits, and why a plan's value is what it is."""
-        from milp_plan.run.reasons.schedule import ScheduleReasons
+        from .reasons import ScheduleReasons
 
         return ScheduleReasons()
 
@@ -297,7 +297,7 @@ class Schedule(Kind[PlanningProblem, Plan]):
 
     def obstacle(self, problem: PlanningProblem, budget: Budget) -> str | None:
         """Operators that fit nowhere, values that cannot be held."""
-        from milp_plan.bounds import infeasibility
+        from .bounds import infeasibility
 
         found = infeasibility(problem, budget)
         return None if found is None else found.reason
@@ -306,22 +306,23 @@ class Schedule(Kind[PlanningProblem, Plan]):
         self, problem: PlanningProblem, budget: Budget, incumbent: int | None
     ) -> Iterator[Bound]:
         """The catalogue, by objective and law."""
-        from milp_plan.bounds import all_bounds
+        from .bounds import all_bounds
 
         return all_bounds(problem, budget, incumbent)
 
     def ways(self) -> Sequence[type[Way[PlanningProblem, Plan]]]:
         """Special forms first; the last one is for every problem."""
-        from milp_plan.run.ways.contiguous import ContiguousWay
-        from milp_plan.run.ways.latency import LatencyWay
-        from milp_plan.run.ways.max_load import MaxLoadWay
-        from milp_plan.run.ways.memory import MemoryWay
-        from milp_plan.run.ways.offload import OffloadWay
-        from milp_plan.run.ways.order import OrderWay
-        from milp_plan.run.ways.places import PlacesWay
-        from milp_plan.run.ways.schedule import ScheduleWay
-        from milp_plan.run.ways.shop import ShopWay
-        from milp_plan.run.ways.stash import StashWay
+        from milp_plan.kinds.pipeline.ways.offload import OffloadWay
+        from milp_plan.kinds.pipeline.ways.shop import ShopWay
+        from milp_plan.kinds.pipeline.ways.stash import StashWay
+        from milp_plan.kinds.placement.ways.contiguous import ContiguousWay
+        from milp_plan.kinds.placement.ways.latency import LatencyWay
+        from milp_plan.kinds.placement.ways.max_load import MaxLoadWay
+        from milp_plan.kinds.placement.ways.places import PlacesWay
+
+        from .ways.memory import MemoryWay
+        from .ways.order import OrderWay
+        from .ways.schedule import ScheduleWay
 
         return (
             StashWay,
@@ -338,9 +339,10 @@ class Schedule(Kind[PlanningProblem, Plan]):
 
     def heuristics(self) -> Mapping[str, Callable[[PlanningProblem, int], Plan | None]]:
         """List schedules and their like, then schedules of pipelines."""
-        from milp_plan.planners import PLANNERS
-        from milp_plan.planners.experts import EXPERTS
-        from milp_plan.planners.ordering import ORDERS, plan_by
+        from milp_plan.kinds.pipeline.experts import EXPERTS
+
+        from .planners import PLANNERS
+        from .planners.ordering import ORDERS, plan_by
 
         def seedless(expert: Any) -> Callable[[PlanningProblem, int], Plan | None]:
             return lambda problem, _seed: expert(problem)

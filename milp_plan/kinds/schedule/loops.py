@@ -8,7 +8,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from milp_plan.serial import SerialGraph
+    from milp_plan.kinds.placement.serial import SerialGraph
 
 
 from milp_plan.core import Contiguity, SerialLaw
@@ -18,37 +18,37 @@ from milp_plan.run.loop_parts import END_S, LoopPart
 LIST_SCHEDULES = LoopPart(
     "list schedules",
     "milp_plan.kinds.schedule.loops:run_schedules",
-    "milp_plan.planners.search.annealing:cool",
+    "milp_plan.kinds.schedule.planners.search.annealing:cool",
     seconds=60,
 )
 MOVES = LoopPart(
     "moves of a search",
     "milp_plan.kinds.schedule.loops:run_moves",
-    "milp_plan.planners.decoder.events:run_events",
+    "milp_plan.kinds.schedule.planners.decoder.events:run_events",
     seconds=56,
 )
 RUNS = LoopPart(
     "runs along a spine",
     "milp_plan.kinds.schedule.loops:run_runs",
-    "milp_plan.bounds.runs:possible",
+    "milp_plan.kinds.schedule.bounds.runs:possible",
     seconds=52,
 )
 LATENCY = LoopPart(
     "latency",
     "milp_plan.kinds.schedule.loops:run_latency",
-    "milp_plan.serial.lattice_loops:drop_all",
+    "milp_plan.kinds.placement.serial.lattice_loops:drop_all",
     seconds=48,
 )
 LARGEST_LOAD = LoopPart(
     "largest load",
     "milp_plan.kinds.schedule.loops:run_largest_load",
-    "milp_plan.planners.serial.local_loops:descend",
+    "milp_plan.kinds.placement.planners.local_loops:descend",
     seconds=44,
 )
 CONTIGUOUS_PARTS = LoopPart(
     "contiguous parts",
     "milp_plan.kinds.schedule.loops:run_contiguous",
-    "milp_plan.planners.serial.chain_loops:extend_chains",
+    "milp_plan.kinds.placement.planners.chain_loops:extend_chains",
     seconds=40,
 )
 STASHES = LoopPart(
@@ -59,27 +59,27 @@ STASHES = LoopPart(
 NEAR = LoopPart(
     "near a schedule",
     "milp_plan.kinds.schedule.loops:run_near",
-    "milp_plan.run.near.loops:contract",
+    "milp_plan.kinds.schedule.window_search.loops:contract",
     seconds=32,
 )
 SEQUENCES = LoopPart(
     "orders of a search",
     "milp_plan.kinds.schedule.loops:run_sequences",
-    "milp_plan.planners.search.sequences:cool",
+    "milp_plan.kinds.schedule.planners.search.sequences:cool",
     after="moves of a search",
     seconds=28,
 )
 ENUMERATION = LoopPart(
     "enumeration",
     "milp_plan.kinds.schedule.loops:run_enumeration",
-    "milp_plan.planners.enumeration.placing:advance",
+    "milp_plan.kinds.schedule.planners.enumeration.placing:advance",
     after="list schedules",
     seconds=24,
 )
 LEARNING = LoopPart(
     "clause learning",
     "milp_plan.kinds.schedule.loops:run_learning",
-    "milp_plan.planners.learning.search:search",
+    "milp_plan.kinds.schedule.planners.learning.search:search",
     seconds=20,
 )
 ORDERS = LoopPart(
@@ -105,8 +105,8 @@ PARTS = (
 
 
 def _serial(contiguity: Contiguity = Contiguity.FREE, calls: int = 1) -> SerialGraph:
-    from milp_plan.models.planted_serial import PAYER, ladder
-    from milp_plan.serial import SerialGraph, read_serial
+    from milp_plan.kinds.placement.planted import PAYER, ladder
+    from milp_plan.kinds.placement.serial import SerialGraph, read_serial
 
     graph = read_serial(ladder(SerialLaw((PAYER,), contiguity, calls=calls)))
     assert isinstance(graph, SerialGraph), graph
@@ -115,13 +115,13 @@ def _serial(contiguity: Contiguity = Contiguity.FREE, calls: int = 1) -> SerialG
 
 def run_largest_load() -> None:
     """Call the loops of largest load."""
-    from milp_plan.bounds.serial_catalogue import serial_bounds
-    from milp_plan.bounds.serial_conflicts import conflicts
-    from milp_plan.bounds.serial_load import class_bound
-    from milp_plan.bounds.serial_priced import priced_bounds
-    from milp_plan.planners.serial.annealing import SerialAnnealing
-    from milp_plan.planners.serial.baselines import local_search
-    from milp_plan.planners.serial.resplit import resplitting
+    from milp_plan.kinds.placement.bounds.catalogue import serial_bounds
+    from milp_plan.kinds.placement.bounds.conflicts import conflicts
+    from milp_plan.kinds.placement.bounds.load import class_bound
+    from milp_plan.kinds.placement.bounds.priced import priced_bounds
+    from milp_plan.kinds.placement.planners.annealing import SerialAnnealing
+    from milp_plan.kinds.placement.planners.baselines import local_search
+    from milp_plan.kinds.placement.planners.resplit import resplitting
 
     graph = _serial()
     search = SerialAnnealing(graph)
@@ -139,8 +139,8 @@ def run_largest_load() -> None:
 
 def run_contiguous() -> None:
     """Call the loops of contiguous."""
-    from milp_plan.planners.serial.baselines import CONTIGUOUS
-    from milp_plan.planners.serial.contiguous import ContiguousSearch
+    from milp_plan.kinds.placement.planners.baselines import CONTIGUOUS
+    from milp_plan.kinds.placement.planners.contiguous import ContiguousSearch
 
     graph = _serial(Contiguity.CHAIN)
     for planner in CONTIGUOUS.values():
@@ -153,10 +153,10 @@ def run_contiguous() -> None:
 
 def run_latency() -> None:
     """Call the loops of latency."""
-    from milp_plan.bounds.serial_gates import gate_bound
-    from milp_plan.planners.serial.latency import Annealing, Line, arrays, ways
-    from milp_plan.serial import operator_tables
-    from milp_plan.serial.atoms import merge_idle
+    from milp_plan.kinds.placement.bounds.gates import gate_bound
+    from milp_plan.kinds.placement.planners.latency import Annealing, Line, arrays, ways
+    from milp_plan.kinds.placement.serial import operator_tables
+    from milp_plan.kinds.placement.serial.atoms import merge_idle
 
     for calls in (1, 2):
         tables = operator_tables(_serial(calls=calls))
@@ -175,10 +175,11 @@ def run_latency() -> None:
 
 def run_stashes() -> None:
     """Call the loops of stashes."""
-    from milp_plan.pipeline import Case, Model, build
-    from milp_plan.pipeline.stash import StashShop, read_stashes
-    from milp_plan.planners import best_plan
-    from milp_plan.planners.pipelines import Stashing
+    from milp_plan.kinds.pipeline import Case, Model, build
+    from milp_plan.kinds.pipeline.planners import Stashing
+    from milp_plan.kinds.pipeline.stash import StashShop, read_stashes
+
+    from .planners import best_plan
 
     model = Model.from_share((1, 1, 1))
     problem = build(Case(model, 2, 3, memory=1, lane=1, recompute=True)).problem
@@ -194,8 +195,9 @@ def run_stashes() -> None:
 
 def run_orders() -> None:
     """Call the loops of orders."""
-    from milp_plan.planners.ordering import ORDERS, Orderer, OrderGraph, read_order
     from milp_plan.zoo import TRAPS
+
+    from .planners.ordering import ORDERS, Orderer, OrderGraph, read_order
 
     for problem in (trap.problem for trap in TRAPS):
         graph = read_order(problem)
@@ -206,11 +208,12 @@ def run_orders() -> None:
 
 def run_near() -> None:
     """Call the loops of near."""
-    from milp_plan.planners import dispatch, indexed
-    from milp_plan.run.near.model import Model
-    from milp_plan.run.near.scope import Scope
-    from milp_plan.run.near.tape import Tape
     from milp_plan.zoo import TRAPS
+
+    from .planners import dispatch, indexed
+    from .window_search.model import Model
+    from .window_search.scope import Scope
+    from .window_search.tape import Tape
 
     problem = TRAPS[0].problem
     plan = dispatch(problem, priority=problem.graph.topological_order)
@@ -221,8 +224,8 @@ def run_near() -> None:
 
 def run_schedules() -> None:
     """Every loop of the decoder and of its search is compiled with whoever calls it."""
-    from milp_plan.models.planted import planted_with_plan
-    from milp_plan.planners import Crew
+    from .model.planted import planted_with_plan
+    from .planners import Crew
 
     problem, plan = planted_with_plan(0)
     crew = Crew(problem, orders=False)
@@ -233,12 +236,12 @@ def run_schedules() -> None:
 
 def run_moves() -> None:
     """Loops that the search calls, the last ones first: another process begins with the others."""
-    from milp_plan.models.planted import planted
-    from milp_plan.planners.decoder.events import run_events
-    from milp_plan.planners.search.annealing import Annealing
-    from milp_plan.planners.search.states import move, take_back
-    from milp_plan.planners.search.urgency import rank_anew
-    from milp_plan.planners.search.waits import note, same
+    from .model.planted import planted
+    from .planners.decoder.events import run_events
+    from .planners.search.annealing import Annealing
+    from .planners.search.states import move, take_back
+    from .planners.search.urgency import rank_anew
+    from .planners.search.waits import note, same
 
     search = Annealing(planted(0))
     a, t, undo = search.decoder.memory.a, search.decoder.memory.t, search.undo
@@ -252,8 +255,8 @@ def run_moves() -> None:
 
 def run_sequences() -> None:
     """Call the loops of sequences."""
-    from milp_plan.models.planted import planted_with_plan
-    from milp_plan.planners.search import Sequences
+    from .model.planted import planted_with_plan
+    from .planners.search import Sequences
 
     problem, plan = planted_with_plan(0)
     roomy = problem.cluster.with_memory(dict.fromkeys(problem.cluster.device_names))
@@ -264,8 +267,8 @@ def run_sequences() -> None:
 
 def run_enumeration() -> None:
     """Call the loops of enumeration."""
-    from milp_plan.models.planted import planted
-    from milp_plan.planners.enumeration import Enumeration
+    from .model.planted import planted
+    from .planners.enumeration import Enumeration
 
     every = Enumeration(planted(0))
     tuple(every.plans(Budget()))
@@ -274,8 +277,9 @@ def run_enumeration() -> None:
 
 def run_learning() -> None:
     """Call the loops of learning."""
-    from milp_plan.planners.learning import ClauseLearning
     from milp_plan.zoo import TRAPS
+
+    from .planners.learning import ClauseLearning
 
     problem = next(trap.problem for trap in TRAPS if ClauseLearning.suits(trap.problem))
     search = ClauseLearning(problem)
@@ -285,10 +289,11 @@ def run_learning() -> None:
 
 def run_runs() -> None:
     """Call the loops of runs."""
-    from milp_plan.bounds.catalogue import frame_of
-    from milp_plan.bounds.runs import run_bounds
-    from milp_plan.bounds.tight import known_regions, tight_windows
     from milp_plan.zoo import TRAPS, generate
+
+    from .bounds.catalogue import frame_of
+    from .bounds.runs import run_bounds
+    from .bounds.tight import known_regions, tight_windows
 
     frame = frame_of(TRAPS[0].problem)
     assert tuple(run_bounds(frame, tight_windows(frame, Budget()), Budget(), (1, None)))

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from milp_plan.core import Device, DeviceClass, PlanningProblem
-from milp_plan.planners.constructions.cuts import Balance, Memory, cut
-from milp_plan.planners.constructions.loads import Loads, loads
+from milp_plan.kinds.schedule.planners.constructions.cuts import Balance, Memory, cut
+from milp_plan.kinds.schedule.planners.constructions.loads import Loads, loads
 from milp_plan.zoo import generate
 
 pytestmark = pytest.mark.untraced

@@ -23,7 +23,7 @@ from milp_plan.core import (
     PlanningProblem,
     Value,
 )
-from milp_plan.planners.constructions import (
+from milp_plan.kinds.schedule.planners.constructions import (
     best_gated,
     best_starts,
     gated,
@@ -31,8 +31,8 @@ from milp_plan.planners.constructions import (
     structure,
     ungated,
 )
-from milp_plan.planners.decoder import Decoder
-from milp_plan.planners.indexed import indexed
+from milp_plan.kinds.schedule.planners.decoder import Decoder
+from milp_plan.kinds.schedule.planners.indexed import indexed
 from milp_plan.zoo import generate
 
 pytestmark = pytest.mark.untraced

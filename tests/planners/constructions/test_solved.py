@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from milp_plan.bounds import all_bounds
-from milp_plan.bounds.catalogue import frame_of
 from milp_plan.check import verify
 from milp_plan.core import PlanningProblem
-from milp_plan.planners.constructions.base import Base
-from milp_plan.planners.constructions.layouts import choices
-from milp_plan.planners.constructions.solved import Solved
-from milp_plan.planners.decoder import Decoder
-from milp_plan.planners.indexed import indexed
+from milp_plan.kinds.schedule.bounds import all_bounds
+from milp_plan.kinds.schedule.bounds.catalogue import frame_of
+from milp_plan.kinds.schedule.planners.constructions.base import Base
+from milp_plan.kinds.schedule.planners.constructions.layouts import choices
+from milp_plan.kinds.schedule.planners.constructions.solved import Solved
+from milp_plan.kinds.schedule.planners.decoder import Decoder
+from milp_plan.kinds.schedule.planners.indexed import indexed
 from tests.bounds.samples import cluster, operator, problem, value
 
 pytestmark = pytest.mark.untraced

@@ -12,10 +12,16 @@ from milp_plan.check import verify
 from milp_plan.core import Objective, Placement, PlanningProblem
 from milp_plan.core.budget import Budget
 from milp_plan.io import read
-from milp_plan.planners.constructions import Pass, best_starts, layouts, structure, urgencies
-from milp_plan.planners.constructions.assignment import assignment
-from milp_plan.planners.decoder import Decoder
-from milp_plan.planners.indexed import indexed
+from milp_plan.kinds.schedule.planners.constructions import (
+    Pass,
+    best_starts,
+    layouts,
+    structure,
+    urgencies,
+)
+from milp_plan.kinds.schedule.planners.constructions.assignment import assignment
+from milp_plan.kinds.schedule.planners.decoder import Decoder
+from milp_plan.kinds.schedule.planners.indexed import indexed
 from milp_plan.zoo import generate
 from tests.support.problems import random_problem
 from tests.support.seeds import few

@@ -24,9 +24,9 @@ from milp_plan.core import (
     PlanningProblem,
     Value,
 )
-from milp_plan.planners.decoder import Decoder
-from milp_plan.planners.decoder.ahead import look_ahead
-from milp_plan.planners.indexed import indexed
+from milp_plan.kinds.schedule.planners.decoder import Decoder
+from milp_plan.kinds.schedule.planners.decoder.ahead import look_ahead
+from milp_plan.kinds.schedule.planners.indexed import indexed
 from tests.support.problems import random_problem
 
 pytestmark = pytest.mark.untraced

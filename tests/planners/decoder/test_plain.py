@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from milp_plan.core import CommunicationModel, Objective, PlanningProblem
-from milp_plan.planners.decoder import NEVER, Decoder
-from milp_plan.planners.decoder import layout as at
-from milp_plan.planners.decoder.ahead import look_ahead
-from milp_plan.planners.decoder.events import run_events
-from milp_plan.planners.decoder.legs import find_legs
-from milp_plan.planners.decoder.plain import is_plain, run_plain
-from milp_plan.planners.indexed import indexed
+from milp_plan.kinds.schedule.planners.decoder import NEVER, Decoder
+from milp_plan.kinds.schedule.planners.decoder import layout as at
+from milp_plan.kinds.schedule.planners.decoder.ahead import look_ahead
+from milp_plan.kinds.schedule.planners.decoder.events import run_events
+from milp_plan.kinds.schedule.planners.decoder.legs import find_legs
+from milp_plan.kinds.schedule.planners.decoder.plain import is_plain, run_plain
+from milp_plan.kinds.schedule.planners.indexed import indexed
 from milp_plan.zoo import generate
 from tests.support.problems import random_problem
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from milp_plan.core import Objective
-from milp_plan.pipeline import (
+from milp_plan.kinds.pipeline import (
     Shop,
     Words,
     memory_peaks,

@@ -9,9 +9,9 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core import PlanningProblem
-from milp_plan.pipeline import pipeline_problem, place, shop_of, uniform
-from milp_plan.planners.experts import EXPERTS, WORDS, overlapped_dualpipe
-from milp_plan.planners.experts.bidirectional import dualpipe_pairs
+from milp_plan.kinds.pipeline import pipeline_problem, place, shop_of, uniform
+from milp_plan.kinds.pipeline.experts import EXPERTS, WORDS, overlapped_dualpipe
+from milp_plan.kinds.pipeline.experts.bidirectional import dualpipe_pairs
 
 from .figures import Figures, Times
 

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from milp_plan.planners.experts import WORDS
+from milp_plan.kinds.pipeline.experts import WORDS
 
 from .figures import TIMES, Figures, Times, uniform_shop
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from milp_plan.pipeline import (
+from milp_plan.kinds.pipeline import (
     Case,
     Model,
     Piece,
@@ -22,7 +22,7 @@ from milp_plan.pipeline import (
     uniform,
     value_of,
 )
-from milp_plan.planners.experts import EXPERTS, WORDS
+from milp_plan.kinds.pipeline.experts import EXPERTS, WORDS
 
 CASES = [
     (2, 16, Fraction(1, 2), 59, 52, 2, 3),

@@ -10,7 +10,7 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core import CommunicationModel, Objective, PlanningProblem
-from milp_plan.pipeline import (
+from milp_plan.kinds.pipeline import (
     Deadlock,
     Shop,
     Stage,
@@ -24,9 +24,9 @@ from milp_plan.pipeline import (
     uniform,
     value_of,
 )
-from milp_plan.planners.experts import EXPERTS, WORDS
-from milp_plan.planners.experts.channels import with_channels
-from milp_plan.planners.experts.lines import layout_of
+from milp_plan.kinds.pipeline.experts import EXPERTS, WORDS
+from milp_plan.kinds.pipeline.experts.channels import with_channels
+from milp_plan.kinds.pipeline.experts.lines import layout_of
 
 LINE = ("gpipe", "1f1b", "eager_1f1b", "zb_h1", "zb_h2", "zb_1p", "zb_2p", "zb_auto")
 SPLIT = ("zb_h1", "zb_h2", "zb_1p", "zb_2p", "zb_auto")

@@ -10,9 +10,9 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core import CommunicationModel, Objective, PlanningProblem
-from milp_plan.pipeline import Stage, Template, pipeline_problem, place, shop_of, uniform
-from milp_plan.planners.experts import EXPERTS, WORDS
-from milp_plan.planners.experts.building_blocks import PERIOD, repeated, v_half, v_min
+from milp_plan.kinds.pipeline import Stage, Template, pipeline_problem, place, shop_of, uniform
+from milp_plan.kinds.pipeline.experts import EXPERTS, WORDS
+from milp_plan.kinds.pipeline.experts.building_blocks import PERIOD, repeated, v_half, v_min
 
 from .figures import Figures, Times
 

@@ -7,8 +7,8 @@ from itertools import product
 import pytest
 
 from milp_plan.check import verify
-from milp_plan.pipeline import pipeline_problem, place, shop_of, uniform
-from milp_plan.planners.experts import EXPERTS, WORDS
+from milp_plan.kinds.pipeline import pipeline_problem, place, shop_of, uniform
+from milp_plan.kinds.pipeline.experts import EXPERTS, WORDS
 
 from .figures import Figures, Times
 

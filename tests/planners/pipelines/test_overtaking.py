@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from milp_plan.check import verify
-from milp_plan.pipeline import Case, Model, Shop, Words, build, fits, shop_of, times, value_of
-from milp_plan.planners.experts import WORDS
-from milp_plan.planners.pipelines import Overtaking, one_by_one
+from milp_plan.kinds.pipeline import (
+    Case,
+    Model,
+    Shop,
+    Words,
+    build,
+    fits,
+    shop_of,
+    times,
+    value_of,
+)
+from milp_plan.kinds.pipeline.experts import WORDS
+from milp_plan.kinds.pipeline.planners import Overtaking, one_by_one
 
 
 def shop(family: str = "line", memory: int = 3) -> Shop:

@@ -11,7 +11,7 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core import CommunicationModel, Objective
-from milp_plan.pipeline import (
+from milp_plan.kinds.pipeline import (
     Deadlock,
     Shop,
     best_times,
@@ -22,12 +22,12 @@ from milp_plan.pipeline import (
     uniform,
     value_of,
 )
-from milp_plan.planners.pipelines import PipelineSearch
-from milp_plan.planners.pipelines.arrays import halved, whole
-from milp_plan.planners.pipelines.beam import Beam
-from milp_plan.planners.pipelines.search import splice
-from milp_plan.planners.pipelines.tails import tail_table
-from milp_plan.planners.pipelines.tuning import Tuning
+from milp_plan.kinds.pipeline.planners import PipelineSearch
+from milp_plan.kinds.pipeline.planners.arrays import halved, whole
+from milp_plan.kinds.pipeline.planners.beam import Beam
+from milp_plan.kinds.pipeline.planners.search import splice
+from milp_plan.kinds.pipeline.planners.tails import tail_table
+from milp_plan.kinds.pipeline.planners.tuning import Tuning
 
 UNIT, REAL = (1, 1, 1), (10, 12, 7)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from milp_plan.core.budget import Budget
-from milp_plan.planners.search.rounds import (
+from milp_plan.kinds.schedule.planners.search.rounds import (
     EARLY,
     ENOUGH,
     ENOUGH_FOR_EPOCHS,

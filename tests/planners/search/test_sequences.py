@@ -10,10 +10,10 @@ import pytest
 from milp_plan.check import verify
 from milp_plan.core import Objective
 from milp_plan.core.budget import Budget
-from milp_plan.planners import Crew, best_plan
-from milp_plan.planners.decoder import NEVER, Decoder
-from milp_plan.planners.search import Sequences, sequences
-from milp_plan.planners.search.tasks import new_tasks, read_tasks, settle
+from milp_plan.kinds.schedule.planners import Crew, best_plan
+from milp_plan.kinds.schedule.planners.decoder import NEVER, Decoder
+from milp_plan.kinds.schedule.planners.search import Sequences, sequences
+from milp_plan.kinds.schedule.planners.search.tasks import new_tasks, read_tasks, settle
 from tests.check.cases import cluster, op, plan, problem, run, send, value
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem_with_plan

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from milp_plan.core import Objective
-from milp_plan.planners.constructions.structure import structure
-from milp_plan.planners.decoder import Decoder
-from milp_plan.planners.decoder import layout as at
-from milp_plan.planners.search.states import new_undo, take_back
-from milp_plan.planners.search.units import units_of
-from milp_plan.planners.search.urgency import rank_anew, urgency_of
+from milp_plan.kinds.schedule.planners.constructions.structure import structure
+from milp_plan.kinds.schedule.planners.decoder import Decoder
+from milp_plan.kinds.schedule.planners.decoder import layout as at
+from milp_plan.kinds.schedule.planners.search.states import new_undo, take_back
+from milp_plan.kinds.schedule.planners.search.units import units_of
+from milp_plan.kinds.schedule.planners.search.urgency import rank_anew, urgency_of
 from milp_plan.zoo import generate
 from tests.support.problems import random_problem_with_plan
 

@@ -8,12 +8,12 @@ from random import Random
 import pytest
 
 from milp_plan.core import CommunicationModel, Objective, PlanningProblem
-from milp_plan.planners.decoder import NEVER, Decoder
-from milp_plan.planners.decoder import layout as at
-from milp_plan.planners.decoder.decoder import decode
-from milp_plan.planners.search.states import new_undo, remember, take_back
-from milp_plan.planners.search.units import units_of
-from milp_plan.planners.search.waits import new_waits, note, same
+from milp_plan.kinds.schedule.planners.decoder import NEVER, Decoder
+from milp_plan.kinds.schedule.planners.decoder import layout as at
+from milp_plan.kinds.schedule.planners.decoder.decoder import decode
+from milp_plan.kinds.schedule.planners.search.states import new_undo, remember, take_back
+from milp_plan.kinds.schedule.planners.search.units import units_of
+from milp_plan.kinds.schedule.planners.search.waits import new_waits, note, same
 from milp_plan.zoo import generate
 from tests.check.cases import cluster, op, problem
 from tests.planners.decoder.test_decoder import magnified

@@ -7,14 +7,14 @@ from milp_plan import io
 from milp_plan.check import verify
 from milp_plan.core import Contiguity, Objective
 from milp_plan.io.goal import Goal
-from milp_plan.models.planted_serial import planted_serial
-from milp_plan.planners.serial import contiguous
-from milp_plan.planners.serial.baselines import BASELINES, CONTIGUOUS, scotch
-from milp_plan.planners.serial.chains import best_chain
-from milp_plan.planners.serial.contiguous import ContiguousSearch, around, proved_bound
-from milp_plan.planners.serial.scotch import graph_text, read_map
-from milp_plan.serial.ideals import all_ideals
-from milp_plan.serial.value import bottleneck
+from milp_plan.kinds.placement.planners import contiguous
+from milp_plan.kinds.placement.planners.baselines import BASELINES, CONTIGUOUS, scotch
+from milp_plan.kinds.placement.planners.chains import best_chain
+from milp_plan.kinds.placement.planners.contiguous import ContiguousSearch, around, proved_bound
+from milp_plan.kinds.placement.planners.scotch import graph_text, read_map
+from milp_plan.kinds.placement.planted import planted_serial
+from milp_plan.kinds.placement.serial.ideals import all_ideals
+from milp_plan.kinds.placement.serial.value import bottleneck
 from tests.serial.orders import graph_of, planted_graph
 from tests.support.public import public_file
 from tests.support.seeds import few

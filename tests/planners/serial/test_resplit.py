@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from milp_plan.core.budget import Budget
-from milp_plan.models.planted_serial import planted_serial
-from milp_plan.planners.serial.resplit import DIGITS, resplitting
-from milp_plan.serial import read_serial
+from milp_plan.kinds.placement.planners.resplit import DIGITS, resplitting
+from milp_plan.kinds.placement.planted import planted_serial
+from milp_plan.kinds.placement.serial import read_serial
 from tests.support.seeds import few
 
 

@@ -9,11 +9,11 @@ from milp_plan.backends import Limits, Stop
 from milp_plan.backends.highs import Session
 from milp_plan.check import verify
 from milp_plan.core import CommunicationModel, Objective
-from milp_plan.planners import indexed
-from milp_plan.run.near.model import Model
-from milp_plan.run.near.reading import read
-from milp_plan.run.near.scope import Scope
-from milp_plan.run.near.tape import Tape
+from milp_plan.kinds.schedule.planners import indexed
+from milp_plan.kinds.schedule.window_search.model import Model
+from milp_plan.kinds.schedule.window_search.reading import read
+from milp_plan.kinds.schedule.window_search.scope import Scope
+from milp_plan.kinds.schedule.window_search.tape import Tape
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem_with_plan
 from tests.support.spread import spread_problem_with_plan

@@ -15,14 +15,14 @@ from milp_plan.core import Objective
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.kinds.schedule.kind import KIND
-from milp_plan.planners import Indexed, indexed
+from milp_plan.kinds.schedule.planners import Indexed, indexed
+from milp_plan.kinds.schedule.window_search import search as near
+from milp_plan.kinds.schedule.window_search import search_near
+from milp_plan.kinds.schedule.window_search.arms import FIRST, LARGEST, SMALLEST, Arms
+from milp_plan.kinds.schedule.window_search.choosers import CHOOSERS
+from milp_plan.kinds.schedule.window_search.tape import Tape, timed
 from milp_plan.run import Settings
 from milp_plan.run.ledger import Ledger
-from milp_plan.run.near import search as near
-from milp_plan.run.near import search_near
-from milp_plan.run.near.arms import FIRST, LARGEST, SMALLEST, Arms
-from milp_plan.run.near.choosers import CHOOSERS
-from milp_plan.run.near.tape import Tape, timed
 from tests.check.cases import cluster, op, plan, problem, run, value
 from tests.run.cases import trap
 from tests.support.brute import brute_force

@@ -1,0 +1,128 @@
+"""Pipelines: templates and placements unrolled into problems, and problems read as job shops."""
+
+from milp_plan.kinds.pipeline.bounds import Floor, floors
+from milp_plan.kinds.pipeline.case import (
+    CUT,
+    FREE,
+    Built,
+    Case,
+    Grid,
+    Share,
+    build,
+    built,
+    cut_lines,
+    cut_text,
+    grid,
+    stages_of,
+)
+from milp_plan.kinds.pipeline.cuts import Cuts
+from milp_plan.kinds.pipeline.holds import Held, Hold, OffloadShop, Step, Trips, read_offload
+from milp_plan.kinds.pipeline.model import Cut, Model, Number, Piece, most_even
+from milp_plan.kinds.pipeline.offload import (
+    HOLD,
+    HOST,
+    Lanes,
+    chain_problem,
+    offload_problem,
+    with_lanes,
+)
+from milp_plan.kinds.pipeline.placement import (
+    FAMILIES,
+    bidirectional,
+    interleaved,
+    line,
+    place,
+    wave,
+)
+from milp_plan.kinds.pipeline.precedence import Precedence, longest_paths
+from milp_plan.kinds.pipeline.reading import read_shop, shop_of
+from milp_plan.kinds.pipeline.residence import residence_bound
+from milp_plan.kinds.pipeline.shop import TRANSFER, Journey, Kind, Shop
+from milp_plan.kinds.pipeline.span import best_times
+from milp_plan.kinds.pipeline.template import (
+    BACKWARD,
+    FORWARD,
+    JOINT,
+    WEIGHT,
+    Stage,
+    Template,
+    pipeline_problem,
+    uniform,
+)
+from milp_plan.kinds.pipeline.timing import (
+    Deadlock,
+    Starts,
+    Words,
+    fits,
+    memory_peaks,
+    times,
+    value_of,
+    words_of,
+)
+
+__all__ = [
+    "BACKWARD",
+    "CUT",
+    "FAMILIES",
+    "FORWARD",
+    "FREE",
+    "HOLD",
+    "HOST",
+    "JOINT",
+    "TRANSFER",
+    "WEIGHT",
+    "Built",
+    "Case",
+    "Cut",
+    "Cuts",
+    "Deadlock",
+    "Floor",
+    "Grid",
+    "Held",
+    "Hold",
+    "Journey",
+    "Kind",
+    "Lanes",
+    "Model",
+    "Number",
+    "OffloadShop",
+    "Piece",
+    "Precedence",
+    "Share",
+    "Shop",
+    "Stage",
+    "Starts",
+    "Step",
+    "Template",
+    "Trips",
+    "Words",
+    "best_times",
+    "bidirectional",
+    "build",
+    "built",
+    "chain_problem",
+    "cut_lines",
+    "cut_text",
+    "fits",
+    "floors",
+    "grid",
+    "interleaved",
+    "line",
+    "longest_paths",
+    "memory_peaks",
+    "most_even",
+    "offload_problem",
+    "pipeline_problem",
+    "place",
+    "read_offload",
+    "read_shop",
+    "residence_bound",
+    "shop_of",
+    "stages_of",
+    "times",
+    "uniform",
+    "value_of",
+    "wave",
+    "with_lanes",
+    "words_of",
+]

@@ -1,0 +1,381 @@
+"""One pipeline to plan: a model, how it is cut and placed, how many micro-batches, which memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
+from functools import cached_property
+from itertools import accumulate, pairwise
+
+from milp_plan.core import CommunicationModel, Objective, PlanningProblem, Units, ceil_div
+from milp_plan.core.quantity import BYTES, NANOSECONDS, plain, scale_of
+from milp_plan.kinds.pipeline.model import Cut, Model, Number, Piece, most_even
+from milp_plan.kinds.pipeline.placement import Route, place
+from milp_plan.kinds.pipeline.stash import with_hosts
+from milp_plan.kinds.pipeline.template import Stage, Template, pipeline_problem
+
+CUT = "cut"
+"""Entry of the provenance: pieces of each stage. ``stage 0`` and so on say which, and where."""
+
+TO = " … "
+"""Between the first and the last of names that follow each other."""
+
+FREE = "free"
+"""Family of cases whose stages choose their devices."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One pipeline to plan.
+
+    Parameters
+    ----------
+    model, devices, micro_batches, family, chunks
+        What is planned where; see :func:`.placement.place`. Family :data:`FREE` leaves every
+        stage its choice of device.
+    memory
+        Limit of every device, in the model's units; ``None`` is without limit.
+    batch
+        Factor on the size of a micro-batch: times and activations are multiplied by it.
+    joint_backward, channels
+        One operator for both gradients; transfers hold their channel.
+    lane
+        Time in which an activation leaves to the host, and returns from there, on lanes of each
+        device; ``None`` where it cannot. Transfers then hold their channel.
+    recompute
+        Forward passes may run again.
+    objective
+        Makespan, or span.
+    cut
+        Pieces of each stage, in the order of the forward pass; ``None`` leaves it open: then
+        :func:`build` takes the one whose longest stage is shortest.
+    """
+
+    model: Model
+    devices: int
+    micro_batches: int
+    family: str = "line"
+    chunks: int | None = None
+    memory: Number | None = None
+    batch: Number = 1
+    joint_backward: bool = False
+    channels: bool = False
+    lane: Number | None = None
+    recompute: bool = False
+    objective: Objective = Objective.MAKESPAN
+    cut: Cut | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the problem: what tells it from its neighbours in a sweep."""
+        chunks = "" if self.chunks is None else f"-{self.chunks}chunks"
+        memory = "" if self.memory is None else f"-memory{_word(self.memory)}"
+        memory += "" if self.lane is None else f"-lane{_word(self.lane)}"
+        memory += "-recompute" if self.recompute else ""
+        span = "-span" if self.objective is Objective.SPAN else ""
+        return f"{self.family}{chunks}-{self.devices}x{self.micro_batches}{memory}{span}"
+
+
+@dataclass(frozen=True)
+class Share:
+    """What a stage runs, and where.
+
+    Parameters
+    ----------
+    stage
+        Number of the stage, in the order of the forward pass.
+    devices
+        Those that run it: several in a bidirectional placement, none where the plan chooses.
+    first, pieces
+        Number of its first piece (from 0), and how many there are.
+    names
+        Names of its pieces that have one.
+    """
+
+    stage: int
+    devices: tuple[str, ...]
+    first: int
+    pieces: int
+    names: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        last = self.first + self.pieces - 1
+        which = f"piece {last}" if self.pieces == 1 else f"pieces {self.first}-{last}"
+        every = [part for name in self.names for part in name.split(TO)]
+        named = TO.join(dict.fromkeys([every[0], every[-1]])) if every else ""
+        where = f" on {', '.join(self.devices)}" if self.devices else ""
+        return f"{which}{f' ({named})' if named else ''}{where}"
+
+
+@dataclass(frozen=True)
+class Built:
+    """A case as a problem, and its scales.
+
+    Parameters
+    ----------
+    case
+        What was built.
+    problem
+        With the model's units: what it counts are nanoseconds and bytes, or parts of them, where
+        these are known.
+    work
+        Ticks the busiest device works at least: less than that no plan takes.
+    shares
+        What each stage runs, and where.
+    """
+
+    case: Case
+    problem: PlanningProblem
+    work: int
+    shares: tuple[Share, ...]
+
+    @property
+    def cut(self) -> Cut:
+        """Pieces of each stage."""
+        return tuple(share.pieces for share in self.shares)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A case in integers, before it is cut: ticks, bytes, and which device runs which stage.
+
+    Parameters
+    ----------
+    case
+        What is planned.
+    routes
+        Device of each stage, for each way of micro-batches; ``None`` where the plan chooses.
+    stages
+        How many there are.
+    parts
+        What stages are runs of.
+    units
+        The model's, scaled so that all its numbers are whole: the same for every cut.
+    """
+
+    case: Case
+    routes: tuple[Route, ...] | None
+    stages: int
+    parts: tuple[Piece, ...]
+    units: Units
+
+    @property
+    def limit(self) -> int | None:
+        """Bytes of each device."""
+        memory = self.case.memory
+        return None if memory is None else int(memory * self.units.size_scale)
+
+    @property
+    def transfer(self) -> int:
+        """Ticks from one device to another."""
+        return int(self.case.model.transfer * self.units.time_scale)
+
+    @property
+    def workspace(self) -> int:
+        """Bytes of each device that are taken whatever it runs."""
+        return int(self.case.model.workspace * self.units.size_scale)
+
+    @cached_property
+    def arrivals(self) -> tuple[int, ...]:
+        """Bytes that come from the part before each."""
+        return tuple(int(part.arrives * self.units.size_scale) for part in self.parts)
+
+    def apart(self, stage: int) -> bool:
+        """Whether a stage and the one before it are on different devices."""
+        return self.routes is None or self.routes[0][stage] != self.routes[0][stage - 1]
+
+    def arriving(self, stage: int, a: int, b: int) -> int:
+        """Bytes beside a stage of the parts a to b: what arrives ahead of its passes."""
+        before = self.arrivals[a] if stage and self.apart(stage) else 0
+        last = stage == self.stages - 1
+        return before + (0 if last or not self.apart(stage + 1) else self.arrivals[b])
+
+    @cached_property
+    def costs(self) -> tuple[Stage, ...]:
+        """Costs of each part."""
+        return tuple(
+            Stage(
+                *(int(number * self.units.time_scale) for number in part.times),
+                *(int(number * self.units.size_scale) for number in part.sizes),
+            )
+            for part in self.parts
+        )
+
+    def template(self, cut: Cut) -> Template:
+        """Return the stages of a cut."""
+        case, bounds = self.case, [0, *accumulate(cut)]
+        first, *others = (
+            joined(self.costs[a:b], self.arriving(stage, a, b))
+            for stage, (a, b) in enumerate(pairwise(bounds))
+        )
+        return Template(
+            stages=(self._first(first), *others),
+            micro_batches=case.micro_batches,
+            transfer_ns=self.transfer,
+            joint_backward=case.joint_backward,
+            transfers=CommunicationModel.CHANNEL if case.channels else CommunicationModel.DELAY,
+            units=self.units,
+            workspace_bytes=self.workspace,
+        )
+
+    def _first(self, stage: Stage) -> Stage:
+        """The first stage; an input gradient that takes no time there waits for the other one.
+
+        Nobody but the weight gradient waits for it, and all that it ends is what both end: in some
+        best plan it runs right before it. So what it makes is there during the weight gradient
+        alone, and no operator that takes no time holds memory.
+        """
+        idle = not (stage.backward_ns or stage.backward_bytes or self.case.joint_backward)
+        if not (idle and stage.weight_ns) or self.case.recompute or self.case.lane is not None:
+            return stage
+        return replace(stage, gradient_bytes=0, workspace_bytes=stage.gradient_bytes)
+
+    def shares(self, cut: Cut) -> tuple[Share, ...]:
+        """Return what each stage of a cut runs, and where."""
+        bounds = [0, *accumulate(cut)]
+        return tuple(
+            Share(
+                stage,
+                tuple(dict.fromkeys(f"d{route[stage]}" for route in self.routes or ())),
+                a,
+                b - a,
+                tuple(part.name for part in self.parts[a:b] if part.name),
+            )
+            for stage, (a, b) in enumerate(pairwise(bounds))
+        )
+
+
+def stages_of(family: str, devices: int, chunks: int | None = None) -> int:
+    """Return the number of stages of a placement.
+
+    Raises
+    ------
+    ValueError
+        The placement does not exist.
+    """
+    if family == FREE:
+        return devices * (chunks or 1)
+    return len(place(family, devices, chunks)[0])
+
+
+def grid(case: Case) -> Grid:
+    """Read a case in integers.
+
+    Raises
+    ------
+    ValueError
+        The placement does not exist, or the model has too few pieces for it.
+    """
+    routes = None
+    if case.family != FREE:
+        routes = place(case.family, case.devices, case.chunks)
+    stages = stages_of(case.family, case.devices, case.chunks)
+    parts = tuple(p.scaled(case.batch) for p in case.model.parts(case.devices, stages))
+    if len(parts) < stages:
+        raise ValueError(f"{len(parts)} pieces cannot be cut into {stages} stages")
+    times = [time for part in parts for time in part.times]
+    sizes = [size for part in parts for size in (*part.sizes, part.arrives)]
+    memory = [case.model.workspace, *([] if case.memory is None else [case.memory])]
+    units = replace(
+        case.model.units,
+        time_scale=scale_of(
+            case.model.time_unit, NANOSECONDS, [*times, case.model.transfer, case.lane or 0]
+        ),
+        size_scale=scale_of(case.model.size_unit, BYTES, [*sizes, *memory]),
+    )
+    return Grid(case, routes, stages, parts, units)
+
+
+def build(case: Case) -> Built:
+    """Unroll a case into a problem.
+
+    Raises
+    ------
+    ValueError
+        The placement does not exist, or the model cannot be cut for it.
+    """
+    return built(grid(case))
+
+
+def built(grid: Grid, cut: Cut | None = None) -> Built:
+    """Unroll a case with a cut; with its own, or the most even one, unless a cut is given.
+
+    Raises
+    ------
+    ValueError
+        It is no cut of the model into the stages of the placement.
+    """
+    case = grid.case
+    cut = cut or case.cut or most_even(grid.parts, grid.stages)
+    if len(cut) != grid.stages or min(cut) < 1 or sum(cut) != len(grid.parts):
+        raise ValueError(
+            f"{', '.join(map(str, cut))} is no cut of {len(grid.parts)} pieces"
+            f" into {grid.stages} stages"
+        )
+    if not case.model.even:
+        case = replace(case, cut=cut)
+    template, shares = grid.template(cut), grid.shares(cut)
+    told = {} if case.model.even else {f"stage {share.stage}": str(share) for share in shares}
+    told = {CUT: cut_text(cut), **told} if told else told
+    problem = _problem(case, template, grid, told)
+    work = _work(template, grid.routes, case.devices)
+    return Built(case, problem, work, shares)
+
+
+def _word(number: Number) -> str:
+    """Write a number as part of a name."""
+    return plain(number).replace("/", "over")
+
+
+def cut_text(cut: Cut) -> str:
+    """Write a cut: ``3 | 1`` are three pieces on the first stage and one on the second."""
+    return " | ".join(map(str, cut))
+
+
+def cut_lines(problem: PlanningProblem) -> list[str]:
+    """Say which pieces each stage runs, of a pipeline whose model was cut; else nothing."""
+    told = problem.provenance
+    if CUT not in told:
+        return []
+    stages = [f"  {name}: {text}" for name, text in told.items() if name.startswith("stage ")]
+    return [f"cut {told[CUT]}", *stages]
+
+
+def joined(costs: Sequence[Stage], arriving: int = 0) -> Stage:
+    """Return the costs of one stage of several parts, with bytes of what arrives."""
+    one = Stage(*(sum(column) for column in zip(*map(astuple, costs), strict=True)))
+    return replace(one, parameter_bytes=one.parameter_bytes + arriving)
+
+
+def _problem(
+    case: Case, template: Template, grid: Grid, told: Mapping[str, str]
+) -> PlanningProblem:
+    if grid.routes is None and (case.recompute or case.lane is not None):
+        raise ValueError("stages that recompute or have lanes to a host need given devices")
+    problem = pipeline_problem(
+        case.name,
+        template,
+        grid.routes,
+        devices=case.devices,
+        memory_bytes=grid.limit,
+        objective=case.objective,
+        provenance=told,
+    )
+    if case.lane is not None:
+        ticks = int(case.lane * grid.units.time_scale)
+        if ticks < 1:
+            raise ValueError("a lane takes more than no time")
+        problem = with_hosts(problem, ticks)
+    return replace(problem.with_recomputation(), parent=None) if case.recompute else problem
+
+
+def _work(template: Template, routes: Sequence[Sequence[int]] | None, devices: int) -> int:
+    if routes is None:
+        each = sum(s.forward_ns + s.backward_ns + s.weight_ns for s in template.stages)
+        return ceil_div(each * template.micro_batches, devices)
+    busy = [0] * devices
+    for batch in range(template.micro_batches):
+        route = routes[batch * len(routes) // template.micro_batches]
+        for device, stage in zip(route, template.stages, strict=True):
+            busy[device] += stage.forward_ns + stage.backward_ns + stage.weight_ns
+    return max(busy)

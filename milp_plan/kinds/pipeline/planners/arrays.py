@@ -1,0 +1,277 @@
+"""A shop as flat arrays for searching: kinds, arcs without shortcuts, memory rules, mirror halves.
+
+In a bidirectional placement the second route is the mirror image of the first. Plans that run
+both directions alike are then described by one half of the devices: the *folded* shop, in which
+device r also runs what its mirror image runs of the first route. Folding halves the search;
+:meth:`Arrays.unfold` gives the words of all machines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from milp_plan.core import Objective
+
+from .. import Shop, Words
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Guard:
+    """What kind ``kind`` needs besides room in memory, so that the pipeline does not lock up.
+
+    A device that fills up with activations of early stages leaves no room for the later stages
+    these wait for. So a kind may only take room that leaves one activation of every *deeper* kind
+    free, unless the oldest micro-batch it holds has passed these already: ``last``, which releases
+    the kind's memory, lies behind the deepest one (``passable``: they count the same
+    micro-batches). ``shallow`` are the kinds of the machine's stages that are no deeper.
+    """
+
+    kind: int
+    deepest: int
+    shallow: tuple[int, ...]
+    reserve: int
+    last: int
+    passable: bool
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """Flat arrays of a shop, or of the half of a mirrored shop.
+
+    Parameters
+    ----------
+    shop
+        The whole shop.
+    kinds
+        Kind of the shop for each kind of the arrays (topologically sorted within routes).
+    machine
+        Kind -> machine of the arrays.
+    machines
+        Machine of the arrays -> machine of the shop.
+    mirror
+        Kind of the shop -> its mirror image; empty where they are the whole shop.
+    """
+
+    shop: Shop
+    kinds: tuple[int, ...]
+    machine: tuple[int, ...]
+    machines: tuple[int, ...]
+    mirror: dict[int, int]
+
+    @cached_property
+    def duration(self) -> Ints:
+        """Kind -> ticks."""
+        return np.array([self.shop.kinds[k].duration for k in self.kinds], dtype=np.int64)
+
+    @cached_property
+    def count(self) -> Ints:
+        """Kind -> micro-batches."""
+        return np.array([self.shop.kinds[k].count for k in self.kinds], dtype=np.int64)
+
+    @cached_property
+    def alloc(self) -> Ints:
+        """Kind -> bytes allocated at its start."""
+        return np.array([self.shop.kinds[k].alloc for k in self.kinds], dtype=np.int64)
+
+    @cached_property
+    def free(self) -> Ints:
+        """Kind -> bytes released at its end."""
+        return np.array([self.shop.kinds[k].free for k in self.kinds], dtype=np.int64)
+
+    @cached_property
+    def limits(self) -> tuple[int | None, ...]:
+        """Machine -> bytes."""
+        return tuple(self.shop.limits[m] for m in self.machines)
+
+    @cached_property
+    def arcs(self) -> tuple[tuple[int, int, int], ...]:
+        """Arcs of the shop between kinds of the arrays."""
+        number = {k: i for i, k in enumerate(self.kinds)}
+        return tuple((number[a], number[b], lag) for a, b, lag in self.shop.arcs if a in number)
+
+    @cached_property
+    def after(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """Kind -> (successor, lag) pairs."""
+        found: list[list[tuple[int, int]]] = [[] for _ in self.kinds]
+        for a, b, lag in self.arcs:
+            found[a].append((b, lag))
+        return tuple(tuple(entries) for entries in found)
+
+    @cached_property
+    def heads(self) -> tuple[int, ...]:
+        """Kind -> earliest start in an empty shop."""
+        return tuple(self.shop.heads[k] for k in self.kinds)
+
+    @cached_property
+    def releases(self) -> tuple[int, ...]:
+        """Machine -> start of its clock: 0, or for the span its earliest possible first start."""
+        if self.shop.objective is not Objective.SPAN:
+            return (0,) * len(self.machines)
+        found = [0] * len(self.machines)
+        for m in range(len(self.machines)):
+            if self.machines[m] < self.shop.num_devices:
+                found[m] = min(self.heads[k] for k in self.on_machine[m])
+        return tuple(found)
+
+    @cached_property
+    def on_machine(self) -> tuple[tuple[int, ...], ...]:
+        """Machine -> its kinds."""
+        found: list[list[int]] = [[] for _ in self.machines]
+        for k, m in enumerate(self.machine):
+            found[m].append(k)
+        return tuple(tuple(row) for row in found)
+
+    @cached_property
+    def descendants(self) -> tuple[frozenset[int], ...]:
+        """Kind -> itself and every kind after it."""
+        found: list[frozenset[int]] = [frozenset()] * len(self.kinds)
+        for k in reversed(range(len(self.kinds))):
+            found[k] = frozenset({k}).union(*(found[b] for b, _ in self.after[k]))
+        return tuple(found)
+
+    @cached_property
+    def direct(self) -> tuple[tuple[int, int, int], ...]:
+        """Arcs that no longer path implies."""
+        found = []
+        for a, b, lag in self.arcs:
+            longest: dict[int, int] = {a: 0}  # kind -> latest start after a's stop, on a path
+            for k in range(a, b + 1):
+                if k not in longest:
+                    continue
+                base = longest[k] + (int(self.duration[k]) if k != a else 0)
+                for q, way in self.after[k]:
+                    if (k, q) != (a, b):
+                        longest[q] = max(longest.get(q, 0), base + way)
+            if longest.get(b, -1) < lag:
+                found.append((a, b, lag))
+        return tuple(found)
+
+    def group(self, kind: int) -> tuple[int, str]:
+        """Kinds of one stage and route."""
+        entry = self.shop.kinds[self.kinds[kind]]
+        return entry.route, entry.block
+
+    @cached_property
+    def holders(self) -> tuple[int, ...]:
+        """Kinds that take memory on a machine with a limit."""
+        return tuple(
+            k
+            for k, m in enumerate(self.machine)
+            if self.alloc[k] > self.free[k] and self.limits[m] is not None
+        )
+
+    @cached_property
+    def releasers(self) -> dict[int, tuple[int, ...]]:
+        """Holder -> kinds of its stage that release memory, in order."""
+        return {
+            i: tuple(
+                j
+                for j in sorted(self.descendants[i])
+                if self.free[j] > 0
+                and self.machine[j] == self.machine[i]
+                and self.group(j) == self.group(i)
+            )
+            for i in self.holders
+        }
+
+    @cached_property
+    def guards(self) -> tuple[Guard, ...]:
+        """Admission rules of kinds with deeper kinds on their machine."""
+        found = []
+        for i in self.holders:
+            here = [j for j in self.holders if self.machine[j] == self.machine[i]]
+            deeper = [j for j in here if self.heads[j] > self.heads[i]]
+            deeper = [j for j in deeper if self.group(j) != self.group(i)]
+            if not deeper or not self.releasers[i]:
+                continue
+            beyond = {self.group(j) for j in deeper}
+            shallow = [k for k in self.on_machine[self.machine[i]] if self.group(k) not in beyond]
+            routes = {self.group(j)[0] for j in [i, *deeper]}
+            found.append(
+                Guard(
+                    i,
+                    max(deeper, key=lambda j: (self.heads[j], j)),
+                    tuple(shallow),
+                    sum(int(self.alloc[j]) for j in deeper),
+                    self.releasers[i][-1],
+                    len(routes) == 1,
+                )
+            )
+        return tuple(found)
+
+    def unfold(self, words: Sequence[Sequence[int]]) -> list[list[int]]:
+        """Words of the shop from words of the arrays."""
+        found: list[list[int]] = [[] for _ in self.shop.machines]
+        for m, word in zip(self.machines, words, strict=True):
+            chosen = [self.kinds[k] for k in word]
+            if not self.mirror:
+                found[m] = chosen
+                continue
+            for k in chosen:
+                image = self.mirror[k]
+                found[self.shop.kinds[k].machine].append(k)
+                found[self.shop.kinds[image].machine].append(image)
+        return found
+
+    def fold(self, words: Words) -> list[list[int]] | None:
+        """Words of the arrays from words of the shop; ``None`` if they are not mirrored."""
+        number = {k: i for i, k in enumerate(self.kinds)}
+        if self.mirror:
+            number |= {image: number[k] for k, image in self.mirror.items() if k in number}
+        found = [[number[k] for k in words[m]] for m in self.machines]
+        return found if self.unfold(found) == [list(word) for word in words] else None
+
+
+def whole(shop: Shop) -> Arrays:
+    """Arrays of the whole shop."""
+    machines = tuple(range(len(shop.machines)))
+    return Arrays(
+        shop,
+        tuple(range(len(shop.kinds))),
+        tuple(kind.machine for kind in shop.kinds),
+        machines,
+        {},
+    )
+
+
+def halved(shop: Shop) -> Arrays | None:
+    """Arrays of half of a mirrored shop; ``None`` if the shop is not its own mirror image.
+
+    The shop must have two routes of equal length, equal kinds in the same order, and a pairing
+    of its machines that takes one to the other and leaves no machine in place.
+    """
+    routes = [[k for k, kind in enumerate(shop.kinds) if kind.route == r] for r in (0, 1)]
+    first, second = routes
+    if len(first) != len(second) or len(shop.kinds) != 2 * len(first):
+        return None
+    mirror = dict(zip(first, second, strict=True)) | dict(zip(second, first, strict=True))
+    pairs: dict[int, int] = {}
+    for k, image in mirror.items():
+        one, two = shop.kinds[k], shop.kinds[image]
+        same = ("role", "duration", "alloc", "free", "count")
+        if any(getattr(one, name) != getattr(two, name) for name in same):
+            return None
+        if pairs.setdefault(one.machine, two.machine) != two.machine:
+            return None
+    if any(m == n or shop.limits[m] != shop.limits[n] for m, n in pairs.items()):
+        return None
+    arcs = set(shop.arcs)
+    if any((mirror[a], mirror[b], lag) not in arcs for a, b, lag in arcs):
+        return None
+    machines = sorted({min(m, n) for m, n in pairs.items()})
+    number = {m: i for i, m in enumerate(machines)}
+    where = [shop.kinds[k].machine for k in first]
+    return Arrays(
+        shop,
+        tuple(first),
+        tuple(number[min(m, pairs[m])] for m in where),
+        tuple(machines),
+        mirror,
+    )

@@ -1,0 +1,331 @@
+"""Search for schedules of pipelines whose activations are made again or wait on a host.
+
+A state is a word for each device and a way for each stash (:mod:`.stash_loops` times it exactly).
+The search begins from plans of the same pipeline in which everything stays, also from such that
+hold more than there is: what does not fit is then made again, or leaves, those first whose readers
+come last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from milp_plan.core import Plan
+from milp_plan.core.budget import Budget
+
+from ..stash import StashShop
+from .stash_loops import (
+    AGAIN,
+    LEAVE,
+    STAY,
+    Desk,
+    Integers,
+    Tables,
+    anneal,
+    change,
+    decode,
+    desk_of,
+    makespan_of,
+)
+
+ENDLESS = 2**62
+"""Room of a device without a limit."""
+
+MOVES = 40_000
+"""Moves of one annealing."""
+
+AHEAD = 2
+"""Events between a journey back and its reader, to begin with."""
+
+COOLER = 1 / 3
+"""Factor on the first temperature from one annealing to the next, twice in three."""
+
+HEAT = (0.6, 0.02)
+"""First and last temperature, as parts of the mean length of a step."""
+
+
+@dataclass
+class Words:
+    """A word for each device, and the way of each stash."""
+
+    words: Integers
+    length: Integers
+    mode: Integers
+
+    def copy(self) -> Words:
+        """Return words of their own."""
+        return Words(self.words.copy(), self.length.copy(), self.mode.copy())
+
+
+class Stashing:
+    """The search over one pipeline.
+
+    Parameters
+    ----------
+    shop
+        What to schedule.
+    seed
+        Same seed, same starts and same number of rounds: same result.
+
+    Attributes
+    ----------
+    pool
+        Makespan and words of what was found, by origin.
+    """
+
+    def __init__(self, shop: StashShop, seed: int) -> None:
+        self.shop, self.seed = shop, seed
+        self.names = list(shop.steps)
+        self.number = {name: i for i, name in enumerate(self.names)}
+        self.devices = {name: d for d, name in enumerate(shop.on_device)}
+        self.tables = self._tables()
+        self.heat = float(np.mean(self.tables.ticks)) if self.names else 1.0
+        self.pool: dict[str, tuple[int, Words]] = {}
+        self.rounds = 0
+
+    def _tables(self) -> Tables:
+        shop, number = self.shop, self.number
+        steps = len(self.names)
+        before: list[list[tuple[int, int]]] = [[] for _ in self.names]
+        for a, b, lag in shop.arcs:
+            before[number[b]].append((number[a], lag))
+        alloc, free = np.zeros(steps, np.int64), np.zeros(steps, np.int64)
+        for kept in shop.kept:
+            alloc[number[kept.maker]] += kept.bytes
+            free[number[kept.last]] += kept.bytes
+        stash = np.full(steps, -1, np.int64)
+        first_of: list[list[int]] = [[] for _ in self.names]
+        for s, entry in enumerate(shop.stashes):
+            stash[number[entry.maker]] = s
+            first_of[number[entry.first]].append(s)
+        parts = [entry.values for entry in shop.stashes]
+        flat = [kept for values in parts for kept in values]
+        kinds: dict[object, int] = {}
+        kind = [
+            kinds.setdefault(shop.problem.graph.operator(n).name.partition("@")[0], len(kinds))
+            for n in self.names
+        ]
+        kind += [len(kinds) + number[entry.maker] for entry in shop.stashes]
+        room = [shop.limits.get(device, ENDLESS) for device in self.devices]
+        return Tables(
+            _row(shop.steps[n].ticks for n in self.names),
+            _row(self.devices[shop.steps[n].device] for n in self.names),
+            _ends(before), _row(a for row in before for a, _ in row),
+            _row(lag for row in before for _, lag in row),
+            alloc, free, stash, _ends(first_of), _row(s for row in first_of for s in row),
+            _row(number[entry.maker] for entry in shop.stashes),
+            _row(number[entry.first] for entry in shop.stashes),
+            _row(entry.bytes for entry in shop.stashes),
+            _row(entry.again for entry in shop.stashes),
+            _row(entry.host is not None for entry in shop.stashes),
+            _ends(parts), _row(kept.bytes for kept in flat),
+            _row(kept.out_ns or 0 for kept in flat), _row(kept.back_ns or 0 for kept in flat),
+            _row(room), _row(kind),
+        )  # fmt: skip
+
+    # -- starts ------------------------------------------------------------------------------
+
+    def words_of(self, plan: Plan) -> Words:
+        """Words of a plan of this pipeline, journeys and second runs included."""
+        tables, steps = self.tables, len(self.names)
+        found: list[list[tuple[int, int, int]]] = [[] for _ in self.devices]
+        mode = np.zeros(len(self.shop.stashes), np.int64)
+        seen: set[str] = set()
+        for run in sorted(plan.runs, key=lambda r: r.start_ns or 0):
+            step = self.number[run.operator]
+            event, stash = step, tables.stash[step]
+            if run.operator in seen:
+                event, mode[stash] = steps + int(stash), AGAIN
+            seen.add(run.operator)
+            found[tables.device[step]].append((run.start_ns or 0, 1, event))
+        hosts = self.shop.problem.cluster.hosts
+        carried = {k.value: s for s, entry in enumerate(self.shop.stashes) for k in entry.values}
+        back: dict[int, int] = {}
+        for trip in plan.transfers:
+            if trip.source[0] in hosts and trip.value in carried:
+                s = carried[trip.value]
+                back[s] = min(trip.start_ns or 0, back.get(s, trip.start_ns or 0))
+        for s, start in back.items():
+            mode[s] = LEAVE
+            found[tables.device[tables.maker[s]]].append((start, 0, steps + s))
+        most = max(len(row) for row in found) + len(self.shop.stashes)
+        words = np.zeros((len(found), most), np.int64)
+        for d, row in enumerate(found):
+            words[d, : len(row)] = [event for _, _, event in sorted(row)]
+        return Words(words, _row(len(row) for row in found), mode)
+
+    def fitted(self, words: Words, way: int) -> Words:
+        """The words with enough made again, or away, for every device to have room.
+
+        Where something does not fit, what stays and is read last of all goes. Journeys back stand
+        ahead of the step before their reader.
+        """
+        now, tables = words.copy(), self.tables
+        for d in range(len(self.devices)):
+            while (full := self._excess(now, d)) is not None:
+                victim = self._victim(now, d, full, way)
+                if victim is not None:
+                    ahead = AHEAD if way == LEAVE else 0
+                    change(tables, now.words, now.length, now.mode, victim, way, ahead)
+                elif not self._relieve(now, d, full):
+                    break
+        return now
+
+    def _relieve(self, now: Words, d: int, at: int) -> bool:
+        """Have the next step that lets go of something, and waits for nothing here, come first."""
+        tables, steps = self.tables, len(self.names)
+        word = now.words[d, : now.length[d]].tolist()
+        later = {e for e in word[at:] if e < steps}
+        for place in range(at + 1, len(word)):
+            event = word[place]
+            if event >= steps or tables.alloc[event] >= tables.free[event]:
+                continue
+            row = slice(tables.before_at[event], tables.before_at[event + 1])
+            if later.isdisjoint(tables.before[row].tolist()):
+                word.insert(at, word.pop(place))
+                now.words[d, : len(word)] = word
+                return True
+        return False
+
+    def _excess(self, now: Words, d: int) -> int | None:
+        """Position of the first event that does not fit, as if journeys took no time."""
+        tables, steps, used = self.tables, len(self.names), 0
+        for at in range(now.length[d]):
+            event = int(now.words[d, at])
+            s = int(tables.stash[event]) if event < steps else event - steps
+            maker = event if event < steps else int(tables.maker[s])
+            used += int(tables.alloc[maker])
+            if used > tables.room[d]:
+                return at
+            if event < steps:
+                used -= int(tables.free[event])
+                used -= int(tables.size[s]) if s >= 0 and now.mode[s] != STAY else 0
+            else:
+                used -= int(tables.alloc[maker] - tables.size[s])
+        return None
+
+    def _victim(self, now: Words, d: int, at: int, way: int) -> int | None:
+        """The stash that stays across a position, may go this way, and is read last."""
+        word = now.words[d, : now.length[d]].tolist()
+        best, choice = at, None
+        tables = self.tables
+        for s in {int(tables.stash[e]) for e in word[:at] if e < len(self.names)} - {-1}:
+            allowed = tables.may_again[s] if way == AGAIN else tables.may_leave[s]
+            read = word.index(int(tables.first[s]))
+            if now.mode[s] == STAY and allowed and read > best:
+                best, choice = read, s
+        return choice
+
+    def add(self, plan: Plan, origin: str) -> None:
+        """Begin from a plan, also from one that holds too much."""
+        words = self.words_of(plan)
+        desk = desk_of(self.tables, words.words)
+        if self._value(words, desk) is not None:
+            self._keep(words, desk, origin)
+            return
+        for way, name in ((AGAIN, "again"), (LEAVE, "away")):
+            fitted = self.fitted(words, way)
+            if self._value(fitted, desk) is not None:
+                self._keep(fitted, desk, f"{origin}, {name}")
+
+    def _value(self, words: Words, desk: Desk) -> int | None:
+        cost = decode(self.tables, words.words, words.length, words.mode, desk)
+        return None if cost == np.inf else int(makespan_of(self.tables, desk))
+
+    def _keep(self, words: Words, desk: Desk, origin: str) -> None:
+        value = int(makespan_of(self.tables, desk))
+        if origin not in self.pool or value < self.pool[origin][0]:
+            self.pool[origin] = value, words
+
+    # -- search ------------------------------------------------------------------------------
+
+    @property
+    def best(self) -> Plan | None:
+        """The best plan so far."""
+        if not self.pool:
+            return None
+        _, words = min(self.pool.values(), key=lambda entry: entry[0])
+        return self.plan(words)
+
+    def plan(self, words: Words) -> Plan:
+        """Plan of words that fit."""
+        tables, steps = self.tables, len(self.names)
+        desk = desk_of(tables, words.words)
+        if self._value(words, desk) is None:
+            raise ValueError("the words wait for each other in a circle")
+        starts = {name: int(desk.start[i]) for i, name in enumerate(self.names)}
+        again: dict[str, int] = {}
+        trips: dict[str, tuple[int, int]] = {}
+        for s, stash in enumerate(self.shop.stashes):
+            back, out = int(desk.start[steps + s]), int(desk.out_start[s])
+            if words.mode[s] == AGAIN:
+                again[stash.maker] = back
+            elif words.mode[s] == LEAVE:
+                for kept in stash.values:
+                    trips[kept.value] = out, back
+                    out, back = out + (kept.out_ns or 0), back + (kept.back_ns or 0)
+        return self.shop.plan(starts, again, trips, "stashing")
+
+    def run(
+        self,
+        budget: Budget,
+        on_better: Callable[[Plan, int], object],
+        *,
+        lower: int = 0,
+        rounds: int | None = None,
+        threads: int = 1,
+    ) -> None:
+        """Anneal what is in the pool in turns, the best most often, until the bound is met.
+
+        Parameters
+        ----------
+        budget
+            When to end, beside ``rounds``.
+        on_better
+            Called with the best plan and its makespan.
+        lower
+            A proved bound.
+        rounds, threads
+            So many times at most, on so many threads.
+        """
+        best = min((value for value, _ in self.pool.values()), default=0)
+        if self.best is not None:
+            on_better(self.best, best)
+        done = 0
+        with ThreadPoolExecutor(threads) as workers:
+            while self.pool and best > lower and done != rounds and not budget.over:
+                picked = [self._pick() for _ in range(threads)]
+                for origin, value, words in workers.map(self._anneal, picked):
+                    if value <= self.pool[origin][0]:
+                        self.pool[origin] = value, words
+                    if value < best:
+                        best = value
+                        on_better(self.plan(words), best)
+                done += 1
+
+    def _pick(self) -> tuple[str, Words, float, int]:
+        """Origin and words of the next annealing, its heat and its seed."""
+        ranked = sorted(self.pool, key=lambda name: self.pool[name][0])
+        turn = self.rounds
+        self.rounds += 1
+        origin = ranked[(turn // 2) % len(ranked) if turn % 2 else 0]
+        return origin, self.pool[origin][1].copy(), COOLER ** (turn % 3), self.seed + 7919 * turn
+
+    def _anneal(self, picked: tuple[str, Words, float, int]) -> tuple[str, int, Words]:
+        origin, now, share, seed = picked
+        desk = desk_of(self.tables, now.words)
+        heat = (share * HEAT[0] * self.heat, HEAT[1] * self.heat)
+        found = anneal(self.tables, now.words, now.length, now.mode, MOVES, heat, seed, desk)
+        return origin, int(found), now
+
+
+def _row(numbers: object) -> Integers:
+    return np.array(list(numbers), np.int64)  # type: ignore[call-overload]
+
+
+def _ends(rows: object) -> Integers:
+    return np.cumsum([0, *(len(row) for row in rows)], dtype=np.int64)  # type: ignore[attr-defined]

@@ -1,0 +1,155 @@
+"""Precedence between steps on devices: closure, heads and tails."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from milp_plan.kinds.pipeline.holds import OffloadShop
+from milp_plan.kinds.pipeline.stash import StashShop
+
+
+class Precedence:
+    """What precedes what among the steps of a shop, and how early and late each can be.
+
+    Parameters
+    ----------
+    shop
+        Its arcs hold.
+    extra
+        (before, after): orders that hold as well, such as those of symmetry.
+
+    Attributes
+    ----------
+    names
+        Steps, topologically sorted.
+    heads, tails
+        Step -> least time before its start and after its stop, ticks.
+
+    Raises
+    ------
+    ValueError
+        The arcs go round in a circle.
+    """
+
+    def __init__(self, shop: OffloadShop | StashShop, extra: Iterable[tuple[str, str]]) -> None:
+        self.shop = shop
+        self.arcs = [*shop.arcs, *((a, b, 0) for a, b in extra)]
+        self.into: dict[str, list[tuple[str, int]]] = {name: [] for name in shop.steps}
+        self.out: dict[str, list[tuple[str, int]]] = {name: [] for name in shop.steps}
+        for a, b, lag in self.arcs:
+            self.into[b].append((a, lag))
+            self.out[a].append((b, lag))
+        self.names = self._sorted()
+        self.bit = {name: 1 << i for i, name in enumerate(self.names)}
+        self.ancestors = self._closure(self.names, self.into)
+        self.descendants = self._closure(self.names[::-1], self.out)
+        self.heads = self._reach(self.names, self.into, self.ancestors)
+        self.tails = self._reach(self.names[::-1], self.out, self.descendants)
+
+    def _sorted(self) -> list[str]:
+        missing = {name: len(arcs) for name, arcs in self.into.items()}
+        found = [name for name, count in missing.items() if not count]
+        for name in found:  # grows while it is read
+            for b, _ in self.out[name]:
+                missing[b] -= 1
+                if not missing[b]:
+                    found.append(b)
+        if len(found) < len(missing):
+            raise ValueError("the order asked for contradicts precedence")
+        return found
+
+    def _closure(
+        self, names: list[str], arcs: Mapping[str, list[tuple[str, int]]]
+    ) -> dict[str, int]:
+        masks: dict[str, int] = {}
+        for name in names:
+            masks[name] = 0
+            for other, _ in arcs[name]:
+                masks[name] |= masks[other] | self.bit[other]
+        return masks
+
+    def _reach(
+        self, names: list[str], arcs: Mapping[str, list[tuple[str, int]]], masks: dict[str, int]
+    ) -> dict[str, int]:
+        """Least time before (or after) each step: chains, and what its own device must do."""
+        steps = self.shop.steps
+        found: dict[str, int] = {}
+        for name in names:
+            chain = max((found[o] + steps[o].ticks + lag for o, lag in arcs[name]), default=0)
+            own = self.shop.on_device[steps[name].device]
+            mates = [o for o in own if masks[name] & self.bit[o]]
+            for least in {found[o] for o in mates}:
+                work = sum(steps[o].ticks for o in mates if found[o] >= least)
+                chain = max(chain, least + work)
+            found[name] = chain
+        return found
+
+    def surely(self, x: str, y: str) -> bool:
+        """Whether precedence puts x before y."""
+        return bool(self.ancestors[y] & self.bit[x])
+
+    def after(self, name: str) -> int:
+        """Least time from the start of a step to the end of any plan, ticks."""
+        return self.shop.steps[name].ticks + self.tails[name]
+
+    def between(self, name: str) -> dict[str, int]:
+        """Least time from the start of a step to the stop of each that it precedes, and its own."""
+        steps = self.shop.steps
+        found = {name: steps[name].ticks}
+        for other in self.names[self.names.index(name) + 1 :]:
+            waits = [found[b] + lag for b, lag in self.into[other] if b in found]
+            if waits:
+                found[other] = max(waits) + steps[other].ticks
+        return found
+
+    def load_bound(self) -> int:
+        """Lower bound on the makespan: head + work + tail on a device, over all levels, ticks."""
+        best = 0
+        for names in self.shop.on_device.values():
+            for low in {self.heads[n] for n in names}:
+                some = [n for n in names if self.heads[n] >= low]
+                for high in {self.tails[n] for n in some}:
+                    work = sum(self.shop.steps[n].ticks for n in some if self.tails[n] >= high)
+                    best = max(best, low + work + high)
+        return best
+
+    def work_bound(self) -> int:
+        """Lower bound on the span: work on a device, ticks."""
+        shop = self.shop
+        return max(sum(shop.steps[n].ticks for n in names) for names in shop.on_device.values())
+
+
+Node = TypeVar("Node", bound=Hashable)
+
+
+def longest_paths(nodes: Sequence[Node], arcs: Iterable[tuple[Node, Node, int]]) -> dict[Node, int]:
+    """Earliest start of every node.
+
+    Parameters
+    ----------
+    nodes, arcs
+        (before, after, ticks): ``after`` starts at least ``ticks`` after ``before`` starts.
+
+    Raises
+    ------
+    ValueError
+        The arcs go round in a circle; names a node on it or after it.
+    """
+    time = dict.fromkeys(nodes, 0)
+    missing = dict.fromkeys(nodes, 0)
+    follows: dict[Node, list[tuple[Node, int]]] = {node: [] for node in nodes}
+    for a, b, ticks in arcs:
+        follows[a].append((b, ticks))
+        missing[b] += 1
+    ready = [node for node in nodes if not missing[node]]
+    for a in ready:  # grows while it is read
+        for b, ticks in follows[a]:
+            time[b] = max(time[b], time[a] + ticks)
+            missing[b] -= 1
+            if not missing[b]:
+                ready.append(b)
+    if len(ready) < len(time):
+        left = next(node for node in nodes if missing[node])
+        raise ValueError(f"they go round in a circle at {left}")
+    return time

@@ -1,0 +1,1 @@
+"""Placement under the serial law: which device runs which operator, for latency or throughput."""

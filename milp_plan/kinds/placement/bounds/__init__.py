@@ -1,0 +1,1 @@
+"""Lower bounds of problems under the serial law."""

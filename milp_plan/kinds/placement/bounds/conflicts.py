@@ -1,0 +1,141 @@
+"""Classes that no payer can hold together when no load is above a limit, by minimum cuts.
+
+Proof: a payer that holds both classes holds a set with both, whose load is at least that of the
+cheapest such set (:mod:`.serial_flow`). Classes that conflict with a class are out of its set, so
+its cheapest set is sought among the rest; what is found in one round sharpens the next. Where the
+loads of the two passes count apart, no payer's whole load is above the objective either. A plan
+in contiguous parts, or of one call per device, is one of the plans meant here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from milp_plan.core.budget import Budget
+from milp_plan.core.view import kept, view
+
+from ..serial import SerialGraph
+
+if TYPE_CHECKING:
+    from .flow import Network
+
+RESOLUTION = 1 << 40
+"""Integer units that all work together is counted in; costs and work are rounded down."""
+
+ROUNDS = 4
+
+
+@dataclass(frozen=True)
+class Conflicts:
+    """What a limit on the loads implies.
+
+    Parameters
+    ----------
+    apart
+        Pairs of classes, ascending, that are never on one payer.
+    follows
+        (class, other): the other is on every payer that holds the class.
+    off
+        Classes that no payer can hold.
+    """
+
+    apart: tuple[tuple[int, int], ...]
+    follows: tuple[tuple[int, int], ...]
+    off: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """The network of a problem, and how ticks become its units."""
+
+    graph: SerialGraph
+    net: Network
+    total: int
+
+    def units(self, ticks: int) -> int:
+        """Ticks as units, rounded down."""
+        return ticks * RESOLUTION // self.total
+
+    def ticks(self, units: int) -> int:
+        """Units as ticks: a bound stays one."""
+        return -(-units * self.total // RESOLUTION) if units else 0
+
+    def above(self, cutoff: int) -> int:
+        """Least units that are above a cutoff for sure."""
+        return self.units(cutoff) + 1
+
+    def single(self, number: int) -> int:
+        """Units of the cheapest set that holds a class."""
+        from .flow import FREE, cheapest
+
+        barred = np.array([ticks is None for ticks in self.graph.work])
+        return int(cheapest(self.net, np.array([number]), barred, FREE // 4))
+
+
+@view
+def cuts_of(graph: SerialGraph) -> Cuts:
+    """Return the network of a problem."""
+    from .flow import network
+
+    merged: dict[tuple[int, ...], int] = {}
+    for entry in graph.nets:
+        members = tuple(sorted((entry.source, *entry.readers)))
+        merged[members] = merged.get(members, 0) + entry.ticks
+    work = [ticks or 0 for ticks in graph.work]
+    total = max(1, sum(work))
+    costs = {members: ticks * RESOLUTION // total for members, ticks in merged.items()}
+    units = [ticks * RESOLUTION // total for ticks in work]
+    small = [(members, min(cost, 64 * RESOLUTION)) for members, cost in costs.items() if cost]
+    return Cuts(graph, network(units, small), total)
+
+
+def conflicts(graph: SerialGraph, cutoff: int, budget: Budget | None = None) -> Conflicts:
+    """Look for all that minimum cuts say about plans whose loads are at most ``cutoff`` ticks.
+
+    Raises
+    ------
+    OutOfTime
+        The budget passed.
+    """
+    from .flow import probe
+
+    cuts, count = cuts_of(graph), len(graph)
+    limit = cuts.above(cutoff)
+    nowhere = np.array([ticks is None for ticks in graph.work])
+    least = np.array([cuts.single(number) for number in range(count)], dtype=np.int64)
+    apart = np.zeros((count, count), dtype=np.bool_)
+    follows: set[tuple[int, int]] = set()
+    off = {number for number in range(count) if nowhere[number]}
+    found = np.zeros(count, dtype=np.int8)
+    for _ in range(ROUNDS):
+        fresh = 0
+        top = int(least.max(initial=0))
+        for number in np.argsort(-least, kind="stable").tolist():
+            if number in off or int(least[number]) + top < limit:
+                continue  # costs of sets are submodular: two sets together cost no more
+            if budget is not None:
+                budget.check()
+            barred = apart[number] | nowhere
+            least[number] = probe(cuts.net, number, barred, limit, found)
+            if least[number] >= limit:
+                off.add(number)
+                continue
+            new = (found == 1) & ~apart[number]
+            fresh += int(new.sum())
+            apart[number] |= new
+            apart[:, number] |= new
+            follows |= {(number, int(other)) for other in np.flatnonzero(found == 2)}
+        if not fresh:
+            break
+    pairs = np.argwhere(np.triu(apart, 1)).tolist()
+    return Conflicts(
+        tuple((one, two) for one, two in pairs), tuple(sorted(follows)), tuple(sorted(off))
+    )
+
+
+def conflicts_below(graph: SerialGraph, cutoff: int) -> Conflicts:
+    """Return :func:`conflicts`; remembered."""
+    return kept(graph, ("conflicts", cutoff), lambda: conflicts(graph, cutoff))

@@ -1,0 +1,58 @@
+"""Proofs that nothing fits under the serial law: memory is static, inputs are streamed.
+
+A device holds the persistent values its operators read, the values they make and the largest of
+their workspaces; values made elsewhere take nothing (``docs/laws.md``, the serial law). All of a
+colocation group, like an operator without one, lies on one device.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from milp_plan.core import PlanningProblem
+from milp_plan.core.amounts import size_text
+from milp_plan.core.bound import Infeasible
+from milp_plan.kinds.schedule.bounds.holdings import Holdings
+
+from milp_plan.kinds.schedule.bounds.memory import packing_obstacle
+
+
+def serial_obstacle(problem: PlanningProblem) -> Infeasible | None:
+    """Prove that the devices cannot hold what must lie on them, or return ``None``."""
+    units: dict[tuple[bool, str], list[str]] = {}
+    for operator in problem.graph.operators:
+        key = (operator.group is not None, operator.group or operator.name)
+        units.setdefault(key, []).append(operator.name)
+    names = [name for _, name in units]
+    holdings = Holdings(problem, tuple(tuple(unit) for unit in units.values()))
+    beside = [max(holdings.beside(name) for name in unit) for unit in units.values()]
+    for number, unit in enumerate(units.values()):
+        need = holdings.lasting(number) + beside[number]
+        found = _homeless(problem, names[number], unit, need)
+        if found is not None:
+            return found
+    return packing_obstacle(problem, names, holdings.packed, beside)
+
+
+def _homeless(problem: PlanningProblem, name: str, unit: list[str], need: int) -> Infeasible | None:
+    """Why no device can run a unit; ``None`` where one can."""
+    able = [
+        device
+        for device in problem.cluster.devices
+        if all(
+            device.device_class in problem.graph.operator(operator).options[0].duration_ns
+            for operator in unit
+        )
+    ]
+    limits = [device.memory_bytes for device in able]
+    known = [limit for limit in limits if limit is not None]
+    if len(known) < len(limits) or need <= max(known):
+        return None
+    text = partial(size_text, problem.units)
+    return Infeasible(
+        f"{name!r} needs at least {text(need)} on its device (persistent values, what it makes, "
+        f"the largest workspace), and no device it can run on has more than {text(max(known))}",
+        tuple(unit),
+        need,
+        max(known),
+    )

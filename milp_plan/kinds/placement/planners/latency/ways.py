@@ -1,0 +1,283 @@
+"""Plans and bounds from the ideals of a problem: exact where one search gets through.
+
+Where a graph has many ideals, plans with chains of operators kept together come first: they are
+found fast, and how long their ways take limits the search for others.
+
+Where devices have several calls, these ways are a relaxation: devices for their calls are found
+afterwards by matching. With two calls the number of calls is limited first; where that leaves a
+gap, so is what they hold together (:mod:`milp_plan.kinds.placement.serial.stock`).
+"""
+
+# mypy: disable-error-code="no-untyped-call"
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...serial import HOST, OperatorTables
+from ...serial.atoms import merge_idle
+from ...serial.chains import merge_chains
+from ...serial.lattice import Lattice, Passages, lattice
+from ...serial.operators import Ints
+from ...serial.stock import Stock, shared
+
+MOST_IDEALS = 60_000
+"""Ideals beyond which no search is tried."""
+
+FEW_IDEALS = 8_000
+"""Ideals up to which no chains are joined first."""
+
+CHAINS = (3, 2)
+"""Longest chains that are joined, from the first search to the last but one."""
+
+FORGIVEN = 0.01
+"""Part of a device's memory that is not counted for an idle operator nobody reads from, where the
+ideals would be too many otherwise."""
+
+ROOM = 2_000_000
+"""Labels of one search."""
+
+LEARN, ALL = 0, 1 << 30
+
+EARLY = (1, LEARN, ALL, 8, 64)
+"""Labels per ideal and number of calls, from search to search, where there are few ideals; and when
+to find the ways from gates."""
+
+LATE = (1, LEARN, 2, 8, 32, 128, ALL)
+"""The same with many ideals."""
+
+LEARNED = 100
+"""The same for the ways from gates."""
+
+LEARNING_SHARE = 0.3
+"""Part of the time left for the ways from gates of one level, after a first narrow search."""
+
+
+@dataclass(frozen=True)
+class Ways:
+    """Searches through the ideals of one problem, the coarsest first.
+
+    Parameters
+    ----------
+    tables
+        Operators as they stand in plans.
+    levels
+        The same, merged: with chains joined, and last without. Only the last one gives bounds.
+    """
+
+    tables: OperatorTables
+    levels: tuple[OperatorTables, ...]
+
+    def run(
+        self,
+        value: Callable[[], float],
+        left: Callable[[], float],
+        take: Callable[[Ints], None],
+        tell: Callable[[float, int], None],
+    ) -> None:
+        """Search wider and wider until the bound meets the value, or no time is left.
+
+        Parameters
+        ----------
+        value
+            Latency of the best plan known, in the unit of the source.
+        left
+            Seconds left.
+        take
+            Called with places of the operators of ``tables``: they may not fit.
+        tell
+            Called with bounds, in the unit of the source, and the number of ideals.
+        """
+        before: Passages | None = None
+        for level in self.levels:
+            ideals = lattice(level, MOST_IDEALS)
+            if ideals is None or left() <= 0:
+                return
+            search = self._level(level, ideals, before)
+            solved: Stock | None = None
+            for stock, width in turns(search):
+                if stock is solved:
+                    continue
+                if width == LEARN:
+                    learning = _Until(left, (1 - LEARNING_SHARE) * left())
+                    search.learn(value(), LEARNED, ROOM, learning, self._hints(search, before))
+                    continue
+                found = search.run(value() * (1 + 1e-9), width, ROOM, left, stock)
+                if found.places is not None:
+                    take(self.places(level, found.places))
+                if level is self.levels[-1]:
+                    tell(found.bound * (1 - 1e-9), len(ideals.sets))
+                if found.bound >= value() * (1 - 1e-7) or left() <= 0:
+                    break
+                if found.bound >= found.value * (1 - 1e-7):
+                    solved = stock
+            before = search
+
+    def _level(self, level: OperatorTables, ideals: Lattice, before: Passages | None) -> Passages:
+        """The searches of a level, with those gates of the one before that it has, too."""
+        gates = None
+        if before is not None:
+            at = {self._end(level, i): i for i in range(len(level))}
+            ends = [self._end(before.tables, gate) for gate in before.gates]
+            gates = [at[end] for end in ends if end in at]
+        return Passages(level, ideals, must_be_hosted(level), gates)
+
+    def _hints(self, search: Passages, before: Passages | None) -> NDArray[np.float64] | None:
+        """Times of ways known from the level before: chains joined are only a restriction."""
+        if before is None:
+            return None
+        row = {self._end(before.tables, gate): k for k, gate in enumerate(before.gates)}
+        rows = [row[self._end(search.tables, gate)] for gate in search.gates]
+        return before.reached[rows]
+
+    def _end(self, level: OperatorTables, i: int) -> int:
+        """Number in the file of the last operator of an entry."""
+        position = self._position
+        return max(level.parts[i], key=position.__getitem__)
+
+    @cached_property
+    def _position(self) -> dict[int, int]:
+        return {number: k for k, number in enumerate(self.tables.order)}
+
+    def places(self, level: OperatorTables, found: Ints) -> Ints:
+        """Return places of the operators of ``tables`` for places of a level's entries."""
+        if level.calls > 1:
+            found = paired(level, found)
+        everywhere = np.full(len(self.tables), HOST)
+        for part, place in zip(level.parts, found, strict=True):
+            everywhere[list(part)] = place
+        return everywhere.astype(np.int64)
+
+
+@dataclass(frozen=True)
+class _Until:
+    """Seconds left until so many are left of a longer time."""
+
+    left: Callable[[], float]
+    end: float
+
+    def __call__(self) -> float:
+        return self.left() - self.end
+
+
+def ways(tables: OperatorTables) -> Ways | None:
+    """Return the searches of a problem (nothing merged), or ``None`` if it has too many ideals."""
+    for forgiven in (0.0, FORGIVEN):
+        atoms = merge_idle(tables, forgiven)
+        ideals = lattice(atoms, MOST_IDEALS)
+        if ideals is None:
+            continue
+        if len(ideals.sets) <= FEW_IDEALS:
+            return Ways(tables, (atoms,))
+        return Ways(tables, (*(merge_chains(atoms, longest) for longest in CHAINS), atoms))
+    return None
+
+
+def turns(search: Passages) -> Iterator[tuple[Stock, int]]:
+    """What calls may be made and how many labels are kept, from search to search."""
+    tables = search.tables
+    widths = EARLY if len(search.ideals.sets) <= FEW_IDEALS else LATE
+    yield from ((search.stock, width) for width in widths)
+    if tables.calls == 2 and tables.graph.memory is not None:
+        packed = shared(len(tables.graph.payers))
+        yield from ((packed, width) for width in widths if width != LEARN)
+
+
+def must_be_hosted(tables: OperatorTables) -> NDArray[np.bool_]:
+    """Operators whose class fits into no single call.
+
+    Proof: with one call per device, a class on a device is in one call, and so is every operator
+    between two of its members: otherwise its call would wait for itself. Where the classes of all
+    these are larger than a device together, the class is on a host.
+    """
+    found = np.zeros(len(tables), dtype=np.bool_)
+    memory = tables.graph.memory
+    if tables.calls > 1 or memory is None:
+        return found
+    up = [0] * len(tables)
+    down = [0] * len(tables)
+    for i in reversed(tables.order):
+        for reader in tables.after[i]:
+            up[i] |= up[reader] | 1 << reader
+    for i in tables.order:
+        for source in tables.before[i]:
+            down[i] |= down[source] | 1 << source
+    for members in tables.members:
+        if len(members) > 1:
+            ahead, behind, own = 0, 0, 0
+            for i in members:
+                ahead, behind, own = ahead | up[i], behind | down[i], own | 1 << i
+            hull = (ahead & behind) | own
+            kinds = {tables.class_of[i] for i in range(len(tables)) if hull >> i & 1}
+            if sum(tables.size[kind] for kind in kinds) > memory:
+                found[list(members)] = True
+    return found
+
+
+def paired(atoms: OperatorTables, found: Ints) -> Ints:
+    """Give calls that were devices of their own to devices, two by two where that fits.
+
+    ``found`` numbers calls by ``device * calls`` for more devices than there are. Calls with
+    operators of one class share a device. Calls of one device must not overlap in time, or one
+    would wait for the other. What finds no partner has the last devices to share, which may overrun
+    their memory.
+    """
+    wide = _Wide(atoms, found)
+    groups = [tuple(sorted(pair, key=wide.start.__getitem__)) for pair in wide.mates]
+    settled = {c for pair in groups for c in pair}
+    numbers = sorted(set(wide.calls) - settled, key=wide.start.__getitem__)
+    import networkx as nx  # takes long to load
+
+    graph: nx.Graph[int] = nx.Graph()
+    graph.add_nodes_from(numbers)
+    memory = atoms.graph.memory
+    for at, a in enumerate(numbers):
+        for b in numbers[at + 1 :]:
+            fits = memory is None or wide.size[a] + wide.size[b] <= memory
+            if fits and wide.end[a] <= wide.start[b] + 1e-9:
+                graph.add_edge(a, b)
+    partner = nx.max_weight_matching(graph, maxcardinality=True)
+    devices = len(atoms.graph.payers)
+    needed = max(0, len(groups) + len(numbers) - devices)
+    groups += [tuple(sorted(pair, key=wide.start.__getitem__)) for pair in partner][:needed]
+    together = {c for pair in groups for c in pair}
+    groups += [(c,) for c in numbers if c not in together]
+    groups.sort(key=lambda group: wide.start[group[0]])
+    places = np.full(len(found), HOST, dtype=np.int64)
+    for device, group in enumerate(groups):
+        for call, number in enumerate(group):
+            where = min(device, devices - 1) * atoms.calls + call
+            places[found == number] = where
+    return places
+
+
+class _Wide:
+    """Calls of a placement with more devices than there are: when they run, and their bytes.
+
+    ``mates`` are calls with operators of one class.
+    """
+
+    def __init__(self, atoms: OperatorTables, found: Ints) -> None:
+        from .timing import arrays, scratch, sweep
+
+        self.calls = sorted({int(place) for place in found if place != HOST})
+        most = max(self.calls, default=0) + 1
+        table = arrays(atoms)
+        room = scratch(most, len(found))
+        times = (1, most, *table.times[2:])
+        sweep(times, found, *room, np.inf)
+        self.start = {c: float(room[1][c]) for c in self.calls}
+        self.end = {c: float(room[1][c] + room[0][c]) for c in self.calls}
+        self.size = dict.fromkeys(self.calls, 0)
+        self.mates: set[tuple[int, ...]] = set()
+        for kind, members in enumerate(atoms.members):
+            at = {int(found[i]) for i in members if found[i] != HOST}
+            for c in at:
+                self.size[c] += atoms.size[kind]
+            if len(at) == 2:
+                self.mates.add(tuple(sorted(at)))

@@ -1,0 +1,1 @@
+"""Ways of problems under the serial law."""

@@ -1,0 +1,1 @@
+"""What formulations of schedules share."""

@@ -1,0 +1,131 @@
+"""The shortest plan of a small problem, by search over placements and orders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import factorial, prod
+
+from milp_plan.core import Objective, Plan, PlanningProblem
+from milp_plan.core.budget import Budget
+
+from ...coarsen import interchangeable_devices
+from ..decoder import NEVER, Decoder
+from ..decoder import layout as at
+from .choices import choices_of
+from .placing import BEST, DEPTH, FRESH, LEAST_OPEN, advance, empty_stack, least_open
+from .tasks import placement_count
+
+LARGEST = 40
+"""Operators beyond which the search gets nowhere, unless few groups decide the placement."""
+
+LARGEST_GROUPED, FEW_PLACEMENTS = 120, 100_000
+"""Operators and placements, up to swaps of alike devices, up to which few groups decide."""
+
+AT_ONCE = 1000
+"""Choices between two looks at the budget."""
+
+SCHEDULES, FIRST_SCHEDULES, MORE_SCHEDULES = 20_000, 200, 10
+"""Schedules of one complete placement, whole or partial, before it is left undecided. Where few
+groups decide, this is the limit of the last pass: the first one has fewer, each has so many times
+more than the one before, and what is found in one cuts the next."""
+
+
+class Enumeration:
+    """Depth-first search over options and sites, then over orders of tasks (see :mod:`.placing`).
+
+    Parameters
+    ----------
+    problem
+        Any that :meth:`suits`.
+    """
+
+    def __init__(self, problem: PlanningProblem) -> None:
+        self._most = SCHEDULES
+        if len(problem.graph.operators) > LARGEST:
+            self._most = min(SCHEDULES, FIRST_SCHEDULES)
+        self._proved = 0
+        self.decoder = Decoder(problem)
+        compiled = self.decoder.compiled
+        self.choices = choices_of(compiled)
+        if self.choices is None:
+            return
+        memory = self.decoder.memory
+        sizes = len(memory.part(at.MEMORY)), len(memory.part(at.START)), len(compiled.view.units)
+        self.stack = empty_stack(self.choices, sizes)
+        for part in (at.SITE, at.OPTION):
+            memory.part(part)[:] = -1
+
+    @staticmethod
+    def suits(problem: PlanningProblem) -> bool:
+        """Whether a problem is small enough, and its plans have times and nothing else to say."""
+        return (
+            problem.objective is Objective.MAKESPAN
+            and problem.needs_schedule
+            and problem.serial is None
+            and not problem.has_memory_ways
+            and (len(problem.graph.operators) <= LARGEST or _few_placements(problem))
+        )
+
+    def cut(self, known: int | None) -> None:
+        """From here on look only for plans shorter than so many ticks."""
+        if self.choices is not None and known is not None:
+            numbers = self.stack.numbers
+            numbers[BEST] = min(int(numbers[BEST]), -(-known // self.decoder.compiled.unit))
+
+    def plans(self, budget: Budget, choices: int | None = None) -> Iterator[Plan]:
+        """Better and better plans, until all is done, the budget ends, or so many were looked at.
+
+        Parameters
+        ----------
+        budget
+            Looked at now and then.
+        choices
+            Looked at, and schedules, together; ``None`` for as many as the time allows.
+        """
+        if self.choices is None or not self.decoder.compiled.exact:
+            return
+        memory, stack = self.decoder.memory, self.stack
+        looked = 0
+        while not budget.over and (choices is None or looked < choices):
+            before = stack.numbers[BEST]
+            done = advance(memory.a, memory.t, self.choices, stack, (AT_ONCE, self._most))
+            looked += AT_ONCE
+            if stack.numbers[BEST] < before:
+                yield self._plan()
+            if done and not self._again():
+                return
+
+    def _again(self) -> bool:
+        """Begin another pass, with more schedules of each placement; ``False`` if it is no use.
+
+        Each pass proves by itself that no plan is shorter than what it leaves undecided, or than
+        the best plan: so the largest of these numbers counts.
+        """
+        numbers = self.stack.numbers
+        self._proved = max(self._proved, least_open(self.stack))
+        if self._proved >= numbers[BEST] or self._most >= SCHEDULES:
+            return False
+        self._most = min(SCHEDULES, MORE_SCHEDULES * self._most)
+        numbers[LEAST_OPEN], numbers[DEPTH], numbers[FRESH] = NEVER, 0, 1
+        return True
+
+    @property
+    def least(self) -> int | None:
+        """Ticks below which there is no plan; ``None`` where nothing is proved."""
+        if self.choices is None or not self.decoder.compiled.exact:
+            return None
+        units = max(self._proved, least_open(self.stack))
+        return None if units == NEVER else self.decoder.ticks(units)
+
+    def _plan(self) -> Plan:
+        """The best plan, from an array of its own: the search goes on in the other one."""
+        other, stack = Decoder(self.decoder.problem), self.stack
+        return other.fixed(stack.site, stack.option, stack.start, "enumeration")
+
+
+def _few_placements(problem: PlanningProblem) -> bool:
+    """Whether colocation groups leave so few placements that each of them can be looked at."""
+    if len(problem.graph.operators) > LARGEST_GROUPED:
+        return False
+    swaps = prod(factorial(len(names)) for names in interchangeable_devices(problem))
+    return placement_count(problem) <= FEW_PLACEMENTS * swaps

@@ -1,0 +1,325 @@
+"""The mixed-integer model of a window, from arrays, and the plan that its solution says.
+
+Columns: start of each free operator, of each transfer that may have to wait, and of those kept
+tasks that they meet; placements; order bits; the makespan. All other kept tasks are paths: the
+least time between two kept tasks that have a column is one row.
+
+==============  =================================================================================
+``place``       sum of an operator's placements = 1; a free colocation group has one site
+``flow``        sum_q flow[p,q] = place[p];  sum_p flow[p,q] = place[q]  for pairs of free units
+``supply``      start[k] >= start[i] + length[i] + sum of (longest journey of p,q) flow[p,q]
+``travel``      start[t] >= stop[maker];  start[k] >= stop[t] where k reads it
+``order``       start[k] >= stop[i] - M (1 - first[i,k]);  both bits where the two may not meet
+``position``    a free task against the kept ones of a resource: one bit per kept task it may come
+                before, monotone along their order, at most 1 where it does not hold the resource
+``position``    start[i] >= heads of the kept tasks before it, and stop[i] <= latest starts after
+``chain``       start[b] >= start[a] + least time by way of tasks that have no column
+``end``         makespan >= stop[i] + tail
+==============  =================================================================================
+
+Big-M values come from the windows [head, horizon - tail] of the tasks. Memory is not in the model:
+the checker decides. Source: this project; the disjunctive skeleton is Manne's (1960), bits per
+position after Applegate and Cook's (1991) use of windows, neighbourhoods that keep the rest of the
+order as in Pesant and Gendreau (1996).
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+import numpy as np
+
+from milp_plan.lp import CompiledModel
+
+from ..planners.indexed import Spot
+from .jobs import Carried, Decided, Gap, Job, Meeting, apart
+from .loops import contract
+from .placing import Placing
+from .rows import ONE, SURE, Clock, Part, Rows, Terms
+from .scope import Edge, Scope
+from .work import Work
+
+UNITS = 1000.0
+"""Units of time that the ticks from the first start to the horizon make, where they are more."""
+
+MOST_BITS = 200
+"""Order bits that HiGHS searches within seconds."""
+
+
+class Model:
+    """The model of a scope that is open.
+
+    Parameters
+    ----------
+    scope
+        What is free.
+    most_bits
+        Order bits that it may have, about; where more would be open, tasks that are far from each
+        other in the plan keep their order where they meet.
+
+    Attributes
+    ----------
+    impossible
+        Whether it is known to have no solution; then it need not be solved.
+    """
+
+    def __init__(self, scope: Scope, most_bits: int = MOST_BITS) -> None:
+        self.scope, self.tape, self.view = scope, scope.tape, scope.view
+        self.rows = Rows()
+        origin = min(scope.head[scope.free].tolist())
+        self.clock = Clock(origin, max(1.0, (scope.horizon - origin) / UNITS))
+        low, high = self.clock.at(scope.least), self.clock.at(scope.horizon)
+        self.makespan = self.rows.column("makespan", low, high)
+        self.placing = Placing(self.rows, scope)
+        self.work = Work(self.rows, self.placing, self.clock, scope)
+        self.heads, self.ticks, self.ends = self.work.heads, self.work.ticks, self.work.ends
+        self.of = {job.name: job for job in self.work.jobs}
+        self.kept_columns: dict[int, int] = {}
+        self.gaps: list[tuple[Gap, list[int]]] = []
+        self.decided: list[Decided] = []
+        gaps, pairs, self.far = self.work.meetings(most_bits)
+        self.impossible = self.work.impossible
+        if not self.impossible:
+            self._write(gaps, pairs)
+
+    def _write(self, gaps: list[Gap], pairs: list[Meeting]) -> None:
+        for job in self.work.jobs:
+            self._start(job)
+        self._supply()
+        for carried in self.work.carried:
+            self._travel(carried)
+        for gap in gaps:
+            self._position(gap)
+        for meeting in pairs:
+            self._order(meeting)
+        self._chain()
+
+    def compiled(self) -> CompiledModel:
+        """The matrix."""
+        return self.rows.model(self.makespan)
+
+    # -- times -------------------------------------------------------------------------------------
+
+    def _start(self, job: Job) -> None:
+        rows = self.rows
+        job.column = rows.column("start", self.clock.at(job.head), self.clock.at(job.latest))
+        if job.length.keys() - {ONE}:
+            rows.row("end", -inf, self.clock.at(job.last), *job.stop())
+
+    def kept(self, task: int) -> int:
+        """Column of a kept task's start."""
+        column = self.kept_columns.get(task)
+        if column is None:
+            latest = self.ends[task] - self.ticks[task]
+            low, high = self.clock.at(self.heads[task]), self.clock.at(latest)
+            column = self.kept_columns[task] = self.rows.column("kept", low, high)
+        return column
+
+    def _begun(self, task: int) -> Part:
+        """Return the start of an operator."""
+        job = self.of.get(task)
+        return 1.0, {self.kept(task) if job is None else job.column: 1.0}
+
+    def _stopped(self, task: int) -> tuple[Part, ...]:
+        """Return minus the stop of a free operator or of any kept task."""
+        job = self.of.get(task)
+        if job is not None:
+            return job.stop(-1.0)
+        return ((-1.0, {self.kept(task): 1.0, ONE: self.ticks[task] / self.clock.unit}),)
+
+    def _supply(self) -> None:
+        """Readers after makers, with the longest journey between their placements."""
+        ways: dict[tuple[int, int], dict[tuple[Spot, Spot], int]] = {}
+        edges: dict[tuple[int, int], Edge] = {}
+        for edge in self.scope.edges:
+            ends = edge.maker, edge.reader
+            edges[ends] = edge
+            known = ways[ends] if ends in ways else dict.fromkeys(edge.legs, 0)
+            ways[ends] = {
+                pair: max([known[pair], *(leg.duration for leg in legs)])
+                for pair, legs in edge.legs.items()
+                if pair in known
+            }
+        for (maker, reader), table in ways.items():
+            if self.ends[maker] + max(table.values(), default=0) <= self.heads[reader]:
+                continue
+            wait: dict[int, float] = {}
+            for (made, read), ticks in table.items():
+                if ticks:
+                    column = self.placing.both(edges[maker, reader], made, read)
+                    wait[column] = wait.get(column, 0.0) + ticks / self.clock.unit
+            begun, stopped = self._begun(reader), self._stopped(maker)
+            self.rows.at_least("supply", begun, *stopped, (-1.0, wait))
+
+    def _travel(self, carried: Carried) -> None:
+        """A transfer after its maker, readers after the transfer."""
+        job, rows = carried.job, self.rows
+        if job.column < 0:
+            return
+        self._start(job)
+        if self.ends[carried.maker] > job.head:
+            rows.at_least("travel", (1.0, {job.column: 1.0}), *self._stopped(carried.maker))
+        for edge, need in carried.needs.items():
+            head = self.heads[edge.reader]
+            if job.last <= head:
+                continue
+            ticks = job.last - head
+            self._when("travel", ticks, [(1.0, need)], self._begun(edge.reader), *job.stop(-1.0))
+
+    def _when(self, family: str, ticks: int, need: list[Part], *parts: Part) -> None:
+        """Row ``sum of parts >= 0`` where a need holds; ``ticks`` is the most it can lack."""
+        if len(need) == 1 and need[0][1] == SURE:
+            self.rows.at_least(family, *parts)
+        else:
+            big = ticks / self.clock.unit
+            slack = ((-big * factor, terms) for factor, terms in need)
+            self.rows.at_least(family, *parts, (big, SURE), *slack)
+
+    # -- order -------------------------------------------------------------------------------------
+
+    def _position(self, gap: Gap) -> None:
+        """Bits of a job against the kept tasks of a resource."""
+        job, resource = gap.job, gap.resource
+        lane, hold, rows = self.work.lane(resource), job.holds[resource], self.rows
+        bits = [rows.bit("position") for _ in range(gap.low, gap.high)]
+        self.gaps.append((gap, bits))
+        if gap.low:
+            self._follows(job, lane.tasks[gap.low - 1], [(1.0, hold)])
+        if gap.high < len(lane.tasks):
+            self._precedes(job, lane.tasks[gap.high], [(1.0, hold)])
+        for k, bit in enumerate(bits):
+            task = lane.tasks[gap.low + k]
+            first = {bit: 1.0}
+            self._precedes(job, task, [(1.0, first)])
+            self._follows(job, task, [(1.0, hold), (-1.0, first)])
+            above = {bits[k + 1]: 1.0} if k + 1 < len(bits) else hold
+            if above != SURE:
+                rows.at_least("position", (1.0, above), (-1.0, first))
+        if bits:
+            self._bounds(gap, bits)
+
+    def _follows(self, job: Job, task: int, need: list[Part]) -> None:
+        ticks = self.ends[task] - job.head
+        if ticks > 0:
+            stop = {self.kept(task): 1.0, ONE: self.ticks[task] / self.clock.unit}
+            self._when("order", ticks, need, (1.0, {job.column: 1.0}), (-1.0, stop))
+
+    def _precedes(self, job: Job, task: int, need: list[Part]) -> None:
+        ticks = job.last - self.heads[task]
+        if ticks > 0:
+            self._when("order", ticks, need, (1.0, {self.kept(task): 1.0}), *job.stop(-1.0))
+
+    def _bounds(self, gap: Gap, bits: list[int]) -> None:
+        """Heads of what is before a job, and latest starts of what is after it, by its position."""
+        job, lane, hold = gap.job, self.work.lane(gap.resource), gap.job.holds[gap.resource]
+        unit = self.clock.unit
+        low: dict[int, float] = {}
+        reached = job.head
+        for k, bit in enumerate(bits):
+            step = lane.stops[gap.low + k] - reached
+            if step > 0:
+                reached += step
+                low[bit] = step / unit
+        if low:
+            parts = (-(reached - job.head) / unit, hold), (1.0, low)
+            head = self.clock.at(job.head)
+            self.rows.row("position", head, inf, (1.0, {job.column: 1.0}), *parts)
+        high: dict[int, float] = {}
+        reached = job.last
+        for k in range(len(bits) - 1, -1, -1):
+            step = reached - lane.latest[gap.low + k]
+            if step > 0:
+                reached -= step
+                high[bits[k]] = step / unit
+        if high:
+            last = self.clock.at(job.last)
+            self.rows.row("position", -inf, last, *job.stop(), (1.0, high))
+
+    def _order(self, meeting: Meeting) -> None:
+        """Bits of two jobs that may meet."""
+        one, other, common = meeting
+        ahead = any(self._may(one, other, r) for r in common)
+        behind = any(self._may(other, one, r) for r in common)
+        if ahead and behind and apart(one, other.begun, other.done) > self.far:
+            ahead = one.begun + one.done <= other.begun + other.done
+            behind = not ahead
+        same = [r for r in common if one.holds[r] == other.holds[r]]
+        sure = any(one.holds[r] == SURE for r in same) or (
+            isinstance(one.name, int)
+            and len(same) == len(one.holds) == len(other.holds)
+            and isinstance(other.name, int)
+            and self.view.unit[one.name] == self.view.unit[other.name]
+        )
+        first: int | None
+        if sure and ahead and behind:
+            first = self.rows.bit("before")
+            self._before(one, other, {first: 1.0})
+            self._before(other, one, {ONE: 1.0, first: -1.0})
+        elif sure:
+            self.impossible = self.impossible or not (ahead or behind)
+            first = ONE if ahead else None
+            self._before(*((one, other) if ahead else (other, one)), SURE)
+        else:
+            first = self._unsure(meeting, ahead, behind)
+        self.decided.append(Decided(one, other, first, common))
+
+    def _unsure(self, meeting: Meeting, ahead: bool, behind: bool) -> int | None:
+        """Bits of two jobs that may be where they do not meet; return the first."""
+        one, other, common = meeting
+        rows = self.rows
+        first = rows.bit("before") if ahead else None
+        second = rows.bit("before") if behind else None
+        if first is not None:
+            self._before(one, other, {first: 1.0})
+        if second is not None:
+            self._before(other, one, {second: 1.0})
+        either = dict.fromkeys((bit for bit in (first, second) if bit is not None), 1.0)
+        for r in common:
+            mine, theirs = one.holds[r], other.holds[r]
+            if mine == theirs:
+                rows.at_least("order", (1.0, either), (-1.0, mine))
+            else:
+                rows.at_least("order", (1.0, either), (-1.0, mine), (-1.0, theirs), (1.0, SURE))
+        if len(either) == 2:
+            rows.row("order", -inf, 1.0, (1.0, either))
+        return first
+
+    @staticmethod
+    def _may(one: Job, other: Job, resource: int) -> bool:
+        """Whether one job can be on a resource before another."""
+        return one.head + one.lasts[resource] <= other.last - other.lasts[resource]
+
+    def _before(self, one: Job, other: Job, bit: Terms) -> None:
+        ticks = one.last - other.head
+        if ticks > 0:
+            parts = (1.0, {other.column: 1.0}), *one.stop(-1.0)
+            self._when("order", ticks, [(1.0, bit)], *parts)
+
+    # -- what is kept ------------------------------------------------------------------------------
+
+    def _chain(self) -> None:
+        """Kept tasks with a column among each other, and everything against the end."""
+        tape, scope, rows = self.tape, self.scope, self.rows
+        marked = sorted(self.kept_columns, key=lambda task: int(tape.place[task]))
+        number = np.full(tape.num_tasks, -1, np.int64)
+        number[marked] = np.arange(len(marked))
+        gap = np.full((len(marked), len(marked)), -1, np.int64)
+        tail = np.zeros(len(marked), np.int64)
+        contract(
+            tape.order, tape.place, scope.state, scope.length, tape.arcs, scope.touched, tape.held,
+            np.array(marked, dtype=np.int64), number, gap, tail,
+            np.zeros(self.view.num_resources, np.int64),
+        )  # fmt: skip
+        heads = self.heads
+        for a, b in np.argwhere(gap >= 0).tolist():
+            one, other, ticks = marked[a], marked[b], int(gap[a, b])
+            if self.ends[one] - self.ticks[one] + ticks > heads[other]:
+                between = {self.kept(other): 1.0, self.kept(one): -1.0}
+                rows.row("chain", ticks / self.clock.unit, inf, (1.0, between))
+        for task, rest in zip(marked, tail.tolist(), strict=True):
+            if self.ends[task] + rest > scope.least:
+                left = {self.makespan: 1.0, self.kept(task): -1.0}
+                rows.row("end", (self.ticks[task] + rest) / self.clock.unit, inf, (1.0, left))
+        for operator, job in zip(scope.free, self.work.jobs, strict=True):
+            if not self.view.successors[operator] and job.last > scope.least:
+                rows.at_least("end", (1.0, {self.makespan: 1.0}), *job.stop(-1.0))

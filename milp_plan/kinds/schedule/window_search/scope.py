@@ -1,0 +1,273 @@
+"""What a window leaves open: placements of free operators, the values they touch, and times.
+
+Kept operators keep their placement and their order among each other on every resource, and so do
+transfers between them. From that and a horizon follow a head and a tail of every task, and which
+free operators come before or after it in every plan of the window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..planners.indexed import Leg, Spot
+from .loops import Integers, ancestry, backward, forward
+from .tape import Tape
+
+Pair = tuple[Spot, Spot]
+"""Placements of the maker and of a reader of a value."""
+
+Packed = tuple[Integers, Integers, Integers]
+"""(first of each task, task before it, ticks between)."""
+
+KEPT, FREE, GONE = 0, 1, 2
+"""States of a task: gone are the plan's transfers that free operators touch."""
+
+
+@dataclass(slots=True, eq=False)
+class Edge:
+    """A reader of a touched value, and the transfers that each pair of placements calls for."""
+
+    value: int
+    maker: int
+    reader: int
+    legs: dict[Pair, tuple[Leg, ...]]
+
+    def ticks(self, pair: Pair) -> int:
+        """Longest journey of a pair of placements."""
+        legs = self.legs[pair]
+        if not legs:
+            return 0
+        return legs[0].duration if len(legs) == 1 else max(leg.duration for leg in legs)
+
+
+class Scope:
+    """A window of a plan; what is in it may be placed and ordered anew.
+
+    Parameters
+    ----------
+    tape
+        The plan.
+    free
+        Operators that may move; those of a colocation group keep its site unless all of it is free.
+    horizon
+        Ticks by which the last operator must have stopped.
+    sites
+        Where operators may move beside where they are; ``None`` for everywhere.
+    order_only
+        Whether placements are kept as well.
+
+    Attributes
+    ----------
+    open
+        Whether heads and tails leave room for a plan of the window by the horizon.
+    spots
+        Free operator -> its admissible placements.
+    edges
+        Readers of the values that free operators make or read.
+    head, tail
+        Per task, least ticks before its start and after its stop.
+    state
+        Per task, whether it is kept, free or gone.
+    """
+
+    def __init__(
+        self,
+        tape: Tape,
+        free: Iterable[int],
+        horizon: int,
+        *,
+        sites: Collection[int] | None = None,
+        order_only: bool = False,
+    ) -> None:
+        self.tape, self.view, self.horizon = tape, tape.view, horizon
+        self.sites, self.order_only = sites, order_only
+        self.free = sorted(free, key=lambda operator: int(tape.place[operator]))
+        chosen = set(self.free)
+        self.movable = {
+            unit
+            for unit in {self.view.unit[operator] for operator in self.free}
+            if not order_only and chosen.issuperset(self.view.units[unit])
+        }
+        self.spots = {operator: self._candidates(operator) for operator in self.free}
+        view = self.view
+        values = [v for op in self.free for v, _ in view.spots[op][0].reads]
+        values += [v for op in self.free for v, _, _ in view.spots[op][0].writes]
+        self.values = [v for v in dict.fromkeys(values) if view.producer[v] >= 0]
+        self.touched = np.zeros(len(view.values), np.bool_)
+        self.touched[self.values] = True
+        self.state = np.zeros(tape.num_tasks, np.int64)
+        self.state[self.free] = FREE
+        for value in self.values:
+            self.state[tape.touching[value]] = GONE
+        self.edges: list[Edge] = []
+        self._measure()
+        if self.open:  # else it is closed whatever journeys take
+            self.edges = [edge for value in self.values for edge in self._edges(value)]
+            self._measure()
+        if self.open and self._prune():
+            self._measure()
+
+    def _candidates(self, operator: int) -> list[Spot]:
+        """List the placements an operator may take; first the one it has."""
+        here, unit = self.tape.spots[operator], self.view.unit[operator]
+        if self.order_only:
+            return [here]
+        allowed = {here.site}
+        if unit in self.movable:
+            allowed.update(
+                s for s in self.view.unit_sites[unit] if self.sites is None or s in self.sites
+            )
+        found = [s for s in self.view.spots[operator] if s.site in allowed and s is not here]
+        return [here, *found]
+
+    def of(self, operator: int) -> list[Spot]:
+        """Admissible placements of any operator; of a kept one where it is."""
+        return self.spots.get(operator) or [self.tape.spots[operator]]
+
+    def _edges(self, value: int) -> Iterable[Edge]:
+        view = self.view
+        maker = view.producer[value]
+        for reader in view.consumers[value]:
+            together = view.unit[maker] == view.unit[reader]
+            legs = {}
+            for made in self.of(maker):
+                for read in self.of(reader):
+                    if not together or made.site == read.site:
+                        found = view.legs_between(value, made, read)
+                        if found is not None:
+                            legs[made, read] = found
+            yield Edge(value, maker, reader, legs)
+
+    # -- times -------------------------------------------------------------------------------------
+
+    def _measure(self) -> None:
+        tape = self.tape
+        self.length = tape.length.copy()
+        for operator, spots in self.spots.items():
+            self.length[operator] = min(spot.duration for spot in spots)
+        self.extra = self._extra()
+        self.head, self.tail = np.zeros_like(self.length), np.zeros_like(self.length)
+        for loop, found in ((forward, self.head), (backward, self.tail)):
+            last = np.zeros(self.view.num_resources, np.int64)
+            loop(
+                tape.order,
+                self.state,
+                self.length,
+                tape.arcs,
+                self.touched,
+                self.extra,
+                tape.held,
+                last,
+                found,
+            )
+        there = self.state != GONE
+        self.least = int((self.head + self.length + self.tail)[there].max(initial=0))
+        self.open = self.least <= self.horizon and all(edge.legs for edge in self.edges)
+
+    def _extra(self) -> Packed:
+        """Arcs from makers to readers of touched values, with the least time on the way.
+
+        No time while the edges are not known.
+        """
+        into: dict[int, list[tuple[int, int]]] = {}
+        for edge in self.edges:
+            ticks = min((edge.ticks(pair) for pair in edge.legs), default=0)
+            into.setdefault(edge.reader, []).append((edge.maker, ticks))
+        for value in () if self.edges else self.values:
+            for reader in self.view.consumers[value]:
+                into.setdefault(reader, []).append((self.view.producer[value], 0))
+        readers = sorted(into)
+        counts = np.zeros(self.tape.num_tasks + 1, np.int64)
+        counts[[reader + 1 for reader in readers]] = [len(into[reader]) for reader in readers]
+        flat = [row for reader in readers for row in into[reader]]
+        rows = np.array(flat, dtype=np.int64).reshape(-1, 2)
+        return np.cumsum(counts), rows[:, 0].copy(), rows[:, 1].copy()
+
+    def _prune(self) -> bool:
+        """Leave out placements that no plan by the horizon has; say whether there were any."""
+        head, tail, length = self.head, self.tail, self.length
+        early: dict[Spot, int] = {}
+        late: dict[Spot, int] = {}
+        for edge in self.edges:
+            soon: dict[Spot, int] = {}
+            rest: dict[Spot, int] = {}
+            begun, stop = int(head[edge.maker]), int(length[edge.reader] + tail[edge.reader])
+            for made, read in edge.legs:
+                ticks = edge.ticks((made, read))
+                ready, after = begun + made.duration + ticks, stop + ticks
+                soon[read] = min(ready, soon.get(read, ready))
+                rest[made] = min(after, rest.get(made, after))
+            never = self.horizon + 1
+            for read in self.of(edge.reader):
+                early[read] = max(early.get(read, 0), soon.get(read, never))
+            for made in self.of(edge.maker):
+                late[made] = max(late.get(made, 0), rest.get(made, never))
+        gone: set[Spot] = set()
+        for operator, spots in self.spots.items():
+            bad = [
+                spot
+                for spot in spots
+                if max(int(head[operator]), early.get(spot, 0))
+                + spot.duration
+                + max(int(tail[operator]), late.get(spot, 0))
+                > self.horizon
+            ]
+            gone.update(bad)
+        self._same_sites(gone)
+        if not gone:
+            return False
+        for operator, spots in self.spots.items():
+            self.spots[operator] = [spot for spot in spots if spot not in gone]
+        if not all(self.spots.values()):
+            self.least = self.horizon + 1
+            self.open = False
+            return False
+        for edge in self.edges:
+            edge.legs = {pair: way for pair, way in edge.legs.items() if gone.isdisjoint(pair)}
+        return True
+
+    def _same_sites(self, gone: set[Spot]) -> None:
+        """A unit may only go where all its members can."""
+        for unit in self.movable:
+            members = self.view.units[unit]
+            common = set.intersection(
+                *({s.site for s in self.spots[op] if s not in gone} for op in members)
+            )
+            gone.update(s for op in members for s in self.spots[op] if s.site not in common)
+
+    def masks(self) -> tuple[list[int], list[int]]:
+        """Per task, the free operators before it and after it in every plan, as bits.
+
+        Bit k is the k-th free operator; an operator's own bit is in both of its masks.
+        """
+        tape = self.tape
+        words = (len(self.free) + 63) // 64
+        before = np.zeros((tape.num_tasks, words), np.uint64)
+        for number, operator in enumerate(self.free):
+            before[operator, number // 64] |= np.uint64(1 << (number % 64))
+        after = before.copy()
+        last = np.zeros((self.view.num_resources, words), np.uint64)
+        ancestry(
+            tape.order,
+            self.state,
+            tape.arcs,
+            self.touched,
+            self.extra,
+            tape.held,
+            last,
+            before,
+            after,
+        )
+        return _whole(before), _whole(after)
+
+
+def _whole(words: np.ndarray) -> list[int]:
+    """One integer per row of words."""
+    columns = [words[:, k].tolist() for k in range(words.shape[1])]
+    found: list[int] = columns[0]
+    for k, column in enumerate(columns[1:], 1):
+        found = [mask | word << (64 * k) for mask, word in zip(found, column, strict=True)]
+    return found
