@@ -1,6 +1,6 @@
 """Which tasks of a shop of identical micro-batches may come before which, and when they may start.
 
-All tasks of a kind run in micro-batch order (see :mod:`milp_plan.kinds.pipeline.shop`), so the order of
+All tasks of a kind run in micro-batch order (see :mod:`.shop`), so the order of
 two kinds on a machine is a staircase: if a_i comes before b_j, then a_{i-1} does, and a_i comes
 before b_{j+1}. What is certain in every plan of value at most the ceiling is derived here, until
 nothing more follows: from precedence, from windows (heads and tails, with the work on a machine

@@ -1,4 +1,4 @@
-"""Reading a problem as a :class:`~milp_plan.kinds.pipeline.shop.Shop`, or saying why it is not one."""
+"""Reading a problem as a :class:`.Shop`, or saying why it is not one."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 r"""Counting rows: how many tasks of each kind have started by each of a few points in time.
 
-Micro-batches of a route are identical, so a plan of a :class:`~milp_plan.kinds.pipeline.Shop` is given
+Micro-batches of a route are identical, so a plan of a :class:`.Shop` is given
 by step functions S[k](t), the number of tasks of kind k that start at or before tick t. Every plan
 that ends by a horizon T satisfies, for all integers t, with duration d[k] and count n[k]:
 
@@ -133,7 +133,7 @@ class SlotRows:
     Parameters
     ----------
     shop, frame
-        What to plan, and its clock (:mod:`milp_plan.kinds.pipeline.frames`); ``None``: the makespan's.
+        What to plan, and its clock (:mod:`.frames`); ``None``: the makespan's.
     horizon
         T, ticks.
     step

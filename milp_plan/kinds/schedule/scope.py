@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from milp_plan.core import MemoryLaw, PlanningProblem
 from milp_plan.core.graph import FORWARD_KIND
-
 from milp_plan.run.scope import HOST, RECOMPUTATION, SHARDING, Offer, Scope
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.io.files import Document
-
 from milp_plan.run.kind import Export
 
 

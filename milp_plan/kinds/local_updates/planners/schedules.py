@@ -131,7 +131,7 @@ def stops_of(
 def chain_plan(problem: PlanningProblem, rows: Sequence[Sequence[Task]]) -> Plan | None:
     """Return the plan of a pipeline problem in which each device runs its row in order.
 
-    Operators are those of :func:`milp_plan.kinds.pipeline.pipeline_problem` (``F3@5``), with the heads
+    Operators are those of :func:`.pipeline_problem` (``F3@5``), with the heads
     and passes of :func:`milp_plan.kinds.local_updates.transform.with_local_updates`.
     """
     waiting = [list(row) for row in rows]

@@ -100,7 +100,7 @@ class Layout:
         )
 
     def placed(self, family: str) -> bool:
-        """Whether the placement is of that family (see :data:`milp_plan.kinds.pipeline.FAMILIES`)."""
+        """Whether the placement is of that family (see :data:`.FAMILIES`)."""
         sizes = {"interleaved": self.chunks, "wave": self.chunks}
         return self.routes == place(family, self.devices, sizes.get(family))
 

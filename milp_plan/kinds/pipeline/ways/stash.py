@@ -83,7 +83,7 @@ class StashWay(Way[PlanningProblem, Plan]):
     def plain(self) -> PlanningProblem:
         """The pipeline without second runs and hosts.
 
-        Transfers between its steps never meet (:mod:`milp_plan.kinds.pipeline.stash`), so that they hold
+        Transfers between its steps never meet (:mod:`.stash`), so that they hold
         their channels or nothing makes no difference.
         """
         found = self.ledger.problem.without_memory_ways

@@ -1,6 +1,6 @@
 """Stages that blocks of a chain order can be in, by work before and after them and minimum cuts.
 
-Proof. Windows by work: :mod:`milp_plan.kinds.placement.serial.windows`. Let no load be above the limit, and let e
+Proof. Windows by work: :mod:`.windows`. Let no load be above the limit, and let e
 be the first stage that block b can be in. Blocks that come before b are in its stage or earlier.
 If b is in stage e, so are all of them that cannot be in an earlier stage. A payer with all these
 has a load of at least the cheapest set that holds them and none of the blocks that cannot be in

@@ -1,6 +1,6 @@
 """Latency bounded from gate to gate.
 
-A *gate* is an operator that every other one comes before or after (:mod:`milp_plan.kinds.placement.serial.gates`).
+A *gate* is an operator that every other one comes before or after (:mod:`.gates`).
 At a gate the clock starts again: all before it is done no later than the gate, and all after it
 starts no sooner than the gate is done, but for operators in the gate's own call. So the least time
 from gate to gate depends on little: whether each gate is on a host or in a call, how many bytes

@@ -1,7 +1,7 @@
 """Bounds on the latency of one sample under the serial law.
 
 The strongest ones come from the ideals, where there are few enough: of the whole graph
-(:mod:`milp_plan.kinds.placement.serial.lattice`), which are searched for as long as the budget allows, or of what
+(:mod:`.lattice`), which are searched for as long as the budget allows, or of what
 lies between its gates (:mod:`.serial_gates`).
 """
 

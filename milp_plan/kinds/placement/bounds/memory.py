@@ -13,7 +13,6 @@ from milp_plan.core import PlanningProblem
 from milp_plan.core.amounts import size_text
 from milp_plan.core.bound import Infeasible
 from milp_plan.kinds.schedule.bounds.holdings import Holdings
-
 from milp_plan.kinds.schedule.bounds.memory import packing_obstacle
 
 

@@ -349,7 +349,7 @@ def priced_bounds(
 ) -> Iterator[Bound]:
     """Yield better and better bounds of this kind, until the prices are as good as can be.
 
-    Nothing is yielded where classes in a row remember too much (:mod:`milp_plan.kinds.placement.serial.sweep`).
+    Nothing is yielded where classes in a row remember too much (:mod:`.sweep`).
 
     Parameters
     ----------

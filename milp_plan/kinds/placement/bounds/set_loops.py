@@ -21,7 +21,7 @@ NONE = -(1 << 61)
 
 
 class Moves(NamedTuple):
-    """Moves of a sweep (:mod:`milp_plan.kinds.placement.serial.sweep`): those of step s are ``start[s]`` and on.
+    """Moves of a sweep (:mod:`.sweep`): those of step s are ``start[s]`` and on.
 
     ``source`` and ``target`` are states, ``inside`` says whether the class is taken, ``load`` what
     the move adds; ``number`` is the class of a step, ``states`` the number of states after it.

@@ -123,7 +123,7 @@ class AcyclicClustering:
     none is left, the best disjoint pairs of components (what colocation ties to one site) merge,
     each with all edges between the two: the backward half of a layer follows its forward half.
     Caps on work, tied work, path and memory start strict and are loosened when a round finds
-    nothing (:data:`milp_plan.kinds.schedule.coarsen.caps.RUNGS`). What costs more to keep apart, in travel,
+    nothing (:data:`.RUNGS`). What costs more to keep apart, in travel,
     than it can gain, in work done elsewhere, merges whatever the caps on work say. Acyclic in
     the manner of multilevel DAG partitioning (Herrmann, Ozkaya, Ucar, Kaya, Catalyurek, SIAM J.
     Sci. Comput. 41(4), 2019), with exact reachability by bit sets in place of levels.

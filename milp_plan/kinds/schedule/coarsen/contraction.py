@@ -59,7 +59,7 @@ def contract(
 
     A cluster's members run one after the other, in the order given, from the start of the coarse
     operator, all on its site. Values inside turn into workspace, results stay values, values
-    between clusters are bundled (:func:`milp_plan.kinds.schedule.coarsen.bundles.group_values`), colocation groups
+    between clusters are bundled (:func:`.group_values`), colocation groups
     that share a cluster are joined. A cluster may run again if all its members may; where anything
     may, or values may wait on a host, nothing that travels is bundled.
     :class:`milp_plan.kinds.schedule.coarsen.expansion.Expansion` proves that plans come back valid.

@@ -25,7 +25,7 @@ class Expansion:
     sites, so it needs exactly the bundle's transfers, which end before the readers' clusters
     start. *Memory*: copies of parts live inside the lives of their bundle's copies, and the
     workspace of the coarse operator covers the rest
-    (:func:`milp_plan.kinds.schedule.coarsen.composite.workspace_bytes`). *Runs again*: each run of a cluster runs
+    (:func:`.workspace_bytes`). *Runs again*: each run of a cluster runs
     its members once more, but for those whose results nobody reads. A member may read a copy that
     came during the run of its cluster, where the cluster read the one before; that copy lies there
     for a later reader anyway. No task stops later than the task it came from, no device starts

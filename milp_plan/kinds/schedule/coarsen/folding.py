@@ -61,7 +61,7 @@ class BlockFolding:
     """Merge inside repeated blocks, the same pairs in every repetition. Heuristic.
 
     Pairs are chosen in the first block of a class, cheapest first, as in
-    :class:`milp_plan.kinds.schedule.coarsen.clustering.AcyclicClustering`, and merge in all blocks or in none.
+    :class:`.AcyclicClustering`, and merge in all blocks or in none.
 
     Parameters
     ----------

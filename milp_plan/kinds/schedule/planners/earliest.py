@@ -35,7 +35,7 @@ def dispatch_earliest(
     problem
         What to plan.
     priority, placements, headroom
-        As for :func:`milp_plan.kinds.schedule.planners.dispatch`; the priority decides between equal starts.
+        As for :func:`.dispatch`; the priority decides between equal starts.
 
     Returns
     -------

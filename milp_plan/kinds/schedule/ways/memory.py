@@ -3,7 +3,7 @@
 A plan of the problem without either is a plan here as well. A search for one that begins with the
 best schedule for any amount of memory gives up little of it: mostly it moves work to where memory
 is left. Only then is it worth while to have something run again or wait on a host: schedules for
-more memory than there is are made to fit (:mod:`milp_plan.kinds.schedule.planners.memory`), and what was decided
+more memory than there is are made to fit (:mod:`.memory`), and what was decided
 that way is kept while a search places it anew, runs again and journeys as operators of their own.
 """
 

@@ -1,7 +1,7 @@
 """Placements in which parallel branches lie as a search over them found best.
 
 The bounds search the branches between a fork and its join, both ways of a training step together,
-for the placement that takes least time (:mod:`milp_plan.kinds.schedule.bounds.region_times`). What lies between
+for the placement that takes least time (:mod:`.region_times`). What lies between
 such regions follows the stages of a line; inside, devices are counted from the one of the fork.
 """
 
