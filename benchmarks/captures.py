@@ -18,13 +18,16 @@ from pathlib import Path
 from typing import Any
 
 from milp_plan.backends import Stop
-from milp_plan.capture import instance, meshed, read_capture, sharding
 from milp_plan.capture.chosen import chosen_placements
+from milp_plan.capture.instance import instance
+from milp_plan.capture.meshed import meshed
+from milp_plan.capture.record import read_capture
+from milp_plan.capture.sharding import sharding
 from milp_plan.check import verify
 from milp_plan.core import PlanningProblem
 from milp_plan.core.sharding import ShardingPlan, ShardingProblem
-from milp_plan.cost import cluster
-from milp_plan.kinds.schedule.planners import PLANNERS
+from milp_plan.cost.clusters import cluster
+from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from milp_plan.kinds.sharding.check import verify_sharding
 from milp_plan.report.pages import DASH, amount, share
 from milp_plan.run import Settings, solve

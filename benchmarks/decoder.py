@@ -17,11 +17,12 @@ from typing import Any
 
 from milp_plan.check import verify
 from milp_plan.core import Objective, Plan, PlanningProblem
-from milp_plan.io import read
-from milp_plan.kinds.schedule.planners import bottom_levels, dispatch
+from milp_plan.io.registry import read
 from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from milp_plan.kinds.schedule.planners.decoder import Decoder
 from milp_plan.kinds.schedule.planners.decoder.layout import TIMED
+from milp_plan.kinds.schedule.planners.dispatch import dispatch
+from milp_plan.kinds.schedule.planners.priorities import bottom_levels
 
 INSTANCES = Path(__file__).resolve().parent.parent / "instances"
 CLAIM = 50.0

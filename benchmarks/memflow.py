@@ -19,8 +19,9 @@ from milp_plan.check import verify
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.budget import Budget
 from milp_plan.draw.canvas import drawing_style, new_figure
-from milp_plan.kinds.schedule.planners import PLANNERS, best_plan
+from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from milp_plan.kinds.schedule.planners.memflow import Chain, ChainState, Found
+from milp_plan.kinds.schedule.planners.portfolio import best_plan
 from milp_plan.zoo import generate
 
 EXPERTS = ("single_device", "list_widest", "heft", "critical_path")

@@ -27,9 +27,9 @@ from milp_plan.core import (
     Value,
 )
 from milp_plan.core.budget import Budget
-from milp_plan.kinds.schedule.bounds import best_bound
-from milp_plan.kinds.schedule.planners import best_plan
+from milp_plan.kinds.schedule.bounds.catalogue import best_bound
 from milp_plan.kinds.schedule.planners.memory import fit
+from milp_plan.kinds.schedule.planners.portfolio import best_plan
 from milp_plan.models.registry import get
 from milp_plan.run.model import Solver, make_options
 

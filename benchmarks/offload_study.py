@@ -22,7 +22,9 @@ from milp_plan.check import verify
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.budget import Budget
 from milp_plan.draw.canvas import drawing_style, new_figure
-from milp_plan.kinds.pipeline import Lanes, chain_problem, offload_problem, place, uniform
+from milp_plan.kinds.pipeline.offload import Lanes, chain_problem, offload_problem
+from milp_plan.kinds.pipeline.placement import place
+from milp_plan.kinds.pipeline.template import uniform
 from milp_plan.models.registry import get
 from milp_plan.run import Settings, solve
 from milp_plan.run.model import Solver, make_options

@@ -16,17 +16,12 @@ from typing import Any
 from milp_plan.check import verify
 from milp_plan.core import Plan
 from milp_plan.draw.canvas import drawing_style, new_figure, plain_ticks
-from milp_plan.kinds.pipeline import (
-    Shop,
-    fits,
-    pipeline_problem,
-    place,
-    read_shop,
-    times,
-    uniform,
-    value_of,
-)
 from milp_plan.kinds.pipeline.experts import WORDS
+from milp_plan.kinds.pipeline.placement import place
+from milp_plan.kinds.pipeline.reading import read_shop
+from milp_plan.kinds.pipeline.shop import Shop
+from milp_plan.kinds.pipeline.template import pipeline_problem, uniform
+from milp_plan.kinds.pipeline.timing import fits, times, value_of
 from milp_plan.kinds.pipeline.ways.periodic import lower_bound, plan_periodic
 
 COSTS, TRANSFER = (10, 12, 7), 1

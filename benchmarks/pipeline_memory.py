@@ -14,7 +14,8 @@ from typing import Any
 
 from milp_plan.check import verify
 from milp_plan.core import Plan
-from milp_plan.kinds.pipeline import Case, Model, build
+from milp_plan.kinds.pipeline.case import Case, build
+from milp_plan.kinds.pipeline.model import Model
 from milp_plan.run import Settings, solve
 
 WAYS = {

@@ -16,24 +16,20 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from milp_plan.capture import (
-    Builder,
-    calibrate,
-    capture_model,
-    draws_random,
-    instance,
-    load_builder,
-)
+from milp_plan.capture.calibration import calibrate
 from milp_plan.capture.checkpoints import policies
-from milp_plan.capture.trace import require_device
+from milp_plan.capture.instance import instance
+from milp_plan.capture.model_file import Builder, load_builder
+from milp_plan.capture.trace import capture_model, require_device
+from milp_plan.capture.work import draws_random
 from milp_plan.check import verify
 from milp_plan.cli.exits import code_of
 from milp_plan.core import MilpPlanError, Plan, PlanningProblem
-from milp_plan.cost import cluster
+from milp_plan.cost.clusters import cluster
 from milp_plan.execute import run_step, step_seconds
 from milp_plan.execute.compare import resting_bytes
 from milp_plan.io.capture_wire import Capture
-from milp_plan.kinds.schedule.planners import PLANNERS
+from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from milp_plan.report.pages import share, table
 
 ROOT = Path(__file__).resolve().parent.parent

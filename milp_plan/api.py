@@ -1,7 +1,6 @@
 """Everything a formulation may import from this package.
 
-Readings of a problem come by their room: ``pipeline.read_shop``, ``serial.read_places``, and the
-nouns of address packing by their module.
+What belongs to one kind comes from its folder: ``milp_plan.kinds.pipeline.reading``.
 """
 
 from milp_plan.core import (
@@ -20,13 +19,11 @@ from milp_plan.core import (
     training_stages,
 )
 from milp_plan.core.sharding import ShardingObjective, ShardingPlan, ShardingProblem
-from milp_plan.cost import Route
-from milp_plan.kinds import pipeline
+from milp_plan.cost.routes import Route
 from milp_plan.kinds.pipeline.slots import SlotRows
-from milp_plan.kinds.placement import serial
 from milp_plan.kinds.placement.bounds.chain_windows import chain_windows
 from milp_plan.kinds.placement.bounds.conflicts import conflicts_below
-from milp_plan.kinds.schedule.coarsen import interchangeable_devices
+from milp_plan.kinds.schedule.coarsen.symmetry import interchangeable_devices
 from milp_plan.kinds.schedule.model.retime import Arc, retime
 from milp_plan.kinds.schedule.model.schedule import ScheduleData, ScheduleFormulation
 from milp_plan.kinds.schedule.model.sets import Leg, ScheduleSets, TransferTask, needed_routes
@@ -83,9 +80,7 @@ __all__ = [
     "interchangeable_devices",
     "label",
     "needed_routes",
-    "pipeline",
     "retime",
-    "serial",
     "spread_levels",
     "suited",
     "training_stages",

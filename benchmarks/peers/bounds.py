@@ -22,8 +22,9 @@ import study
 
 from milp_plan.core import PlanningProblem
 from milp_plan.core.budget import Budget
-from milp_plan.io import read
-from milp_plan.kinds.schedule.bounds import all_bounds, catalogue, tight
+from milp_plan.io.registry import read
+from milp_plan.kinds.schedule.bounds import catalogue, tight
+from milp_plan.kinds.schedule.bounds.catalogue import all_bounds
 
 DRAWN = "drawn:"
 

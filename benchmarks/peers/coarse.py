@@ -24,12 +24,13 @@ from milp_plan.check import verify
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.budget import Budget
 from milp_plan.core.gap import proved_optimal, relative_gap
-from milp_plan.io import write
-from milp_plan.kinds.schedule.coarsen import Coarsening, coarsen
-from milp_plan.kinds.schedule.planners import best_plan
+from milp_plan.io.registry import write
+from milp_plan.kinds.schedule.coarsen.reduction import Coarsening
+from milp_plan.kinds.schedule.coarsen.stage import coarsen
 from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from milp_plan.kinds.schedule.planners.enumeration import Enumeration, EveryPlan
 from milp_plan.kinds.schedule.planners.learning import ClauseLearning
+from milp_plan.kinds.schedule.planners.portfolio import best_plan
 from milp_plan.kinds.schedule.ways.stage_series import LEARN_SHARE, LISTS
 from milp_plan.models import handed
 from milp_plan.models.protocol import Guide

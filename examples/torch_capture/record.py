@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from milp_plan.capture import capture_model, load_builder, write_capture
+from milp_plan.capture.model_file import load_builder
+from milp_plan.capture.record import write_capture
+from milp_plan.capture.trace import capture_model
 
 HERE = Path(__file__).resolve().parent
 FOLDER = HERE.parents[1] / "instances" / "captures"

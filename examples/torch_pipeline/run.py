@@ -25,17 +25,11 @@ from milp_plan import io
 from milp_plan.check import verify
 from milp_plan.cli.main import main as milp_plan
 from milp_plan.core import Plan, PlanningProblem
-from milp_plan.kinds.pipeline import (
-    Template,
-    pipeline_problem,
-    place,
-    shop_of,
-    times,
-    uniform,
-    value_of,
-    words_of,
-)
 from milp_plan.kinds.pipeline.experts import EXPERTS
+from milp_plan.kinds.pipeline.placement import place
+from milp_plan.kinds.pipeline.reading import shop_of
+from milp_plan.kinds.pipeline.template import Template, pipeline_problem, uniform
+from milp_plan.kinds.pipeline.timing import times, value_of, words_of
 from milp_plan.run import Settings, solve
 
 HERE = Path(__file__).resolve().parent

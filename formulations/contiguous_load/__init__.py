@@ -49,9 +49,11 @@ from milp_plan.api import (
     Values,
     chain_windows,
     coarser,
-    serial,
     suited,
 )
+from milp_plan.kinds.placement.serial.graph import SerialGraph, read_serial
+from milp_plan.kinds.placement.serial.order import chain_graph
+from milp_plan.kinds.placement.serial.windows import most_within
 
 Named = dict[Hashable, float]
 
@@ -82,11 +84,11 @@ class ContiguousLoad(BuilderFormulation):
             return "the problem is not under the serial law"
         if problem.serial.contiguity is not Contiguity.CHAIN:
             return f"contiguity {problem.serial.contiguity} is not chain: use max_load"
-        graph = serial.read_serial(problem)
+        graph = read_serial(problem)
         return graph if isinstance(graph, str) else None
 
 
-def _units(graph: serial.SerialGraph) -> tuple[float, int]:
+def _units(graph: SerialGraph) -> tuple[float, int]:
     """Ticks per unit of the model, and ticks that all loads have in common."""
     ticks = [t for t in (*graph.work, *graph.host_work) if t is not None]
     ticks += [*graph.backward_work, *graph.backward_host_work, *(net.ticks for net in graph.nets)]
@@ -98,9 +100,9 @@ class _Builder:
     """One model under construction, and what encoding a plan into it needs."""
 
     def __init__(self, problem: PlanningProblem, _: Switches, guide: Guide) -> None:
-        self.graph = graph = suited(serial.read_serial(problem), problem.name)
+        self.graph = graph = suited(read_serial(problem), problem.name)
         self.guide = guide
-        self.chain = serial.chain_graph(graph)
+        self.chain = chain_graph(graph)
         self.scale = Scale(*_units(graph))
         self.unit = self.scale.unit
         factor = float(self.chain.unit) / self.unit
@@ -117,10 +119,10 @@ class _Builder:
         # One host can take so much payer work within the cutoff, and a payer so much host time.
         alone = self.chain.work.sum(axis=1), self.chain.host_work.sum(axis=1)
         room = self.top / factor if graph.hosts else 0.0
-        taken = serial.most_within(*alone, self.chain.on_host, room) if graph.hosts else 0.0
+        taken = most_within(*alone, self.chain.on_host, room) if graph.hosts else 0.0
         self.hosted = taken * factor
         together = self.work.sum(axis=1), self.host_work.sum(axis=1)
-        self.payable = serial.most_within(together[1], together[0], self.chain.on_payer, self.top)
+        self.payable = most_within(together[1], together[0], self.chain.on_payer, self.top)
         self.windows = chain_windows(self.chain, self.top / factor)
 
     def build(self) -> pyo.ConcreteModel:

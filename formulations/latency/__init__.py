@@ -45,9 +45,10 @@ from milp_plan.api import (
     PlanningProblem,
     Scale,
     Values,
-    serial,
     suited,
 )
+from milp_plan.kinds.placement.serial.atoms import merged_tables
+from milp_plan.kinds.placement.serial.graph import read_serial
 
 MARGIN = 1e-6
 """Parts of the cutoff by which the horizon is raised, so that rounding keeps its own plan."""
@@ -77,7 +78,7 @@ class Latency(BuilderFormulation):
         """Only latency problems under the serial law."""
         if problem.serial is None or problem.serial.calls is None:
             return "the problem is not one of latency under the serial law"
-        graph = serial.read_serial(problem)
+        graph = read_serial(problem)
         if isinstance(graph, str):
             return graph
         if graph.host_memory is not None and len(graph.hosts) > 1:
@@ -89,8 +90,8 @@ class _Builder:
     """One model under construction, and what encoding a plan into it needs."""
 
     def __init__(self, problem: PlanningProblem, options: Switches, guide: Guide) -> None:
-        graph = suited(serial.read_serial(problem), problem.name)
-        self.tables = tables = serial.merged_tables(graph)
+        graph = suited(read_serial(problem), problem.name)
+        self.tables = tables = merged_tables(graph)
         self.options = options
         self.tick_work, self.tick_host = self.possible()
         heads = self.heads()

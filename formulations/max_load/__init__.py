@@ -41,9 +41,10 @@ from milp_plan.api import (
     Scale,
     Values,
     conflicts_below,
-    serial,
     suited,
 )
+from milp_plan.kinds.placement.serial.colocation import colocated
+from milp_plan.kinds.placement.serial.graph import SerialGraph, read_serial
 
 MANY_ALIKE = 0.8
 """Share of the heaviest classes that may be alike before anchoring is left out."""
@@ -86,11 +87,11 @@ class MaxLoad(BuilderFormulation):
             return f"objective {problem.objective} is not bottleneck"
         if problem.serial.contiguity is not Contiguity.FREE:
             return "parts must be contiguous; see contiguous_load"
-        graph = serial.read_serial(problem)
+        graph = read_serial(problem)
         return graph if isinstance(graph, str) else None
 
 
-def _unit(graph: serial.SerialGraph) -> float:
+def _unit(graph: SerialGraph) -> float:
     """Ticks of one unit of the model: an even share of all work is about a hundred of them."""
     ticks = [
         w if w is not None else h or 0 for w, h in zip(graph.work, graph.host_work, strict=True)
@@ -98,7 +99,7 @@ def _unit(graph: serial.SerialGraph) -> float:
     return max(1.0, sum(ticks) / len(graph.payers) / 100.0)
 
 
-def _devices(graph: serial.SerialGraph, number: int) -> list[int]:
+def _devices(graph: SerialGraph, number: int) -> list[int]:
     """Devices that can run a class."""
     payers, hosts = len(graph.payers), len(graph.hosts)
     found = list(range(payers)) if graph.work[number] is not None else []
@@ -111,7 +112,7 @@ class _Builder:
     """One model under construction, and what encoding a plan into it needs."""
 
     def __init__(self, problem: PlanningProblem, options: Switches, guide: Guide) -> None:
-        self.graph = graph = suited(serial.read_serial(problem), problem.name)
+        self.graph = graph = suited(read_serial(problem), problem.name)
         self.options, self.guide = options, guide
         self.payers, self.hosts = len(graph.payers), len(graph.hosts)
         self.unit = _unit(graph)
@@ -121,7 +122,7 @@ class _Builder:
         self.nets = self.merged()
         self.order = self.anchors()
         known = guide.cutoff is not None and options.join
-        self.groups = serial.colocated(graph, guide.cutoff) if known else ()
+        self.groups = colocated(graph, guide.cutoff) if known else ()
 
     def merged(self) -> list[tuple[tuple[int, ...], tuple[float, ...]]]:
         """Members and cost per pass of nets; those of the same members are one."""

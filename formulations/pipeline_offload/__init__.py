@@ -44,9 +44,11 @@ from milp_plan.api import (
     at_most,
     coarser,
     column_values,
-    pipeline,
     suited,
 )
+from milp_plan.kinds.pipeline.holds import Held, read_offload
+from milp_plan.kinds.pipeline.precedence import Precedence, longest_paths
+from milp_plan.kinds.pipeline.residence import residence_bound
 
 from .lanes import canonical
 from .memory import LaneMemory
@@ -96,7 +98,7 @@ class PipelineOffload(BuilderFormulation):
         """Only problems of steps on known devices and holds with two places."""
         if problem.objective not in self.card.objectives:
             return f"objective {problem.objective} is not one of makespan, span"
-        found = pipeline.read_offload(problem)
+        found = read_offload(problem)
         return found if isinstance(found, str) else None
 
 
@@ -105,17 +107,17 @@ class _Builder:
 
     def __init__(self, problem: PlanningProblem, options: Switches, guide: Guide) -> None:
         self.problem, self.options, self.guide = problem, options, guide
-        self.shop = shop = suited(pipeline.read_offload(problem), problem.name)
+        self.shop = shop = suited(read_offload(problem), problem.name)
         self.by_time = problem.objective is Objective.MAKESPAN
         self.near = guide.neighbourhood
         self.symmetry = options.symmetry and self.near is None
         self.by_kind = self.symmetry and (options.in_order or not options.offload)
         self.known = None if self.near is None else canonical(shop, self.near.plan, rename=False)
-        self.order = pipeline.Precedence(shop, self.extra_arcs())
+        self.order = Precedence(shop, self.extra_arcs())
         self.ticks = {name: step.ticks for name, step in shop.steps.items()}
         self.set_units()
         self.leaving = self.decide_leaving()
-        self.moving: dict[str, pipeline.Held] = {
+        self.moving: dict[str, Held] = {
             held.value: held
             for hold in shop.holds if self.leaving[hold.name] != 0
             for held in hold.held
@@ -180,7 +182,7 @@ class _Builder:
                 found[hold.name] = 0
         return found
 
-    def has_time(self, held: pipeline.Held) -> bool:
+    def has_time(self, held: Held) -> bool:
         """Whether the window is long enough for the round trip."""
         latest = min(self.latest[reader] for reader in held.readers)
         begin = self.earliest[held.producer] + self.ticks[held.producer]
@@ -213,7 +215,7 @@ class _Builder:
         low = self.guide.bound or 0
         low = max(low, self.order.load_bound() if self.by_time else self.order.work_bound())
         if self.by_time and self.guide.memory:
-            low = max(low, pipeline.residence_bound(shop, self.order, travel=self.options.offload))
+            low = max(low, residence_bound(shop, self.order, travel=self.options.offload))
         m.value = pyo.Var(bounds=(low / unit, self.horizon / unit))
         m.before = pyo.Var(pyo.Any, domain=pyo.Binary, dense=False)
         m.leave = pyo.Var(
@@ -395,7 +397,7 @@ class _Builder:
         known = {*self.order.names, *journeys}
         arcs = [(a, b, ticks) for a, b, ticks in arcs if a in known and b in known]
         try:
-            time = pipeline.longest_paths([*self.order.names, *journeys], arcs)
+            time = longest_paths([*self.order.names, *journeys], arcs)
         except ValueError as error:
             raise FormulationError(f"the solver's orders: {error}") from None
         trips = {value: (time["out", value], time["back", value]) for value in moving}

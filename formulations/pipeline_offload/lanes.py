@@ -25,13 +25,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import combinations
 
-from milp_plan.api import Plan, pipeline
+from milp_plan.api import Plan
+from milp_plan.kinds.pipeline.holds import Held, OffloadShop
 
 Trips = Mapping[str, tuple[int, int]]
 """Held value -> start of its outbound and of its inbound journey; a value that stays has none."""
 
 
-def interchangeable(shop: pipeline.OffloadShop, one: pipeline.Held, two: pipeline.Held) -> bool:
+def interchangeable(shop: OffloadShop, one: Held, two: Held) -> bool:
     """Whether two values may change places on the lanes, whatever the order of steps.
 
     Their holds have no other value; where steps read them before the hold, the order of these
@@ -56,9 +57,7 @@ def interchangeable(shop: pipeline.OffloadShop, one: pipeline.Held, two: pipelin
     return all(any(n == o or n in before[o] for o in later) for n in one.near)
 
 
-def canonical(
-    shop: pipeline.OffloadShop, plan: Plan, *, rename: bool = True, kinds: bool = False
-) -> Plan:
+def canonical(shop: OffloadShop, plan: Plan, *, rename: bool = True, kinds: bool = False) -> Plan:
     """Return a plan no worse, in canonical form.
 
     Parameters
@@ -81,7 +80,7 @@ def canonical(
 
 
 def _renamed(
-    shop: pipeline.OffloadShop, starts: Mapping[str, int], trips: Trips
+    shop: OffloadShop, starts: Mapping[str, int], trips: Trips
 ) -> tuple[dict[str, int], dict[str, tuple[int, int]]]:
     new: dict[int, int] = {}
     for members, first in zip(shop.alike, shop.beginnings, strict=True):
@@ -96,7 +95,7 @@ def _renamed(
     return {name(n): t for n, t in starts.items()}, {name(v): t for v, t in trips.items()}
 
 
-def _sorted_by_kind(shop: pipeline.OffloadShop, starts: Mapping[str, int]) -> dict[str, int]:
+def _sorted_by_kind(shop: OffloadShop, starts: Mapping[str, int]) -> dict[str, int]:
     found = dict(starts)
     for members in shop.alike:
         suffix = f"@{members[0]}"
@@ -108,7 +107,7 @@ def _sorted_by_kind(shop: pipeline.OffloadShop, starts: Mapping[str, int]) -> di
 
 
 def in_order(
-    shop: pipeline.OffloadShop, starts: Mapping[str, int], trips: Trips
+    shop: OffloadShop, starts: Mapping[str, int], trips: Trips
 ) -> dict[str, tuple[int, int]]:
     """Journeys in canonical order, by the exchanges of the module.
 
@@ -132,7 +131,7 @@ def in_order(
 class _Lanes:
     """Journeys that change places."""
 
-    def __init__(self, shop: pipeline.OffloadShop, starts: Mapping[str, int], trips: Trips) -> None:
+    def __init__(self, shop: OffloadShop, starts: Mapping[str, int], trips: Trips) -> None:
         self.held = shop.held
         self.made = {v: starts[shop.held[v].producer] for v in trips}
         self.read = {v: min(starts[r] for r in shop.held[v].readers) for v in trips}

@@ -15,7 +15,8 @@ from typing import Any
 
 import pyomo.environ as pyo
 
-from milp_plan.api import at_most, pipeline
+from milp_plan.api import at_most
+from milp_plan.kinds.pipeline.holds import Held
 
 from .lanes import Trips
 
@@ -285,7 +286,7 @@ class LaneMemory:
 
     @staticmethod
     def arcs(
-        moving: Mapping[str, pipeline.Held], ticks: Mapping[str, int], bits: Mapping[str, set[Any]]
+        moving: Mapping[str, Held], ticks: Mapping[str, int], bits: Mapping[str, set[Any]]
     ) -> list[tuple[Any, Any, int]]:
         """Least times between starts that decided bits stand for.
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import pyomo.environ as pyo
 
-from milp_plan.api import pipeline
+from milp_plan.kinds.pipeline.holds import Held, OffloadShop
+from milp_plan.kinds.pipeline.precedence import Precedence
 
 from .lanes import Trips, interchangeable
 
@@ -35,7 +36,7 @@ class LaneOrder:
 
     def __init__(self, model: Any) -> None:
         self.model, self.m, self.shop = model, model.m, model.shop
-        self.moving: Mapping[str, pipeline.Held] = model.moving
+        self.moving: Mapping[str, Held] = model.moving
         self.m.lane_order = pyo.Var(pyo.Any, domain=pyo.Binary, dense=False)
         self.m.turn = pyo.ConstraintList()
 
@@ -72,9 +73,9 @@ class LaneOrder:
 
     @staticmethod
     def arcs(
-        shop: pipeline.OffloadShop,
-        order: pipeline.Precedence,
-        moving: Mapping[str, pipeline.Held],
+        shop: OffloadShop,
+        order: Precedence,
+        moving: Mapping[str, Held],
         bits: Bits,
     ) -> Iterator[tuple[tuple[str, str], tuple[str, str], int]]:
         """Who follows whom on a lane, as decided: (way and value, way and value, ticks)."""
@@ -83,7 +84,7 @@ class LaneOrder:
             yield (LETTERS[way], a), (LETTERS[way], b), _ticks(moving[a], way)
 
 
-def _meetings(moving: Mapping[str, pipeline.Held]) -> Iterator[tuple[str, str, int]]:
+def _meetings(moving: Mapping[str, Held]) -> Iterator[tuple[str, str, int]]:
     """Pairs of values whose journeys of one way use the same lane."""
     for j, k in combinations(moving, 2):
         for way in range(len(LETTERS)):
@@ -91,13 +92,11 @@ def _meetings(moving: Mapping[str, pipeline.Held]) -> Iterator[tuple[str, str, i
                 yield j, k, way
 
 
-def _ticks(held: pipeline.Held, way: int) -> int:
+def _ticks(held: Held, way: int) -> int:
     return (held.out_ns, held.back_ns)[way]
 
 
-def _in_turn(
-    shop: pipeline.OffloadShop, one: pipeline.Held, two: pipeline.Held, way: int
-) -> tuple[str, str] | None:
+def _in_turn(shop: OffloadShop, one: Held, two: Held, way: int) -> tuple[str, str] | None:
     """Steps whose order is that of two journeys on a lane; ``None`` where it is free."""
     if not interchangeable(shop, one, two):
         return None
@@ -108,9 +107,9 @@ def _in_turn(
 
 
 def _was_ahead(
-    shop: pipeline.OffloadShop,
-    order: pipeline.Precedence,
-    pair: tuple[pipeline.Held, pipeline.Held],
+    shop: OffloadShop,
+    order: Precedence,
+    pair: tuple[Held, Held],
     way: int,
     bits: Bits,
 ) -> bool:

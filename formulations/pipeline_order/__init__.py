@@ -43,10 +43,13 @@ from milp_plan.api import (
     Scale,
     Values,
     coarser,
-    pipeline,
     spread_levels,
     suited,
 )
+from milp_plan.kinds.pipeline.reading import read_shop
+from milp_plan.kinds.pipeline.shop import Shop
+from milp_plan.kinds.pipeline.span import best_times
+from milp_plan.kinds.pipeline.timing import Deadlock, value_of, words_of
 
 from .graph import Stretch
 from .mirror import is_mirrored, machine_image, mirror_image
@@ -102,8 +105,8 @@ class PipelineOrder(BuilderFormulation):
 
     def unsupported(self, problem: PlanningProblem, options: Switches) -> str | None:
         """Whatever is a shop of identical micro-batches is supported."""
-        shop = pipeline.read_shop(problem)
-        if not isinstance(shop, pipeline.Shop):
+        shop = read_shop(problem)
+        if not isinstance(shop, Shop):
             return shop
         for kind in shop.kinds:
             holds = kind.alloc or kind.free
@@ -120,7 +123,7 @@ class _Builder:
     """One model under construction, and what encoding and decoding need."""
 
     def __init__(self, problem: PlanningProblem, options: Switches, guide: Guide) -> None:
-        shop = suited(pipeline.read_shop(problem), problem.name)
+        shop = suited(read_shop(problem), problem.name)
         self.shop, self.options, self.guide = shop, options, guide
         self.problem = problem
         self.span = problem.objective is Objective.SPAN
@@ -388,9 +391,9 @@ class _Builder:
     def encode(self, plan: Plan) -> Values | None:
         """Values of every column under a valid plan, its kinds renamed to micro-batch order."""
         shop = self.shop
-        words = pipeline.words_of(shop, plan)
-        starts = pipeline.best_times(shop, words)
-        known = max(pipeline.value_of(shop, starts), plan_value(shop, plan))
+        words = words_of(shop, plan)
+        starts = best_times(shop, words)
+        known = max(value_of(shop, starts), plan_value(shop, plan))
         if self.contradiction is not None or known > self.ceiling:
             return None
         orders = self.orders
@@ -424,8 +427,8 @@ class _Builder:
         self.represent()
         words = self.words(values)
         try:
-            starts = pipeline.best_times(self.shop, words)
-        except pipeline.Deadlock as reason:
+            starts = best_times(self.shop, words)
+        except Deadlock as reason:
             raise FormulationError(f"the order of tasks is no plan: {reason}") from reason
         return self.shop.plan(starts, PLANNER)
 

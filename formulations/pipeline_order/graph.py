@@ -15,7 +15,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from milp_plan.api import Neighbourhood, Objective, Plan, pipeline
+from milp_plan.api import Neighbourhood, Objective, Plan
+from milp_plan.kinds.pipeline.shop import Shop
+from milp_plan.kinds.pipeline.timing import words_of
 
 NEVER = -(10**15)
 """Distance where there is no path."""
@@ -93,7 +95,7 @@ class ShopGraph:
         From anchor to end over fixed tasks only.
     """
 
-    def __init__(self, shop: pipeline.Shop, neighbourhood: Neighbourhood | None = None) -> None:
+    def __init__(self, shop: Shop, neighbourhood: Neighbourhood | None = None) -> None:
         self.shop = shop
         self.span = shop.objective is Objective.SPAN
         self.num_lanes = shop.num_devices if self.span else 1
@@ -175,7 +177,7 @@ class ShopGraph:
         }
         self.stretches = []
         lines: list[list[tuple[int, int]]] = []
-        for machine, word in enumerate(pipeline.words_of(shop, plan)):
+        for machine, word in enumerate(words_of(shop, plan)):
             lines.append(numbered(word))
             self._cut(machine, lines[-1], free, waits)
         self.names = sorted(free)
@@ -260,7 +262,7 @@ class ShopGraph:
         self.between = final[:, count:].T  # from anchor, to end
 
 
-def free_tasks(shop: pipeline.Shop, plan: Plan, free: frozenset[str]) -> set[tuple[int, int]]:
+def free_tasks(shop: Shop, plan: Plan, free: frozenset[str]) -> set[tuple[int, int]]:
     """Free operators as (kind, number), numbered by start; transfers with a free end are free."""
     begun = {run.operator: run.start_ns or 0 for run in plan.runs}
     places = {(t.value, "->".join([*t.source, *t.target])): t for t in plan.transfers}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
-from milp_plan.api import pipeline
+from milp_plan.kinds.pipeline.shop import Shop
 
 _TOO_MUCH = 1 << 62
 
@@ -18,7 +18,7 @@ class MachineMemory:
     their least amounts is a lower bound on what is held.
     """
 
-    def __init__(self, shop: pipeline.Shop, machine: int) -> None:
+    def __init__(self, shop: Shop, machine: int) -> None:
         limit = shop.limits[machine]
         assert limit is not None
         self.shop, self.limit = shop, limit
@@ -71,7 +71,7 @@ def _closed(kinds: list[int], before: list[set[int]]) -> list[int]:
     return found
 
 
-def _ancestors(shop: pipeline.Shop) -> list[set[int]]:
+def _ancestors(shop: Shop) -> list[set[int]]:
     found: list[set[int]] = []
     for k in range(len(shop.kinds)):
         found.append(set().union(*({a} | found[a] for a, _ in shop.before[k])))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from milp_plan.api import Neighbourhood, pipeline
+from milp_plan.api import Neighbourhood
+from milp_plan.kinds.pipeline.shop import Shop
+from milp_plan.kinds.pipeline.timing import words_of
 
 from .graph import free_tasks
 
 
-def mirror_image(
-    shop: pipeline.Shop, neighbourhood: Neighbourhood | None = None
-) -> list[int] | None:
+def mirror_image(shop: Shop, neighbourhood: Neighbourhood | None = None) -> list[int] | None:
     """Kind -> its image on the other route, if exchanging the two routes changes nothing.
 
     Kinds correspond by name. Machines must correspond one to one and none to itself: durations,
@@ -22,11 +22,11 @@ def mirror_image(
     if image is None or neighbourhood is None:
         return image
     free = free_tasks(shop, neighbourhood.plan, neighbourhood.free)
-    whole = is_mirrored(shop, image, pipeline.words_of(shop, neighbourhood.plan))
+    whole = is_mirrored(shop, image, words_of(shop, neighbourhood.plan))
     return image if whole and {(image[k], j) for k, j in free} == free else None
 
 
-def _image(shop: pipeline.Shop) -> list[int] | None:
+def _image(shop: Shop) -> list[int] | None:
     by_name = {(kind.route, kind.name): k for k, kind in enumerate(shop.kinds)}
     if {kind.route for kind in shop.kinds} != {0, 1}:
         return None
@@ -52,7 +52,7 @@ def _image(shop: pipeline.Shop) -> list[int] | None:
     return image if {(image[a], image[b], lag) for a, b, lag in arcs} == arcs else None
 
 
-def machine_image(shop: pipeline.Shop, image: Sequence[int]) -> dict[int, int]:
+def machine_image(shop: Shop, image: Sequence[int]) -> dict[int, int]:
     """Machine -> its image, as the first of its kinds has it."""
     return {
         machine: shop.kinds[image[kinds[0]]].machine
@@ -61,7 +61,7 @@ def machine_image(shop: pipeline.Shop, image: Sequence[int]) -> dict[int, int]:
     }
 
 
-def is_mirrored(shop: pipeline.Shop, image: Sequence[int], words: Sequence[Sequence[int]]) -> bool:
+def is_mirrored(shop: Shop, image: Sequence[int], words: Sequence[Sequence[int]]) -> bool:
     """Whether the words of each machine's image are the images of its words."""
     return all(
         [image[k] for k in words[machine]] == list(words[other])
@@ -69,7 +69,7 @@ def is_mirrored(shop: pipeline.Shop, image: Sequence[int], words: Sequence[Seque
     )
 
 
-def _renamed(shop: pipeline.Shop, name: str) -> str:
+def _renamed(shop: Shop, name: str) -> str:
     """Name of the image: transfers are named after the device they go to."""
     value, to, device = name.partition(" to ")
     if not to or device not in shop.machines[: shop.num_devices]:

@@ -14,7 +14,8 @@ from itertools import combinations
 
 import numpy as np
 
-from milp_plan.api import Neighbourhood, pipeline
+from milp_plan.api import Neighbourhood
+from milp_plan.kinds.pipeline.shop import Shop
 
 from .graph import NEVER, Matrix, ShopGraph, Signs, Stretch, in_order
 from .memory import MachineMemory
@@ -58,7 +59,7 @@ class ShopOrders(ShopGraph):
 
     def __init__(
         self,
-        shop: pipeline.Shop,
+        shop: Shop,
         ceiling: int,
         neighbourhood: Neighbourhood | None = None,
         memory: bool = True,

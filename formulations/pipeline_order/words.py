@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from milp_plan.api import Neighbourhood, Objective, Plan, pipeline
+from milp_plan.api import Neighbourhood, Objective, Plan
+from milp_plan.kinds.pipeline.shop import Shop
+from milp_plan.kinds.pipeline.timing import words_of
 
 from .graph import ShopGraph, numbered
 
@@ -32,9 +34,7 @@ def decided_words(
     """
     lines: list[Line] = [[] for _ in graph.shop.machines]
     if neighbourhood is not None:
-        for line, word in zip(
-            lines, pipeline.words_of(graph.shop, neighbourhood.plan), strict=True
-        ):
+        for line, word in zip(lines, words_of(graph.shop, neighbourhood.plan), strict=True):
             for rank, name in enumerate(numbered(word)):
                 if name not in graph.number:
                     line.append(((rank, 0.0), *name))
@@ -53,13 +53,13 @@ def ranks(words: Sequence[Sequence[int]]) -> dict[tuple[int, int], int]:
     return {name: rank for word in words for rank, name in enumerate(numbered(word))}
 
 
-def serial_ticks(shop: pipeline.Shop) -> int:
+def serial_ticks(shop: Shop) -> int:
     """Ticks within which some best plan ends: everything one after the other."""
     lag = [max((wait for _, wait in after), default=0) for after in shop.after]
     return sum((k.duration + wait) * k.count for k, wait in zip(shop.kinds, lag, strict=True))
 
 
-def plan_value(shop: pipeline.Shop, plan: Plan) -> int:
+def plan_value(shop: Shop, plan: Plan) -> int:
     """Value of a plan as it is, before its tasks are renamed and moved, ticks."""
     first: dict[str, int] = {}
     last: dict[str, int] = {}

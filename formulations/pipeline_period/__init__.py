@@ -43,9 +43,9 @@ from milp_plan.api import (
     PlanningProblem,
     Scale,
     Values,
-    pipeline,
     suited,
 )
+from milp_plan.kinds.pipeline.reading import read_shop
 
 from .rates import shortest_periods
 from .rows import PeriodCycle, PeriodRows
@@ -90,7 +90,7 @@ class PipelinePeriod(BuilderFormulation):
 
     def unsupported(self, problem: PlanningProblem, options: Switches) -> str | None:
         """Only shops of identical micro-batches repeat themselves."""
-        shop = pipeline.read_shop(problem)
+        shop = read_shop(problem)
         return shop if isinstance(shop, str) else None
 
     def fastest(self, problem: PlanningProblem, options: Switches) -> list[tuple[int, Plan]]:
@@ -102,7 +102,7 @@ class PipelinePeriod(BuilderFormulation):
 
 def _pattern(problem: PlanningProblem, options: Switches) -> PeriodRows:
     mirror = options.mirror and not options.even
-    shop = suited(pipeline.read_shop(problem), problem.name)
+    shop = suited(read_shop(problem), problem.name)
     return PeriodRows(shop, max(1, options.micro_batches), mirror)
 
 

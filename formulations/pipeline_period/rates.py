@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import block_array, csr_array, identity
 
-from milp_plan.api import pipeline
+from milp_plan.kinds.pipeline.shop import Shop
 
 from .rows import PeriodRows, sparse
 
@@ -119,7 +119,7 @@ def even_patterns(rows: PeriodRows, stride: int, turned: Mapping[str, int]) -> P
     return csr_array((data, (numbers, columns)), shape=(len(shift), len(whole))), shift, whole
 
 
-def runs_of(shop: pipeline.Shop) -> Iterator[list[int]]:
+def runs_of(shop: Shop) -> Iterator[list[int]]:
     """Kinds of one role in a row, on machines in equal steps."""
     kinds, heads = shop.kinds, shop.heads
     roles: dict[tuple[int, str], list[int]] = {}

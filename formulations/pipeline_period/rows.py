@@ -18,7 +18,9 @@ import numpy as np
 from scipy.optimize import LinearConstraint, milp
 from scipy.sparse import csr_array
 
-from milp_plan.api import Plan, pipeline
+from milp_plan.api import Plan
+from milp_plan.kinds.pipeline.shop import Shop
+from milp_plan.kinds.pipeline.timing import value_of
 
 Task = tuple[int, int]
 """(kind, one of the micro-batches of a period)."""
@@ -47,7 +49,7 @@ class PeriodRows:
     integer of each ordered pair x < y of tasks of one machine (absent where it is known to be 0).
     """
 
-    def __init__(self, shop: pipeline.Shop, per_period: int, mirror: bool) -> None:
+    def __init__(self, shop: Shop, per_period: int, mirror: bool) -> None:
         self.shop, self.per_period = shop, per_period
         self.images = _mirror(shop) if mirror else {}
         self.tasks = [(k, j) for k in range(len(shop.kinds)) for j in range(per_period)]
@@ -266,7 +268,7 @@ class PeriodRows:
 
     def value(self, starts: list[int], period: int) -> int:
         """Objective of the unrolled schedule, ticks."""
-        return pipeline.value_of(self.shop, self.times(starts, period))
+        return value_of(self.shop, self.times(starts, period))
 
     def read(self, plan: Plan, period: int) -> list[int] | None:
         """Starts of the pattern that a plan repeats; ``None`` if it repeats none."""
@@ -311,7 +313,7 @@ def _cycle(arcs: list[tuple[int, int, int, int]], cause: list[int], node: int) -
             return ticks, turns
 
 
-def _held(shop: pipeline.Shop, machine: int) -> float:
+def _held(shop: Shop, machine: int) -> float:
     """Least bytes times ticks that one micro-batch of every route takes on a machine."""
     cost = np.zeros(len(shop.kinds))
     constant = 0.0
@@ -327,7 +329,7 @@ def _held(shop: pipeline.Shop, machine: int) -> float:
     return float(answer.fun) + constant if answer.x is not None else 0.0
 
 
-def _mirror(shop: pipeline.Shop) -> dict[int, int]:
+def _mirror(shop: Shop) -> dict[int, int]:
     """Kind of the second route -> the same kind of the first, where devices can be exchanged.
 
     There are two routes with kinds of equal names, and exchanging the devices of equal kinds maps

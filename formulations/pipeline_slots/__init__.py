@@ -43,9 +43,12 @@ from milp_plan.api import (
     Scale,
     SlotRows,
     Values,
-    pipeline,
     suited,
 )
+from milp_plan.kinds.pipeline.reading import read_shop
+from milp_plan.kinds.pipeline.shop import Shop
+from milp_plan.kinds.pipeline.span import best_times
+from milp_plan.kinds.pipeline.timing import value_of, words_of
 
 Ints = NDArray[np.int64]
 
@@ -76,8 +79,8 @@ class PipelineSlots(BuilderFormulation):
 
     def unsupported(self, problem: PlanningProblem, options: Switches) -> str | None:
         """Shops whose tasks all take time, and whose horizon has few enough ticks."""
-        shop = pipeline.read_shop(problem)
-        if not isinstance(shop, pipeline.Shop):
+        shop = read_shop(problem)
+        if not isinstance(shop, Shop):
             return shop
         instant = [kind.name for kind in shop.kinds if not kind.duration]
         if instant:
@@ -91,10 +94,10 @@ class PipelineSlots(BuilderFormulation):
         self, problem: PlanningProblem, options: Switches, model: CompiledModel, plan: Plan
     ) -> Values | None:
         """Complete start from a valid plan; ``None`` if it does not fit into the horizon."""
-        shop = suited(pipeline.read_shop(problem), problem.name)
+        shop = suited(read_shop(problem), problem.name)
         for starts in (
             _starts(shop, plan),
-            pipeline.best_times(shop, pipeline.words_of(shop, plan)),
+            best_times(shop, words_of(shop, plan)),
         ):
             values = _values(shop, model, starts)
             if model.violation(model.vector(values))[0] <= 1e-6:
@@ -102,7 +105,7 @@ class PipelineSlots(BuilderFormulation):
         return None
 
 
-def serial(shop: pipeline.Shop) -> int:
+def serial(shop: Shop) -> int:
     """Ticks within which some best plan fits.
 
     Under given words times are longest paths; each passes a task and an arc at most once, and the
@@ -112,12 +115,12 @@ def serial(shop: pipeline.Shop) -> int:
     return sum(shop.work) + lags
 
 
-def _grain(shop: pipeline.Shop) -> int:
+def _grain(shop: Shop) -> int:
     """Ticks of which all times of some best plan are multiples."""
     return 1 if shop.objective is Objective.SPAN else shop.tick
 
 
-def _starts(shop: pipeline.Shop, plan: Plan) -> list[list[int]]:
+def _starts(shop: Shop, plan: Plan) -> list[list[int]]:
     """Starts of a plan per kind, in order, moved back to a multiple of the grain.
 
     All lengths are multiples of it, so what did not overlap or come too early still does not.
@@ -138,7 +141,7 @@ class _Builder:
     """One model, and what decoding needs."""
 
     def __init__(self, problem: PlanningProblem, _: Switches, guide: Guide) -> None:
-        self.shop, self.guide = suited(pipeline.read_shop(problem), problem.name), guide
+        self.shop, self.guide = suited(read_shop(problem), problem.name), guide
         self.grain = _grain(self.shop)
         self.scale = Scale(1.0, self.grain)
         self.span = problem.objective is Objective.SPAN
@@ -254,11 +257,11 @@ class _Builder:
         words: list[list[tuple[int, int]]] = [[] for _ in self.shop.machines]
         for k, row in enumerate(starts):
             words[self.shop.kinds[k].machine] += [(start, k) for start in row]
-        best = pipeline.best_times(self.shop, [[k for _, k in sorted(word)] for word in words])
+        best = best_times(self.shop, [[k for _, k in sorted(word)] for word in words])
         return self.shop.plan(best, PLANNER)
 
 
-def _values(shop: pipeline.Shop, model: CompiledModel, starts: list[list[int]]) -> Values:
+def _values(shop: Shop, model: CompiledModel, starts: list[list[int]]) -> Values:
     """Values of every column under exact starts."""
     rows = {
         (kind.name, kind.route): np.array(row) for kind, row in zip(shop.kinds, starts, strict=True)
@@ -277,7 +280,7 @@ def _values(shop: pipeline.Shop, model: CompiledModel, starts: list[list[int]]) 
             name, route, tick = index
             value = float(np.searchsorted(rows[name, route], tick, "right"))
         elif family == "span":
-            value = float(pipeline.value_of(shop, starts))
+            value = float(value_of(shop, starts))
         elif family == "begun":
             device, tick = index
             value = float(first[device] <= tick)

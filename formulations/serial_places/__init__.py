@@ -42,8 +42,8 @@ from milp_plan.api import (
     PlanningProblem,
     Scale,
     Values,
-    serial,
 )
+from milp_plan.kinds.placement.serial.places import read_places
 
 MARGIN = 1e-9
 """Parts of the cutoff by which it is raised, so that rounding does not cut off its own plan."""
@@ -79,7 +79,7 @@ class _Builder:
     """One model under construction, and what encoding a plan into it needs."""
 
     def __init__(self, problem: PlanningProblem, options: Switches, guide: Guide) -> None:
-        self.tables = t = serial.read_places(problem)
+        self.tables = t = read_places(problem)
         self.guide = guide
         self.devices = range(len(t.devices))
         self.classes = range(len(t.members))

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from milp_plan.cost import DeviceSpec, cluster, roofline_ns
+from milp_plan.cost.clusters import cluster
+from milp_plan.cost.devices import DeviceSpec
+from milp_plan.cost.roofline import roofline_ns
 from milp_plan.io.capture_wire import Capture, Kernel
 
 from .fuse import alone

@@ -28,7 +28,7 @@ from milp_plan.core import (
     SerialLaw,
     Value,
 )
-from milp_plan.cost import plain
+from milp_plan.cost.clusters import plain
 from milp_plan.io.capture_wire import Capture
 
 from .fuse import alone, fused

@@ -34,7 +34,9 @@ from milp_plan.core import (
     PlanningProblem,
     Value,
 )
-from milp_plan.cost import DeviceSpec, plain, roofline_ns, sources, spec_of
+from milp_plan.cost.clusters import plain, sources, spec_of
+from milp_plan.cost.devices import DeviceSpec
+from milp_plan.cost.roofline import roofline_ns
 from milp_plan.io.capture_wire import Capture, Storage
 
 from .colocation import Colocation

@@ -39,7 +39,7 @@ from milp_plan.core import (
     PlanningProblem,
     Value,
 )
-from milp_plan.cost import plain
+from milp_plan.cost.clusters import plain
 from milp_plan.cost.mesh import Dim, Layout, Mesh
 from milp_plan.cost.mesh import Tensor as MeshTensor
 from milp_plan.io.capture_wire import Capture, Tensor

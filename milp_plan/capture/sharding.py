@@ -29,9 +29,9 @@ import numpy as np
 
 from milp_plan.core import Finding, InputError, Units
 from milp_plan.core.sharding import ShardingProblem, StrategyTable, TransitionTable
-from milp_plan.cost import roofline_ns
 from milp_plan.cost.mesh import Dim, Layout, Mesh, Setting, Strategy, Tiling, strategies
 from milp_plan.cost.mesh import Tensor as MeshTensor
+from milp_plan.cost.roofline import roofline_ns
 from milp_plan.io.capture_wire import Capture, Kernel, Result, Tensor, View
 
 from .layouts import in_order, placement_of, resting, whole

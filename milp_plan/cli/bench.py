@@ -305,7 +305,7 @@ def collect(
 
     A plan below a proved optimum, or a bound above the value of a known plan, exits with 7.
     """
-    from milp_plan.io import write_atomic
+    from milp_plan.io.files import write_atomic
     from milp_plan.report.collected import as_csv, as_parquet, frame
     from milp_plan.study.rows import BOOLEANS, COLUMNS, FLOATS, INTEGERS, rows_of
 

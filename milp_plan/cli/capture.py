@@ -18,10 +18,10 @@ from .output import note
 from .outputs import Content, Output, refuse
 
 if TYPE_CHECKING:
-    from milp_plan.capture import Coverage
+    from milp_plan.capture.work import Coverage
     from milp_plan.core import Cluster
     from milp_plan.core.sharding import ShardingProblem
-    from milp_plan.cost import DeviceSpec
+    from milp_plan.cost.devices import DeviceSpec
     from milp_plan.io.capture_wire import Capture
 
 
@@ -166,8 +166,8 @@ def capture(
     """
     from milp_plan import capture as room
     from milp_plan.capture.placements import whole_placements, write_placements
-    from milp_plan.cost import arranged
-    from milp_plan.io import cluster_of
+    from milp_plan.cost.clusters import arranged
+    from milp_plan.io.cluster_file import cluster_of
 
     _require_compatible(shape, meshes, cost)
     asked = [
@@ -370,7 +370,7 @@ def _sized(text: str) -> tuple[str, int]:
 
 def _tell_profile(graph: Capture) -> None:
     """Say what rates the device reached, and how far the roofline is off with them."""
-    from milp_plan.capture import calibrate
+    from milp_plan.capture.calibration import calibrate
 
     assert graph.profile is not None
     found = calibrate(graph)

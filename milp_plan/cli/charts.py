@@ -39,7 +39,7 @@ def draw_chart(kind: str, sources: Sequence[Path], store_folder: Path, output: P
     if len(known) < len(runs):
         note(f"{len(runs) - len(known)} of {len(runs)} runs have no result yet, or failed")
     title = ", ".join(dict.fromkeys(path.name.removesuffix(".toml") for path in sources))
-    from milp_plan.draw import write_figure
+    from milp_plan.draw.canvas import write_figure
 
     write_figure(CHARTS[kind](runs, title), output)
 

@@ -22,8 +22,8 @@ def cluster() -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def show(name: str, as_json: bool) -> None:
     """Show a CLUSTER such as 4xH100 or mine.toml: devices, links, and where figures are from."""
-    from milp_plan.cost import arranged, sources
-    from milp_plan.io import cluster_of
+    from milp_plan.cost.clusters import arranged, sources
+    from milp_plan.io.cluster_file import cluster_of
 
     machines = arranged(cluster_of(name))
     told = sources(machines)
@@ -77,8 +77,8 @@ def calibrate(
     Times of an all-reduce are those of rings, 2 (n - 1) steps. What is least is the sum of relative
     errors: a few odd rows do not pull at the others.
     """
-    from milp_plan.io import write_document
     from milp_plan.io.cluster_file import to_toml
+    from milp_plan.io.files import write_document
     from milp_plan.io.measured_links import calibrated, read_all_reduces, read_sends
 
     readers = ((all_reduce, read_all_reduces), (send, read_sends))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from milp_plan.core import InputError, UnsupportedProblemError, Verdict
-from milp_plan.io import write_document
+from milp_plan.io.files import write_document
 
 from .bench import stored
 from .charts import CHARTS, draw_chart
@@ -46,7 +46,7 @@ def draw(kind: Kind[Any, Any], problem: Any, plan: Any, path: Path) -> None:
     InputError
         The plan names what the problem does not have.
     """
-    from milp_plan.draw import write_figure
+    from milp_plan.draw.canvas import write_figure
 
     write_figure(kind.draw(problem, plan), path)
 
@@ -219,7 +219,7 @@ def _smaller(read: Item, target: int) -> Any:
     assert read.kind is not None
     if "target" in read.kind.ignores:
         raise click.UsageError(f"--target means nothing for a {read.kind.name} problem")
-    from milp_plan.kinds.schedule.coarsen import coarsen
+    from milp_plan.kinds.schedule.coarsen.stage import coarsen
 
     return coarsen(read.problem, target).problem
 

@@ -19,7 +19,7 @@ from .inputs import PATH, Item, item, plan_of
 from .output import note, say_table
 
 if TYPE_CHECKING:
-    from milp_plan.capture import Builder
+    from milp_plan.capture.model_file import Builder
     from milp_plan.core.sharding import ShardingProblem
     from milp_plan.execute import Comparison, PipelineComparison, ShardedComparison
     from milp_plan.io.placement_wire import TorchPlacements
@@ -61,8 +61,8 @@ def run(
     processes; losses, every gradient and the peak of each process are compared. Ends with exit code
     8 where they differ or memory exceeds the plan.
     """
-    from milp_plan.capture import load_builder
     from milp_plan.capture.chosen import chosen_placements
+    from milp_plan.capture.model_file import load_builder
     from milp_plan.capture.placements import is_placements, read_placements
     from milp_plan.capture.stages import is_stages
     from milp_plan.core.sharding import ShardingProblem

@@ -64,7 +64,7 @@ def _short(reference: str) -> str:
 def planners() -> list[Row]:
     """Return heuristics by name: those for any problem, then the schedules of pipelines."""
     from milp_plan.kinds.pipeline.experts import EXPERTS
-    from milp_plan.kinds.schedule.planners import PLANNERS
+    from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 
     return [
         {"name": name, "title": (planner.__doc__ or "").strip().splitlines()[0].rstrip(".")}
@@ -110,7 +110,7 @@ def architectures() -> list[Row]:
 
 def clusters() -> list[Row]:
     """Return device classes of which ``generate`` builds clusters, such as 2xH100+2xA100."""
-    from milp_plan.cost import DEVICES
+    from milp_plan.cost.devices import DEVICES
 
     return [
         {

@@ -122,7 +122,7 @@ def generate(
 
 def write_instance(made: Any, output: Path | None) -> None:
     """Write a new instance in the first format of its kind; it may replace another instance."""
-    from milp_plan.io import write_document
+    from milp_plan.io.files import write_document
     from milp_plan.run.kinds import kind_of
 
     path = output or Path(f"{made.name}.json")
@@ -151,7 +151,7 @@ def _writers(kind: Kind[Any, Any]) -> list[tuple[str, Callable[[Any], bytes]]]:
 @varied
 def convert(file: Path, output: Path, format_name: str | None, changes: dict[str, Any]) -> None:
     """Read an instance of any format and write it again (.gz: compressed)."""
-    from milp_plan.io import write_document
+    from milp_plan.io.files import write_document
 
     refuse([Output("OUT", output, Content.INSTANCE)], [file])
     read = item(file, changes)

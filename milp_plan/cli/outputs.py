@@ -107,7 +107,7 @@ def _same(one: Path, other: Path) -> bool:
 
 def content_of(path: Path) -> Content | None:
     """Say what a file holds, by its content; nothing if it is empty."""
-    from milp_plan.io import read_document
+    from milp_plan.io.files import read_document
 
     if not path.stat().st_size:
         return None
@@ -220,7 +220,7 @@ def write_run(
     The record says where its instance is, seen from its folder, and what was changed as it was
     read, for whoever reads it again.
     """
-    from milp_plan.io import write_document
+    from milp_plan.io.files import write_document
     from milp_plan.run import record_files
     from milp_plan.run.record import whereabouts
 

@@ -21,7 +21,8 @@ from .pipeline_model import amount, in_unit, read_model
 from .progress import display
 
 if TYPE_CHECKING:
-    from milp_plan.kinds.pipeline import Case, Model
+    from milp_plan.kinds.pipeline.case import Case
+    from milp_plan.kinds.pipeline.model import Model
     from milp_plan.study.sweep import Point
 
 
@@ -182,7 +183,7 @@ def pipeline(
     """
     from milp_plan import run
     from milp_plan.backends import Stop
-    from milp_plan.kinds.pipeline import build
+    from milp_plan.kinds.pipeline.case import build
     from milp_plan.study.sweep import plan_case
 
     if asked["placement"] not in ("interleaved", "wave", "free", "all"):
@@ -233,7 +234,7 @@ def _devices(times: list[Amount] | Path, model: Model, asked: dict[str, Any]) ->
     UsageError
         They are not, or the placement has another number of stages on each device.
     """
-    from milp_plan.kinds.pipeline import stages_of
+    from milp_plan.kinds.pipeline.case import stages_of
 
     if not isinstance(times, Path) or times.suffix != ".json":
         raise click.UsageError("Missing option '--stages'.")
@@ -282,7 +283,7 @@ def _cut(
     InputError
         The model has no pieces, or they are not cut into the stages of each placement.
     """
-    from milp_plan.kinds.pipeline import stages_of
+    from milp_plan.kinds.pipeline.case import stages_of
 
     given = asked["cut"]
     if given is None:
@@ -311,7 +312,7 @@ def _cases(
     memory: list[Fraction | None],
     asked: dict[str, Any],
 ) -> list[Case]:
-    from milp_plan.kinds.pipeline import build
+    from milp_plan.kinds.pipeline.case import build
     from milp_plan.study.sweep import cases, fitting
 
     families = fitting(model, devices)

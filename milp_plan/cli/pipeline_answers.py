@@ -48,8 +48,8 @@ class Files:
     def write(self, point: Point, *, single: bool) -> Writing:
         """Write record, plan, instance and timeline of a case, as far as possible."""
         from milp_plan import report
-        from milp_plan.draw import write_figure
-        from milp_plan.io import write
+        from milp_plan.draw.canvas import write_figure
+        from milp_plan.io.registry import write
 
         outcome = point.outcome
         written = write_run(outcome, self.records, self.plan, self.instance)
@@ -149,7 +149,7 @@ def _counted(point: Point, counted: dict[str, Any]) -> str:
 
 
 def _cut_text(point: Point) -> str:
-    from milp_plan.kinds.pipeline import cut_text
+    from milp_plan.kinds.pipeline.case import cut_text
 
     searched = point.outcome.record.get("cuts") is not None
     if searched and point.outcome.infeasible_because is not None:
@@ -174,7 +174,7 @@ def _headline(point: Point) -> str:
 def tell_front(points: list[Point], files: Files, *, as_json: bool) -> None:
     """Say, and draw, which cases are worth having."""
     from milp_plan import report
-    from milp_plan.draw import write_figure
+    from milp_plan.draw.canvas import write_figure
     from milp_plan.run.telling import headline
     from milp_plan.study.sweep import front
 

@@ -15,7 +15,7 @@ from .exits import Exit
 from .output import note, say
 
 if TYPE_CHECKING:
-    from milp_plan.io import Recipe
+    from milp_plan.io.recipe_file import Recipe
 
     from .bench import Doing
 
@@ -32,7 +32,8 @@ def make_table(folder: Path, doing: Doing, *, render: bool) -> Exit:
     InputError
         The recipe is not what its format says, or there are no stored results to render.
     """
-    from milp_plan.io import read_recipe, write_atomic
+    from milp_plan.io.files import write_atomic
+    from milp_plan.io.recipe_file import read_recipe
     from milp_plan.study.measured import plan_of
     from milp_plan.study.paper import recipe_tasks
 
@@ -58,7 +59,7 @@ def make_table(folder: Path, doing: Doing, *, render: bool) -> Exit:
 
 
 def _stored(path: Path, recipe: Recipe) -> list[dict[str, Any]]:
-    from milp_plan.io import read_document
+    from milp_plan.io.files import read_document
 
     data = read_document(path, "results of a recipe").data
     try:
@@ -93,9 +94,9 @@ def _draw(recipe: Recipe, plan_text: str | None, path: Path) -> None:
     """The expert's schedule above ours; needs matplotlib."""
     from milp_plan import report
     from milp_plan.core import BackendUnavailableError
-    from milp_plan.draw import write_figure
-    from milp_plan.io import plan_from_json
-    from milp_plan.kinds.pipeline import build
+    from milp_plan.draw.canvas import write_figure
+    from milp_plan.io.plan_file import plan_from_json
+    from milp_plan.kinds.pipeline.case import build
     from milp_plan.study.paper import case_of, expert_plan
 
     assert recipe.figure is not None

@@ -30,7 +30,7 @@ def report(records: tuple[Path, ...], output: Path, instances: tuple[Path, ...])
     utilisation, incumbent and bound over time, settings, and what the check says. It needs no
     network and no other file.
     """
-    from milp_plan.io import write_document
+    from milp_plan.io.files import write_document
     from milp_plan.report.page import read_entry, report_text
     from milp_plan.report.page.plots import need_bokeh
 

@@ -35,8 +35,8 @@ def make_study(folder: Path, doing: Doing, part: Part, *, render: bool) -> Exit:
     InputError
         The study is not what its format says, or there is nothing to render.
     """
-    from milp_plan.draw import write_figure
-    from milp_plan.io import write_atomic
+    from milp_plan.draw.canvas import write_figure
+    from milp_plan.io.files import write_atomic
     from milp_plan.report.pages import study_page
     from milp_plan.run.identity import installed
     from milp_plan.study.measured import load, tasks_of
@@ -82,7 +82,7 @@ def make_study(folder: Path, doing: Doing, part: Part, *, render: bool) -> Exit:
 
 def _stored(path: Path, cases: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Read what was measured: a row that begins with its case for each of the cases."""
-    from milp_plan.io import read_document
+    from milp_plan.io.files import read_document
 
     data = read_document(path, "results of a study").data
     try:

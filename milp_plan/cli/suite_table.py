@@ -77,7 +77,7 @@ def _check(spec: Spec, folder: Path, planners: list[str]) -> None:
 
 
 def _stored(path: Path) -> dict[str, Any]:
-    from milp_plan.io import read_document
+    from milp_plan.io.files import read_document
 
     text = read_document(path, "results of a table").data
     try:
@@ -93,7 +93,7 @@ def _stored(path: Path) -> dict[str, Any]:
 
 
 def _write(folder: Path, spec: Spec, content: Mapping[str, Any]) -> None:
-    from milp_plan.io import write_atomic
+    from milp_plan.io.files import write_atomic
     from milp_plan.report.suite_table import suite_csv, suite_markdown
     from milp_plan.study.rows import COLUMNS
 

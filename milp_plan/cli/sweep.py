@@ -207,7 +207,7 @@ def _show(done: Sweep, written: Writing) -> None:
 
 
 def _write_table(done: Sweep, path: Path) -> None:
-    from milp_plan.io import write_document
+    from milp_plan.io.files import write_document
     from milp_plan.report.variants import csv_text, markdown, told_rows
 
     heads, rows = told_rows(done)
@@ -229,7 +229,7 @@ def _write_table(done: Sweep, path: Path) -> None:
 
 
 def _write_plot(done: Sweep, path: Path) -> None:
-    from milp_plan.draw import write_figure
+    from milp_plan.draw.canvas import write_figure
     from milp_plan.report.variants import sweep_figure
 
     write_figure(sweep_figure(done), path)

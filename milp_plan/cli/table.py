@@ -81,7 +81,7 @@ def table(
     _refuse_idle(recipe_folder, dask, render=render)
     if recipe_folder is not None:
         ctx.exit(_of_folder(recipe_folder, doing, part, render=render))
-    from milp_plan.io import write_atomic
+    from milp_plan.io.files import write_atomic
     from milp_plan.report import to_json, to_markdown
 
     refuse([Output("--output", output, Content.TABLE)])

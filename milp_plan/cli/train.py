@@ -109,7 +109,7 @@ def train(
     fits, with 5 when none was found in time, and with 7 when the plan of --check breaks a rule.
     """
     from milp_plan.core.budget import Budget
-    from milp_plan.io import write_document
+    from milp_plan.io.files import write_document
     from milp_plan.training import api, exports, formats, report
     from milp_plan.training.efficiency import rates_of
     from milp_plan.training.profile import read_profile
@@ -159,7 +159,7 @@ def train(
     if plan_output is not None:
         write_document(plan_output, formats.plan_text(api.plan_of(answer)))
     if plot_file is not None:
-        from milp_plan.draw import write_figure
+        from milp_plan.draw.canvas import write_figure
 
         write_figure(answer.draw(), plot_file)
     _export(problem, api.plan_of(answer), framework, output)
@@ -170,7 +170,7 @@ def _export(
     problem: TrainingProblem, plan: TrainingPlan, framework: str | None, output: Path | None
 ) -> None:
     """Write a plan as configuration of a framework, where one is given."""
-    from milp_plan.io import write_document
+    from milp_plan.io.files import write_document
     from milp_plan.training import exports
 
     if framework is not None and output is not None:

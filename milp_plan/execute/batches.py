@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from milp_plan.capture import Builder
 from milp_plan.capture.inputs import SEED, built_with_seed
+from milp_plan.capture.model_file import Builder
 from milp_plan.core import Finding, InputError
 
 

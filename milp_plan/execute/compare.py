@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from milp_plan.capture import Builder, capture_model, draws_random, fingerprint
 from milp_plan.capture.checkpoints import FINGERPRINT, policies
-from milp_plan.capture.record import LOSS_GRADIENT
+from milp_plan.capture.model_file import Builder
+from milp_plan.capture.record import LOSS_GRADIENT, fingerprint
+from milp_plan.capture.trace import capture_model
+from milp_plan.capture.work import draws_random
 from milp_plan.check import verify
 from milp_plan.core import FULL, Finding, InputError, Plan, PlanningProblem, UnsupportedProblemError
 from milp_plan.core.sharding import ShardingProblem

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from milp_plan.capture import Builder, capture_model, draws_random
+from milp_plan.capture.model_file import Builder
 from milp_plan.capture.record import fingerprint
 from milp_plan.capture.stages import read_stages
+from milp_plan.capture.trace import capture_model
+from milp_plan.capture.work import draws_random
 from milp_plan.core import Finding, InputError, PlanningProblem, Units, UnsupportedProblemError
 from milp_plan.core.amounts import size_text
 from milp_plan.io.capture_wire import Capture

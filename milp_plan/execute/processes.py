@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from milp_plan.capture import Builder
+from milp_plan.capture.model_file import Builder
 from milp_plan.capture.placements import processes, write_placements
 from milp_plan.core import BackendFailureError, UnsupportedProblemError
 from milp_plan.io.placement_wire import TorchPlacements

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from milp_plan.capture import load_builder
 from milp_plan.capture.inputs import built_with_seed, path_of
+from milp_plan.capture.model_file import load_builder
 from milp_plan.capture.stages import read_stages
 
 from .batches import arguments, micro_batch

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from milp_plan.capture import Builder, capture_model, draws_random
+from milp_plan.capture.model_file import Builder
 from milp_plan.capture.placements import processes, require_placements_of
+from milp_plan.capture.trace import capture_model
+from milp_plan.capture.work import draws_random
 from milp_plan.core import Finding, InputError, PlanningProblem, UnsupportedProblemError
 from milp_plan.core.sharding import ShardingProblem
 from milp_plan.io.capture_wire import Capture

@@ -11,9 +11,9 @@ from itertools import accumulate
 from statistics import median
 from typing import Any
 
-from milp_plan.capture import Builder
 from milp_plan.capture.failures import told
 from milp_plan.capture.inputs import SEED, built_with_seed
+from milp_plan.capture.model_file import Builder
 from milp_plan.core import Finding, InputError
 
 from .batches import arguments

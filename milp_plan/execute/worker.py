@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
-from milp_plan.capture import load_builder
 from milp_plan.capture.inputs import built_with_seed, graph_inputs
+from milp_plan.capture.model_file import load_builder
 from milp_plan.capture.placements import processes, read_placements
 from milp_plan.core import MilpPlanError
 from milp_plan.io.placement_wire import TorchPlacements

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from milp_plan.core import Cluster
-from milp_plan.cost import ModelledCluster
+from milp_plan.cost.clusters import ModelledCluster
 from milp_plan.run import Outcome
 from milp_plan.run.kinds import kind_of, kinds
 

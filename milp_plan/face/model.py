@@ -20,8 +20,8 @@ from milp_plan.core import (
     SerialLaw,
     Value,
 )
-from milp_plan.cost import ModelledCluster, arranged, sources
-from milp_plan.io import cluster_of
+from milp_plan.cost.clusters import ModelledCluster, arranged, sources
+from milp_plan.io.cluster_file import cluster_of
 
 from .handles import Handle, several
 from .machines import Machines, Size, Time

@@ -72,7 +72,7 @@ class Variants(Shown):
         BackendUnavailableError
             matplotlib is not installed.
         """
-        from milp_plan.draw import write_figure
+        from milp_plan.draw.canvas import write_figure
         from milp_plan.report.variants import sweep_figure
 
         figure = sweep_figure(self.sweep)

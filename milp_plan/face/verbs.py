@@ -13,7 +13,7 @@ from milp_plan.core import Cluster, Finding, InputError, UnusedOptionError, Verd
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import LARGEST_SETTING
 from milp_plan.core.shown import ShownPlan, remember
-from milp_plan.cost import ModelledCluster
+from milp_plan.cost.clusters import ModelledCluster
 from milp_plan.io.defects import nearest
 from milp_plan.run import Outcome, Settings, find_bounds, kind_of
 from milp_plan.run import read as read_any
@@ -125,7 +125,7 @@ def generate(
     14
     """
     from milp_plan import zoo
-    from milp_plan.io import cluster_of
+    from milp_plan.io.cluster_file import cluster_of
 
     architecture = text(architecture, "generate, architecture")
     machines = cluster_of(a_cluster(cluster, "generate, cluster"))
@@ -294,7 +294,7 @@ def draw(problem: Any, plan: Any, path: str | Path | None = None) -> Any:
     file = None if path is None else a_path(path, "draw, path")
     figure = kind_of(problem).draw(problem, a_plan(problem, plan, "draw, plan"))
     if file is not None:
-        from milp_plan.draw import write_figure
+        from milp_plan.draw.canvas import write_figure
 
         with writing(file, "draw, path"):
             write_figure(figure, file)
@@ -341,7 +341,7 @@ def write(item: Any, path: str | Path, format_name: str | None = None) -> None:
         It is neither a problem nor a plan, the kind has no such format, or the file cannot be
         written.
     """
-    from milp_plan.io import write_document
+    from milp_plan.io.files import write_document
 
     file = a_path(path, "write, path")
     if isinstance(item, ShownPlan):

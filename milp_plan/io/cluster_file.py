@@ -12,15 +12,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from milp_plan.core import CommunicationModel, Device, DeviceClass, Finding, InputError
-from milp_plan.cost import (
-    LINKS,
-    MAX_DEVICES,
-    DeviceSpec,
-    LinkSpec,
-    ModelledCluster,
-    aligned,
-    terms_of,
-)
+from milp_plan.cost.clusters import MAX_DEVICES, ModelledCluster, aligned, terms_of
+from milp_plan.cost.devices import LINKS, DeviceSpec, LinkSpec
 
 from .defects import nearest
 from .files import Document, read_document

@@ -11,8 +11,8 @@ from statistics import median
 import msgspec
 
 from milp_plan.core import Finding, InputError
-from milp_plan.cost import LinkSpec
 from milp_plan.cost.calibration import MeasuredTransfer, fit_link
+from milp_plan.cost.devices import LinkSpec
 
 from .cluster_file import MOST, WireCluster, WireLink, read_cluster, read_wire
 from .csv_text import csv_rows

@@ -82,8 +82,8 @@ class Comparison(Shown):
         BackendUnavailableError
             matplotlib is not installed.
         """
-        from milp_plan.draw import write_figure
         from milp_plan.draw.beside import beside
+        from milp_plan.draw.canvas import write_figure
 
         kind = kind_of(self.before.problem)
         sides = (self.before, self.after)

@@ -25,7 +25,7 @@ from .settings import WHY_UNUSED
 
 if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
-    from milp_plan.io import Document
+    from milp_plan.io.files import Document
 
     from .loop_parts import LoopPart
     from .reasons.base import Reasons

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from milp_plan.backends import Stop
-from milp_plan.io import write_document
+from milp_plan.io.files import write_document
 
 from .change import as_asked
 from .identity import installed

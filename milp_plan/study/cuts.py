@@ -19,19 +19,10 @@ from milp_plan.core.amounts import size_text
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.core.gap import proved_optimal, relative_gap, within
-from milp_plan.kinds.pipeline import (
-    Built,
-    Case,
-    Cut,
-    Cuts,
-    Grid,
-    build,
-    built,
-    cut_text,
-    grid,
-    most_even,
-    read_shop,
-)
+from milp_plan.kinds.pipeline.case import Built, Case, Grid, build, built, cut_text, grid
+from milp_plan.kinds.pipeline.cuts import Cuts
+from milp_plan.kinds.pipeline.model import Cut, most_even
+from milp_plan.kinds.pipeline.reading import read_shop
 from milp_plan.kinds.pipeline.ways.shop import ShopWay
 from milp_plan.run.key import file_name, run_key
 from milp_plan.run.kinds import kind_of

@@ -236,7 +236,7 @@ def _run(job: Mapping[str, Any]) -> Result:
         from .measured import measure
 
         return measure(asked)
-    from milp_plan.io import Document
+    from milp_plan.io.files import Document
     from milp_plan.run.kinds import read_whole
 
     source = job["source"]

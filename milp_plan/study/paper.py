@@ -10,10 +10,13 @@ import msgspec
 
 from milp_plan.check import verify
 from milp_plan.core import Objective, Plan, PlanningProblem
-from milp_plan.io import Recipe, RecipeCase, exact, plan_to_json
+from milp_plan.io.pipeline_file import exact
+from milp_plan.io.plan_file import plan_to_json
+from milp_plan.io.recipe_file import Recipe, RecipeCase
 from milp_plan.io.suite_file import SuiteLimits
-from milp_plan.kinds.pipeline import Built, Case, Model, build
+from milp_plan.kinds.pipeline.case import Built, Case, build
 from milp_plan.kinds.pipeline.experts import EXPERTS, overlapped_dualpipe
+from milp_plan.kinds.pipeline.model import Model
 from milp_plan.run.outcome import Outcome
 from milp_plan.run.settings import Settings
 from milp_plan.run.solving import solve

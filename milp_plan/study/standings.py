@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from milp_plan.io import exact
 from milp_plan.io.known_file import last_digit
+from milp_plan.io.pipeline_file import exact
 from milp_plan.io.spec_file import Published, Spec
 
 from .rows import ABSENT, BAD, Row

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from milp_plan.io import write_atomic
+from milp_plan.io.files import write_atomic
 
 STORE_VERSION = 1
 

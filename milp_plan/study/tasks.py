@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from milp_plan.core import Finding, InputError
-from milp_plan.io import Document, read_document
 from milp_plan.io.defects import nearest
+from milp_plan.io.files import Document, read_document
 from milp_plan.io.suite_file import Suite, SuiteEntry, SuitePlanner, SuiteVariation, plain
 from milp_plan.run.key import run_key
 from milp_plan.run.kinds import AnyKind, kinds, read_whole
@@ -140,7 +140,7 @@ def document_of(entry: SuiteEntry) -> Document:
     recipe = entry.recipe
     if recipe is None:
         return read_document(entry.path)
-    from milp_plan.io import cluster_of
+    from milp_plan.io.cluster_file import cluster_of
     from milp_plan.io.native import to_json
     from milp_plan.zoo import generate
 

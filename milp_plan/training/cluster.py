@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, replace
 
 from milp_plan.core import Finding, InputError
-from milp_plan.cost import LINKS, DeviceSpec, LinkSpec, device_spec
+from milp_plan.cost.devices import LINKS, DeviceSpec, LinkSpec, device_spec
 
 NODE_DEVICES = 8
 """Devices of a node where the text does not say."""

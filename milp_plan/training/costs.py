@@ -23,7 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from milp_plan.cost import DeviceSpec
+from milp_plan.cost.devices import DeviceSpec
 
 from .architecture import Architecture
 from .cluster import DeviceGroup, TrainingCluster

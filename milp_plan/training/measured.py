@@ -36,7 +36,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from milp_plan.core import Finding, InputError
-from milp_plan.cost import DEVICES, device_spec
+from milp_plan.cost.devices import DEVICES, device_spec
 
 from .architecture import Architecture
 from .blocks import Attention, Block, Mlp

@@ -15,7 +15,7 @@ from milp_plan.draw.canvas import (
     new_figure,
     time_scale,
 )
-from milp_plan.kinds.pipeline import times
+from milp_plan.kinds.pipeline.timing import times
 
 from .configuration import Configuration
 from .costing import PlanCosts

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from milp_plan.kinds.pipeline import Shop, Words, memory_peaks, shop_of, times, value_of
 from milp_plan.kinds.pipeline.experts import WORDS
+from milp_plan.kinds.pipeline.reading import shop_of
+from milp_plan.kinds.pipeline.shop import Shop
 from milp_plan.kinds.pipeline.template import Stage, Template, pipeline_problem
+from milp_plan.kinds.pipeline.timing import Words, memory_peaks, times, value_of
 
 from .configuration import SPLIT_BACKWARD, Configuration, Schedule
 

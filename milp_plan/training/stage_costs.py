@@ -28,7 +28,7 @@ from .step import micro_batches_ahead
 from .work import stage_works
 
 if TYPE_CHECKING:
-    from milp_plan.kinds.pipeline import Shop
+    from milp_plan.kinds.pipeline.shop import Shop
 
     from .architecture import Architecture
     from .costing import PlanCosts

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from milp_plan.core import Finding, InputError
-from milp_plan.cost import WAY_SPLITS
 from milp_plan.cost.mesh import MeshOperator
+from milp_plan.cost.strategies import WAY_SPLITS
 
 KINDS = frozenset(
     {

@@ -43,16 +43,8 @@ from milp_plan.core import (
     PlanningProblem,
     ceil_div,
 )
-from milp_plan.cost import (
-    SINGLE,
-    Way,
-    Work,
-    durations_ns,
-    parse_labels,
-    plain,
-    sources,
-    ways,
-)
+from milp_plan.cost.clusters import plain, sources
+from milp_plan.cost.strategies import SINGLE, Way, Work, durations_ns, parse_labels, ways
 
 from .architecture import Architecture, Layer
 from .draft import Draft

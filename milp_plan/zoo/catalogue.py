@@ -15,7 +15,7 @@ from milp_plan.core import (
     PlanningProblem,
 )
 from milp_plan.core.sharding import ShardingProblem
-from milp_plan.cost import ModelledCluster, arranged
+from milp_plan.cost.clusters import ModelledCluster, arranged
 from milp_plan.cost.mesh import Training
 
 from . import moe, transformer, two_tower

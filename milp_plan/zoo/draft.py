@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from milp_plan.core import Cluster, ComputationGraph, Operator, Option, Value
-from milp_plan.cost import layout_bytes, reshard_table
+from milp_plan.cost.strategies import layout_bytes, reshard_table
 
 from .architecture import Layer
 

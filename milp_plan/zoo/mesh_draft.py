@@ -31,8 +31,8 @@ from milp_plan.core import (
     Value,
     ceil_div,
 )
-from milp_plan.cost import roofline_ns
 from milp_plan.cost.mesh import Layout, Mesh, MeshGraph, Setting, Strategy, Tensor, Tiling, Training
+from milp_plan.cost.roofline import roofline_ns
 
 from .architecture import Layer
 

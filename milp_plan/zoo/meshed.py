@@ -23,7 +23,8 @@ from milp_plan.core import (
     PlanningProblem,
 )
 from milp_plan.core.sharding import ShardingProblem
-from milp_plan.cost import LinkSpec, plain, sources, spec_of
+from milp_plan.cost.clusters import plain, sources, spec_of
+from milp_plan.cost.devices import LinkSpec
 from milp_plan.cost.mesh import (
     Mesh,
     MeshGraph,

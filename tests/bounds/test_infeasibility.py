@@ -1,8 +1,9 @@
 import pytest
 
 from milp_plan.core import MemoryLaw, Operator, Option, PlanningProblem
+from milp_plan.core.bound import Infeasible
 from milp_plan.core.budget import Budget
-from milp_plan.kinds.schedule.bounds import Infeasible, infeasibility
+from milp_plan.kinds.schedule.bounds.catalogue import infeasibility
 from tests.support.brute import brute_force
 
 from .samples import cluster, operator, problem, value

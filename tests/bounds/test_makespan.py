@@ -15,7 +15,8 @@ from milp_plan.core import (
     Value,
 )
 from milp_plan.core.budget import Budget
-from milp_plan.kinds.schedule.bounds import all_bounds, best_bound, catalogue
+from milp_plan.kinds.schedule.bounds import catalogue
+from milp_plan.kinds.schedule.bounds.catalogue import all_bounds, best_bound
 from tests.support.brute import brute_force
 
 from .samples import cluster, operator, problem, value

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from milp_plan.core import CommunicationModel, Operator, Option, PlanningProblem
-from milp_plan.kinds.schedule.bounds import all_bounds, infeasibility
+from milp_plan.kinds.schedule.bounds.catalogue import all_bounds, infeasibility
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem
 

@@ -1,5 +1,5 @@
 from milp_plan.core import MemoryLaw, Objective, PlanningProblem
-from milp_plan.kinds.schedule.bounds import all_bounds, best_bound
+from milp_plan.kinds.schedule.bounds.catalogue import all_bounds, best_bound
 from tests.support.brute import brute_force
 
 from .samples import cluster, operator, problem, value

@@ -4,8 +4,8 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core import PLAIN_OBJECTIVES, Objective, PlanningProblem
-from milp_plan.kinds.schedule.bounds import all_bounds, infeasibility
-from milp_plan.kinds.schedule.planners import PLANNERS
+from milp_plan.kinds.schedule.bounds.catalogue import all_bounds, infeasibility
+from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem
 

@@ -6,13 +6,12 @@ import pytest
 from milp_plan.check import verify
 from milp_plan.core import CommunicationModel, Objective, PlanningProblem
 from milp_plan.core.budget import Budget
-from milp_plan.kinds.schedule.bounds import all_bounds
-from milp_plan.kinds.schedule.bounds.catalogue import frame_of
+from milp_plan.kinds.schedule.bounds.catalogue import all_bounds, frame_of
 from milp_plan.kinds.schedule.bounds.region_times import region_times
 from milp_plan.kinds.schedule.bounds.regions import find_regions
 from milp_plan.kinds.schedule.bounds.tight import Known, tight_windows
 from milp_plan.kinds.schedule.bounds.view import Array, Separations, View
-from milp_plan.kinds.schedule.planners import PLANNERS
+from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from tests.support.brute import brute_force
 from tests.support.forks import random_fork
 from tests.support.problems import random_problem

@@ -7,15 +7,14 @@ from milp_plan.check import verify
 from milp_plan.core import CommunicationModel, Objective, Plan, PlanningProblem
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
-from milp_plan.kinds.schedule.bounds import all_bounds
-from milp_plan.kinds.schedule.bounds.catalogue import frame_of
+from milp_plan.kinds.schedule.bounds.catalogue import all_bounds, frame_of
 from milp_plan.kinds.schedule.bounds.milestones import with_milestones
 from milp_plan.kinds.schedule.bounds.neighbourhoods import neighbourhood_times
 from milp_plan.kinds.schedule.bounds.run_choices import thin
 from milp_plan.kinds.schedule.bounds.runs import run_bounds
 from milp_plan.kinds.schedule.bounds.tight import tight_windows
 from milp_plan.kinds.schedule.bounds.view import Separations, View
-from milp_plan.kinds.schedule.planners import PLANNERS
+from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem
 from tests.support.training import random_training

@@ -10,8 +10,8 @@ import pytest
 from milp_plan.kinds.placement.bounds.conflicts import RESOLUTION, conflicts, cuts_of
 from milp_plan.kinds.placement.bounds.flow import FREE, cheapest
 from milp_plan.kinds.placement.planted import planted_serial
-from milp_plan.kinds.placement.serial import read_serial
-from milp_plan.kinds.schedule.bounds import all_bounds
+from milp_plan.kinds.placement.serial.graph import read_serial
+from milp_plan.kinds.schedule.bounds.catalogue import all_bounds
 from tests.support.seeds import few
 from tests.support.serial_brute import brute_serial
 

@@ -23,12 +23,15 @@ from milp_plan.core import (
     Value,
 )
 from milp_plan.core.budget import Budget
-from milp_plan.io import Goal, read
+from milp_plan.io.goal import Goal
+from milp_plan.io.registry import read
 from milp_plan.kinds.placement.bounds.gates import gate_bound
 from milp_plan.kinds.placement.bounds.latency import latency_bounds
 from milp_plan.kinds.placement.planted import planted_serial
-from milp_plan.kinds.placement.serial import merged_tables, operator_tables, read_serial
+from milp_plan.kinds.placement.serial.atoms import merged_tables
 from milp_plan.kinds.placement.serial.gates import comparable, segments
+from milp_plan.kinds.placement.serial.graph import read_serial
+from milp_plan.kinds.placement.serial.operators import operator_tables
 from tests.support.public import public_file
 from tests.support.seeds import few
 from tests.support.serial_brute import brute_serial

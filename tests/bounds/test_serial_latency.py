@@ -3,8 +3,8 @@ import pytest
 from milp_plan.core.budget import Budget
 from milp_plan.kinds.placement.bounds.latency import latency_bounds
 from milp_plan.kinds.placement.planted import planted_serial
-from milp_plan.kinds.placement.serial import SerialGraph, read_serial
-from milp_plan.kinds.schedule.bounds import all_bounds
+from milp_plan.kinds.placement.serial.graph import SerialGraph, read_serial
+from milp_plan.kinds.schedule.bounds.catalogue import all_bounds
 from tests.support.serial_brute import brute_serial
 
 

@@ -25,7 +25,7 @@ from milp_plan.core import (
     SerialLaw,
     Value,
 )
-from milp_plan.kinds.schedule.bounds import all_bounds, infeasibility
+from milp_plan.kinds.schedule.bounds.catalogue import all_bounds, infeasibility
 from tests.support.anything import optimum, serial_case, uneven_case
 from tests.support.seeds import few
 

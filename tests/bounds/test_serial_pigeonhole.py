@@ -29,8 +29,8 @@ from milp_plan.kinds.placement.bounds.flow import FREE, cheapest, cheapest_choic
 from milp_plan.kinds.placement.bounds.load import class_bound, work_bound
 from milp_plan.kinds.placement.bounds.pigeonhole import pigeonhole_bound
 from milp_plan.kinds.placement.planted import planted_serial
-from milp_plan.kinds.placement.serial import read_serial
-from milp_plan.kinds.schedule.bounds import all_bounds
+from milp_plan.kinds.placement.serial.graph import read_serial
+from milp_plan.kinds.schedule.bounds.catalogue import all_bounds
 from tests.support.seeds import few
 from tests.support.serial_brute import brute_serial
 

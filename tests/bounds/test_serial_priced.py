@@ -13,7 +13,7 @@ from milp_plan.kinds.placement.bounds.load import work_bound
 from milp_plan.kinds.placement.bounds.priced import UNITS, Grid, priced_bounds, proving, whole
 from milp_plan.kinds.placement.bounds.set_loops import dearest, load_of, trace
 from milp_plan.kinds.placement.planted import planted_serial
-from milp_plan.kinds.placement.serial import read_serial
+from milp_plan.kinds.placement.serial.graph import read_serial
 from milp_plan.kinds.placement.serial.sweep import MOST_ABREAST, read_sweep
 from tests.support.seeds import few
 from tests.support.serial_brute import brute_serial

@@ -4,8 +4,7 @@ import pytest
 
 from milp_plan.core import Objective, Operator, Option, PlanningProblem
 from milp_plan.core.budget import Budget
-from milp_plan.kinds.schedule.bounds import all_bounds
-from milp_plan.kinds.schedule.bounds.catalogue import frame_of
+from milp_plan.kinds.schedule.bounds.catalogue import all_bounds, frame_of
 from milp_plan.kinds.schedule.bounds.site_choices import choice_bound
 from tests.support.anything import optimum, random_case
 from tests.support.brute import brute_force

@@ -6,7 +6,7 @@ import random
 from functools import cache
 from pathlib import Path
 
-from milp_plan.capture import read_capture
+from milp_plan.capture.record import read_capture
 from milp_plan.io.capture_wire import Capture, Kernel, Result, Storage, Tensor
 
 FOLDER = Path(__file__).parents[2] / "instances" / "captures"

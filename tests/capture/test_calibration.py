@@ -3,11 +3,14 @@
 import msgspec
 import pytest
 
-from milp_plan.capture import capture_from_json, capture_to_json, instance, write_capture
 from milp_plan.capture.calibration import calibrate, compared, kernel_work
+from milp_plan.capture.instance import instance
+from milp_plan.capture.record import capture_from_json, capture_to_json, write_capture
 from milp_plan.cli.exits import Exit
 from milp_plan.core import InputError
-from milp_plan.cost import cluster, device_spec, roofline_ns
+from milp_plan.cost.clusters import cluster
+from milp_plan.cost.devices import device_spec
+from milp_plan.cost.roofline import roofline_ns
 from milp_plan.io.capture_wire import Profile
 from tests.cli.cases import call
 

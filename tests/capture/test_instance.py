@@ -5,13 +5,14 @@ import random
 import pytest
 
 from milp_plan import io
-from milp_plan.capture import GRANULARITIES, OPTIMIZERS, instance
 from milp_plan.capture.fuse import alone, fused
-from milp_plan.capture.merge import merged
+from milp_plan.capture.instance import instance
+from milp_plan.capture.merge import GRANULARITIES, merged
+from milp_plan.capture.optimizers import OPTIMIZERS
 from milp_plan.capture.passes import block_of, kinds
 from milp_plan.capture.record import made_by, read_by
 from milp_plan.core import FULL, UPDATE_KIND, InputError
-from milp_plan.cost import cluster
+from milp_plan.cost.clusters import cluster
 
 from .graphs import NAMES, random_capture, shipped
 

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from milp_plan.capture.layouts import collectives, in_order, placement_of, resting
-from milp_plan.cost import device_spec
+from milp_plan.cost.devices import device_spec
 from milp_plan.cost.mesh import Layout, mesh
 
 GRID = mesh("2x4", device_spec("A100"))

@@ -10,23 +10,20 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from milp_plan.capture import (
-    capture_from_json,
-    capture_to_json,
-    instance,
-    meshed,
-    sharding,
-)
+from milp_plan.capture.instance import instance
+from milp_plan.capture.meshed import meshed
+from milp_plan.capture.record import capture_from_json, capture_to_json
+from milp_plan.capture.sharding import sharding
 from milp_plan.check import verify
 from milp_plan.cli.exits import Exit
 from milp_plan.core import UPDATE_KIND, InputError
 from milp_plan.core.repeated import repeated
 from milp_plan.core.sharding import ShardingPlan
-from milp_plan.cost import cluster
+from milp_plan.cost.clusters import cluster
 from milp_plan.cost.first import strategies_first, with_options
 from milp_plan.elimination.search import eliminate
 from milp_plan.io.capture_wire import Tensor
-from milp_plan.kinds.schedule.planners import PLANNERS
+from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from milp_plan.kinds.sharding.check import verify_sharding
 from milp_plan.run import Settings, solve
 from milp_plan.zoo import mesh_on

@@ -6,13 +6,16 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from milp_plan.capture import GRANULARITIES, instance, meshed, stage_problem
+from milp_plan.capture.chain import stage_problem
 from milp_plan.capture.fuse import fused
+from milp_plan.capture.instance import instance
+from milp_plan.capture.merge import GRANULARITIES
+from milp_plan.capture.meshed import meshed
 from milp_plan.capture.passes import sources, without_module
 from milp_plan.capture.record import made_by, read_by
 from milp_plan.cli.exits import Exit
 from milp_plan.core import UPDATE_KIND, InputError
-from milp_plan.cost import cluster
+from milp_plan.cost.clusters import cluster
 from milp_plan.io.capture_wire import Capture, Kernel, Result, Storage, Tensor
 from tests.cli.cases import call
 
@@ -160,7 +163,7 @@ def test_options_that_need_modules_are_refused_without(tmp_path):
 
 
 def test_the_command_says_that_operators_are_kernels(tmp_path):
-    from milp_plan.capture import write_capture
+    from milp_plan.capture.record import write_capture
 
     write_capture(stripped(shipped("llama-inference")), tmp_path / "g.json")
     answer = call("capture", tmp_path / "g.json", "2xA100", "-o", tmp_path / "i.json")

@@ -6,15 +6,15 @@ import json
 
 import pytest
 
-from milp_plan.capture import POLICIES, instance
 from milp_plan.capture.checkpoints import checkpoint_text, policies, read_checkpoint
 from milp_plan.capture.fuse import fused
+from milp_plan.capture.instance import instance
 from milp_plan.capture.merge import merged
-from milp_plan.capture.recompute import GONE, KEEP, again, blocks_of
+from milp_plan.capture.recompute import GONE, KEEP, POLICIES, again, blocks_of
 from milp_plan.capture.record import made_by, read_by, tensors_made, tensors_read
 from milp_plan.check import verify
 from milp_plan.core import FULL, InputError, OperatorRun, Plan
-from milp_plan.cost import cluster
+from milp_plan.cost.clusters import cluster
 
 from .graphs import shipped
 

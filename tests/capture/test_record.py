@@ -7,8 +7,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from milp_plan.capture import capture_from_json, capture_to_json, fingerprint, write_capture
-from milp_plan.capture.record import read_capture
+from milp_plan.capture.record import (
+    capture_from_json,
+    capture_to_json,
+    fingerprint,
+    read_capture,
+    write_capture,
+)
 from milp_plan.core import InputError
 
 from .graphs import NAMES, random_capture, shipped

@@ -18,7 +18,7 @@ from milp_plan.capture.sharding import CONSTANT, INPUT, UPDATE, sharding
 from milp_plan.core import InputError
 from milp_plan.core.repeated import repeated
 from milp_plan.core.sharding import ShardingPlan
-from milp_plan.cost import device_spec
+from milp_plan.cost.devices import device_spec
 from milp_plan.cost.mesh import mappings, mesh
 from milp_plan.elimination.search import eliminate
 from milp_plan.io.capture_wire import Kernel, Tensor

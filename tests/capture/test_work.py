@@ -4,9 +4,8 @@ from math import prod
 
 import pytest
 
-from milp_plan.capture import coverage, require_known, with_formulas
 from milp_plan.capture.nests import nested
-from milp_plan.capture.work import bytes_read, flops_of
+from milp_plan.capture.work import bytes_read, coverage, flops_of, require_known, with_formulas
 from milp_plan.core import InputError
 from milp_plan.io.capture_wire import Tensor
 

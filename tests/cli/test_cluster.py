@@ -8,7 +8,7 @@ import pytest
 
 import milp_plan as mp
 from milp_plan.cli.exits import Exit
-from milp_plan.io import read_cluster
+from milp_plan.io.cluster_file import read_cluster
 from milp_plan.io.suite_file import read_suite
 from milp_plan.study.tasks import expand
 

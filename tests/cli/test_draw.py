@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from milp_plan.cli.exits import Exit
-from milp_plan.kinds.pipeline import pipeline_problem, place, shop_of, uniform
+from milp_plan.kinds.pipeline.placement import place
+from milp_plan.kinds.pipeline.reading import shop_of
+from milp_plan.kinds.pipeline.template import pipeline_problem, uniform
 from tests.io.test_torch_schedule import AGAIN, LAST, rerun
 from tests.report.plans import plan_of_two_devices
 

@@ -24,7 +24,7 @@ from milp_plan.core import (
     PlanningProblem,
     UnsupportedProblemError,
 )
-from milp_plan.io import read_plan
+from milp_plan.io.plan_file import read_plan
 from tests.report.plans import chain, plan_of_two_devices, two_devices
 
 from .cases import VALUE_NS, call, instance_file, plan_file

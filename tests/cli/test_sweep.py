@@ -11,7 +11,7 @@ import pytest
 
 from milp_plan.cli.exits import Exit
 from milp_plan.cli.outputs import Content, content_of
-from milp_plan.io import schemas
+from milp_plan.io.schemas import schemas
 
 from .cases import call, instance_file
 

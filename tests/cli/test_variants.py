@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from milp_plan.cli.exits import Exit
-from milp_plan.io import read_plan
+from milp_plan.io.plan_file import read_plan
 
 from .cases import call, instance_file
 

@@ -19,7 +19,7 @@ from milp_plan.core import (
     PlanningProblem,
     Value,
 )
-from milp_plan.kinds.schedule.coarsen import contract
+from milp_plan.kinds.schedule.coarsen.contraction import contract
 from milp_plan.kinds.schedule.coarsen.quotient import Quotient
 from tests.support.plans import planted, without_times
 

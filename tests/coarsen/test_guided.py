@@ -8,8 +8,8 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core import Plan
-from milp_plan.kinds.schedule.coarsen import coarsen
-from milp_plan.kinds.schedule.planners import PLANNERS
+from milp_plan.kinds.schedule.coarsen.stage import coarsen
+from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from milp_plan.kinds.schedule.planners.retiming import Retiming
 from tests.support.training import random_training
 

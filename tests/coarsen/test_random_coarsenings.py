@@ -8,7 +8,7 @@ import pytest
 
 from milp_plan.check import replay, verify
 from milp_plan.core import Plan, PlanningProblem
-from milp_plan.kinds.schedule.coarsen import contract
+from milp_plan.kinds.schedule.coarsen.contraction import contract
 from milp_plan.kinds.schedule.coarsen.quotient import Quotient
 from tests.support.magnitudes import magnified, some_take_no_time
 from tests.support.plans import planted

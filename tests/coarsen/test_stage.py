@@ -19,20 +19,16 @@ from milp_plan.core import (
     PlanningProblem,
     Value,
 )
-from milp_plan.io import read
-from milp_plan.kinds.schedule.coarsen import (
-    DEFAULT_TARGET,
-    BlockFolding,
-    coarsen,
-    coarsen_levels,
-    contract,
-    repeated_blocks,
-)
+from milp_plan.io.registry import read
 from milp_plan.kinds.schedule.coarsen.clustering import (
     AcyclicClustering,
     ChainContraction,
     ColocationMerging,
 )
+from milp_plan.kinds.schedule.coarsen.contraction import contract
+from milp_plan.kinds.schedule.coarsen.folding import BlockFolding, repeated_blocks
+from milp_plan.kinds.schedule.coarsen.levels import coarsen_levels
+from milp_plan.kinds.schedule.coarsen.stage import DEFAULT_TARGET, coarsen
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem
 

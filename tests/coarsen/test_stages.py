@@ -11,9 +11,9 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core import FULL, Operator, PlanningProblem, Value
-from milp_plan.kinds.schedule.coarsen import coarsen
 from milp_plan.kinds.schedule.coarsen.cuts import Rest, Stages
 from milp_plan.kinds.schedule.coarsen.forecast import Forecast, packs
+from milp_plan.kinds.schedule.coarsen.stage import coarsen
 from milp_plan.kinds.schedule.coarsen.stages import ALIKE, best_cut
 from tests.support.training import random_training
 

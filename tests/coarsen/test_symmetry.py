@@ -17,7 +17,7 @@ from milp_plan.core import (
     Plan,
     PlanningProblem,
 )
-from milp_plan.kinds.schedule.coarsen import interchangeable_devices
+from milp_plan.kinds.schedule.coarsen.symmetry import interchangeable_devices
 from tests.support.problems import random_problem_with_plan
 
 from .drafts import problem_of, single, small_cluster

@@ -5,14 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from milp_plan.core import Channel
-from milp_plan.cost import (
-    LinkSpec,
+from milp_plan.cost.collectives import (
     all_gather_ns,
     all_reduce_ns,
     all_to_all_ns,
     point_to_point_ns,
     reduce_scatter_ns,
 )
+from milp_plan.cost.devices import LinkSpec
 
 # one byte per tick, 7 ticks of latency
 LINK = LinkSpec("test", 10**9, 7, 1000)

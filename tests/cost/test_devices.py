@@ -10,7 +10,8 @@ from milp_plan.core import (
     Option,
     PlanningProblem,
 )
-from milp_plan.cost import DEVICES, LINKS, cluster, device_spec, link_spec, plain, sources
+from milp_plan.cost.clusters import cluster, plain, sources
+from milp_plan.cost.devices import DEVICES, LINKS, device_spec, link_spec
 
 
 def test_published_figures():

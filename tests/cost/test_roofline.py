@@ -6,7 +6,8 @@ from math import ceil
 from hypothesis import given
 from hypothesis import strategies as st
 
-from milp_plan.cost import DEVICES, device_spec, roofline_ns
+from milp_plan.cost.devices import DEVICES, device_spec
+from milp_plan.cost.roofline import roofline_ns
 
 AMOUNT = st.integers(0, 10**18)
 

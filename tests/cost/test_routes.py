@@ -15,7 +15,7 @@ from milp_plan.core import (
     PlanningProblem,
     Value,
 )
-from milp_plan.cost import Route, route_between, routes
+from milp_plan.cost.routes import Route, route_between, routes
 
 # a byte a tick; a-b fast, to and from c slower, d hears nobody, e hears only d
 LATENCY = {("a", "b"): 1, ("b", "a"): 1, ("a", "c"): 5, ("b", "c"): 3, ("c", "a"): 5, ("d", "e"): 1}

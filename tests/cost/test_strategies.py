@@ -3,23 +3,19 @@
 import pytest
 
 from milp_plan.core import InputError
-from milp_plan.cost import (
-    LINKS,
+from milp_plan.cost.clusters import cluster
+from milp_plan.cost.collectives import all_gather_ns, all_reduce_ns, all_to_all_ns
+from milp_plan.cost.devices import LINKS, LinkSpec, device_spec
+from milp_plan.cost.roofline import roofline_ns
+from milp_plan.cost.strategies import (
     SINGLE,
     WAY_SPLITS,
-    LinkSpec,
     Work,
-    all_gather_ns,
-    all_reduce_ns,
-    all_to_all_ns,
-    cluster,
-    device_spec,
     durations_ns,
     layout_bytes,
     layout_gang,
     parse_labels,
     reshard_table,
-    roofline_ns,
     ways,
 )
 

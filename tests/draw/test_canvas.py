@@ -3,7 +3,6 @@ import sys
 import pytest
 
 from milp_plan.core import BackendUnavailableError, Units
-from milp_plan.draw import timeline, write_figure
 from milp_plan.draw.canvas import (
     COLOURS,
     axis_label,
@@ -13,7 +12,9 @@ from milp_plan.draw.canvas import (
     new_figure,
     size_scale,
     time_scale,
+    write_figure,
 )
+from milp_plan.draw.timeline import timeline
 from tests.report.plans import plan_of_two_devices, two_devices
 
 

@@ -6,10 +6,11 @@ from matplotlib.colors import to_hex
 from matplotlib.text import Annotation
 
 from milp_plan.core import CommunicationModel, ComputationGraph, Units
-from milp_plan.draw import timeline
 from milp_plan.draw.canvas import COLOURS
-from milp_plan.kinds.pipeline import pipeline_problem, place, uniform
+from milp_plan.draw.timeline import timeline
 from milp_plan.kinds.pipeline.experts import EXPERTS
+from milp_plan.kinds.pipeline.placement import place
+from milp_plan.kinds.pipeline.template import pipeline_problem, uniform
 from tests.report.plans import MEMORY, chain, plan_of_two_devices, two_devices
 from tests.support.ways import HOST, planted_ways
 

@@ -14,7 +14,10 @@ from typing import Any
 import pytest
 
 from milp_plan import io
-from milp_plan.kinds.pipeline import pipeline_problem, place, shop_of, times, uniform
+from milp_plan.kinds.pipeline.placement import place
+from milp_plan.kinds.pipeline.reading import shop_of
+from milp_plan.kinds.pipeline.template import pipeline_problem, uniform
+from milp_plan.kinds.pipeline.timing import times
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None,

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from milp_plan.core import CommunicationModel, InputError
-from milp_plan.cost import arranged, cluster, plain
-from milp_plan.io import cluster_of, read_cluster, read_document
-from milp_plan.io.cluster_file import read_wire, to_toml
+from milp_plan.cost.clusters import arranged, cluster, plain
+from milp_plan.io.cluster_file import cluster_of, read_cluster, read_wire, to_toml
+from milp_plan.io.files import read_document
 from milp_plan.io.measured_links import calibrated, read_all_reduces, read_sends
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "cluster"

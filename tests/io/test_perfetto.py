@@ -24,7 +24,10 @@ from milp_plan.core import (
     Units,
     Value,
 )
-from milp_plan.kinds.pipeline import pipeline_problem, place, shop_of, times, uniform
+from milp_plan.kinds.pipeline.placement import place
+from milp_plan.kinds.pipeline.reading import shop_of
+from milp_plan.kinds.pipeline.template import pipeline_problem, uniform
+from milp_plan.kinds.pipeline.timing import times
 from tests.support.ways import HOST, planted_ways
 
 NANOSECONDS = Units()

@@ -10,16 +10,8 @@ import msgspec
 import pytest
 
 from milp_plan.core import InputError
-from milp_plan.io import (
-    Peer,
-    PipelineFile,
-    PipelinePiece,
-    Recipe,
-    RecipeCase,
-    exact,
-    read_pipeline_file,
-    read_recipe,
-)
+from milp_plan.io.pipeline_file import PipelineFile, PipelinePiece, exact, read_pipeline_file
+from milp_plan.io.recipe_file import Peer, Recipe, RecipeCase, read_recipe
 
 PAGES = Path(__file__).parents[2] / "instances" / "formats"
 

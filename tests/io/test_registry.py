@@ -2,7 +2,7 @@ import pytest
 
 from milp_plan import io
 from milp_plan.core import InputError, PlanningProblem
-from milp_plan.kinds.schedule.bounds import infeasibility
+from milp_plan.kinds.schedule.bounds.catalogue import infeasibility
 
 from .samples import full_problem, raw, store
 

@@ -8,8 +8,8 @@ import jsonschema
 import pytest
 
 from milp_plan import io
-from milp_plan.capture import read_capture
 from milp_plan.capture.placements import read_placements
+from milp_plan.capture.record import read_capture
 from milp_plan.capture.stages import read_stages
 
 FOLDER = Path(__file__).parents[2] / "instances" / "formats"

@@ -23,7 +23,11 @@ from milp_plan.core import (
     Transfer,
     Value,
 )
-from milp_plan.kinds.pipeline import Shop, Words, pipeline_problem, place, shop_of, times, uniform
+from milp_plan.kinds.pipeline.placement import place
+from milp_plan.kinds.pipeline.reading import shop_of
+from milp_plan.kinds.pipeline.shop import Shop
+from milp_plan.kinds.pipeline.template import pipeline_problem, uniform
+from milp_plan.kinds.pipeline.timing import Words, times
 
 CHUNKS = {"line": 1, "v": 2, "interleaved": 2, "wave": 4}
 

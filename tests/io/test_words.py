@@ -71,7 +71,7 @@ def documents(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def test_there_is_a_file_of_every_format(tmp_path: Path) -> None:
-    from milp_plan.io import read_document
+    from milp_plan.io.files import read_document
 
     found = set()
     for _, path in documents(tmp_path):

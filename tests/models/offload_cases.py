@@ -8,15 +8,10 @@ from random import Random
 from milp_plan.check import verify
 from milp_plan.contract import Instance
 from milp_plan.core import Objective, Plan, PlanningProblem
-from milp_plan.kinds.pipeline import (
-    Lanes,
-    Stage,
-    Template,
-    chain_problem,
-    offload_problem,
-    place,
-    read_offload,
-)
+from milp_plan.kinds.pipeline.holds import read_offload
+from milp_plan.kinds.pipeline.offload import Lanes, chain_problem, offload_problem
+from milp_plan.kinds.pipeline.placement import place
+from milp_plan.kinds.pipeline.template import Stage, Template
 
 PAYS = (27, 42, 56, 62)
 """Seeds of pipelines in which it pays to offload."""

@@ -8,7 +8,8 @@ from milp_plan.contract import FormulationContract
 from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.kinds.placement.bounds.chain_windows import chain_windows
 from milp_plan.kinds.placement.planted import planted_serial
-from milp_plan.kinds.placement.serial import chain_graph, read_serial
+from milp_plan.kinds.placement.serial.graph import read_serial
+from milp_plan.kinds.placement.serial.order import chain_graph
 from tests.support.named import case
 from tests.support.serial_brute import brute_serial
 

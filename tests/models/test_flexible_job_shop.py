@@ -21,7 +21,7 @@ from milp_plan.core import (
 )
 from milp_plan.core.budget import Budget
 from milp_plan.kinds.schedule.model.planted import planted_with_plan
-from milp_plan.kinds.schedule.planners import PLANNERS
+from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import get
 from milp_plan.run.model import Solver

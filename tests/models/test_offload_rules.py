@@ -10,16 +10,12 @@ from milp_plan.api import Guide, Neighbourhood
 from milp_plan.backends import Stop
 from milp_plan.check import verify
 from milp_plan.core import FormulationError, Objective
-from milp_plan.kinds.pipeline import (
-    Lanes,
-    Precedence,
-    chain_problem,
-    offload_problem,
-    place,
-    read_offload,
-    residence_bound,
-    uniform,
-)
+from milp_plan.kinds.pipeline.holds import read_offload
+from milp_plan.kinds.pipeline.offload import Lanes, chain_problem, offload_problem
+from milp_plan.kinds.pipeline.placement import place
+from milp_plan.kinds.pipeline.precedence import Precedence
+from milp_plan.kinds.pipeline.residence import residence_bound
+from milp_plan.kinds.pipeline.template import uniform
 from milp_plan.lp.from_pyomo import compile_pyomo
 from tests.models.offload_cases import PAYS, chain, pipeline, serial
 from tests.models.solving import formulation, limits_for, optimise, solve_here

@@ -15,16 +15,11 @@ from milp_plan.backends import Limits, Stop
 from milp_plan.check import verify
 from milp_plan.contract import FormulationContract
 from milp_plan.core import CommunicationModel
-from milp_plan.kinds.pipeline import (
-    Shop,
-    fits,
-    pipeline_problem,
-    place,
-    shop_of,
-    times,
-    uniform,
-    words_of,
-)
+from milp_plan.kinds.pipeline.placement import place
+from milp_plan.kinds.pipeline.reading import shop_of
+from milp_plan.kinds.pipeline.shop import Shop
+from milp_plan.kinds.pipeline.template import pipeline_problem, uniform
+from milp_plan.kinds.pipeline.timing import fits, times, words_of
 from milp_plan.kinds.schedule.model.planted import planted_pipeline, planted_words
 from milp_plan.lp import CompiledModel
 from milp_plan.lp.from_pyomo import compile_pyomo

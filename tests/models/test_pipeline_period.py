@@ -11,7 +11,11 @@ import pytest
 from milp_plan.check import verify
 from milp_plan.contract import FormulationContract, Instance
 from milp_plan.core import Objective, PlanningProblem
-from milp_plan.kinds.pipeline import Shop, fits, pipeline_problem, place, shop_of, uniform
+from milp_plan.kinds.pipeline.placement import place
+from milp_plan.kinds.pipeline.reading import shop_of
+from milp_plan.kinds.pipeline.shop import Shop
+from milp_plan.kinds.pipeline.template import pipeline_problem, uniform
+from milp_plan.kinds.pipeline.timing import fits
 from milp_plan.models.protocol import Guide
 from tests.models.solving import formulation, optimise
 

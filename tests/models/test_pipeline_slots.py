@@ -8,7 +8,9 @@ import pytest
 
 from milp_plan.api import Objective, Plan, PlanningProblem
 from milp_plan.contract import FormulationContract
-from milp_plan.kinds.pipeline import pipeline_problem, place, shop_of, uniform
+from milp_plan.kinds.pipeline.placement import place
+from milp_plan.kinds.pipeline.reading import shop_of
+from milp_plan.kinds.pipeline.template import pipeline_problem, uniform
 from milp_plan.kinds.schedule.model.planted import planted_pipeline
 from milp_plan.models.registry import get
 from tests.support.words import least_value

@@ -8,7 +8,9 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core import Objective
-from milp_plan.kinds.pipeline import best_times, shop_of, times, value_of
+from milp_plan.kinds.pipeline.reading import shop_of
+from milp_plan.kinds.pipeline.span import best_times
+from milp_plan.kinds.pipeline.timing import times, value_of
 from milp_plan.kinds.schedule.model.planted import planted_pipeline, planted_words
 from tests.support.words import word_value
 

@@ -8,7 +8,6 @@ from random import Random
 import pytest
 
 from milp_plan.core import Objective
-from milp_plan.kinds.pipeline import Shop, memory_peaks, pipeline_problem, place, shop_of, uniform
 from milp_plan.kinds.pipeline.bounds import (
     best_floor,
     floors,
@@ -20,6 +19,11 @@ from milp_plan.kinds.pipeline.bounds import (
     ramps,
 )
 from milp_plan.kinds.pipeline.frames import anchored, colours, frames, whole
+from milp_plan.kinds.pipeline.placement import place
+from milp_plan.kinds.pipeline.reading import shop_of
+from milp_plan.kinds.pipeline.shop import Shop
+from milp_plan.kinds.pipeline.template import pipeline_problem, uniform
+from milp_plan.kinds.pipeline.timing import memory_peaks
 from tests.support.seeds import few
 from tests.support.shops import random_tiny_shop
 from tests.support.words import least_value

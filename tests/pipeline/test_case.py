@@ -13,19 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from milp_plan.core import CommunicationModel, Objective
-from milp_plan.kinds.pipeline import (
-    CUT,
-    Case,
-    Model,
-    Piece,
-    build,
-    cut_lines,
-    grid,
-    line,
-    most_even,
-    pipeline_problem,
-    shop_of,
-)
+from milp_plan.kinds.pipeline.case import CUT, Case, build, cut_lines, grid
+from milp_plan.kinds.pipeline.model import Model, Piece, most_even
+from milp_plan.kinds.pipeline.placement import line
+from milp_plan.kinds.pipeline.reading import shop_of
+from milp_plan.kinds.pipeline.template import pipeline_problem
 from tests.support.brute import brute_force
 
 UNIT = Model.from_share((1, 1, 1))

@@ -10,22 +10,12 @@ import pytest
 from formulations.pipeline_offload.lanes import canonical, interchangeable
 from milp_plan.check import verify
 from milp_plan.core import CommunicationModel, PlanningProblem
-from milp_plan.kinds.pipeline import (
-    Held,
-    Lanes,
-    OffloadShop,
-    Precedence,
-    Stage,
-    Template,
-    chain_problem,
-    longest_paths,
-    offload_problem,
-    pipeline_problem,
-    place,
-    read_offload,
-    residence_bound,
-    uniform,
-)
+from milp_plan.kinds.pipeline.holds import Held, OffloadShop, read_offload
+from milp_plan.kinds.pipeline.offload import Lanes, chain_problem, offload_problem
+from milp_plan.kinds.pipeline.placement import place
+from milp_plan.kinds.pipeline.precedence import Precedence, longest_paths
+from milp_plan.kinds.pipeline.residence import residence_bound
+from milp_plan.kinds.pipeline.template import Stage, Template, pipeline_problem, uniform
 
 
 def shop_of(problem: PlanningProblem) -> OffloadShop:

@@ -19,19 +19,14 @@ from milp_plan.core import (
     Plan,
     PlanningProblem,
 )
-from milp_plan.kinds.pipeline import (
-    Deadlock,
-    Stage,
-    Template,
-    pipeline_problem,
-    place,
-    shop_of,
-    uniform,
-)
 from milp_plan.kinds.pipeline.experts import overlapped_dualpipe
 from milp_plan.kinds.pipeline.experts.bidirectional import dualpipe_pairs
 from milp_plan.kinds.pipeline.overlap import OVERLAPPED, finer, fuse, sequence
-from milp_plan.kinds.schedule.planners import dispatch_order
+from milp_plan.kinds.pipeline.placement import place
+from milp_plan.kinds.pipeline.reading import shop_of
+from milp_plan.kinds.pipeline.template import Stage, Template, pipeline_problem, uniform
+from milp_plan.kinds.pipeline.timing import Deadlock
+from milp_plan.kinds.schedule.planners.dispatch import dispatch_order
 
 PAIR = ("F0@1", "B0@0", "W0@0")
 

@@ -8,23 +8,11 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core import CommunicationModel, Objective
-from milp_plan.kinds.pipeline import (
-    BACKWARD,
-    FORWARD,
-    WEIGHT,
-    Deadlock,
-    Shop,
-    fits,
-    memory_peaks,
-    pipeline_problem,
-    place,
-    read_shop,
-    shop_of,
-    times,
-    uniform,
-    value_of,
-    words_of,
-)
+from milp_plan.kinds.pipeline.placement import place
+from milp_plan.kinds.pipeline.reading import read_shop, shop_of
+from milp_plan.kinds.pipeline.shop import Shop
+from milp_plan.kinds.pipeline.template import BACKWARD, FORWARD, WEIGHT, pipeline_problem, uniform
+from milp_plan.kinds.pipeline.timing import Deadlock, fits, memory_peaks, times, value_of, words_of
 
 CHUNKS = {"line": 1, "v": 2, "interleaved": 2, "dualpipe": 1, "wave": 4}
 

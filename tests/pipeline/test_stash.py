@@ -11,11 +11,14 @@ import pytest
 from milp_plan.check import verify
 from milp_plan.core import CommunicationModel, Objective, Plan, PlanningProblem
 from milp_plan.core.budget import Budget
-from milp_plan.kinds.pipeline import Case, Model, Stage, Template, build, pipeline_problem, place
+from milp_plan.kinds.pipeline.case import Case, build
+from milp_plan.kinds.pipeline.model import Model
+from milp_plan.kinds.pipeline.placement import place
 from milp_plan.kinds.pipeline.planners import Stashing
 from milp_plan.kinds.pipeline.stash import StashShop, read_stashes, with_hosts
 from milp_plan.kinds.pipeline.stash_bounds import stash_bound
-from milp_plan.kinds.schedule.planners import best_plan
+from milp_plan.kinds.pipeline.template import Stage, Template, pipeline_problem
+from milp_plan.kinds.schedule.planners.portfolio import best_plan
 from milp_plan.run import Settings, solve
 from tests.support.ways_brute import brute_force_ways
 

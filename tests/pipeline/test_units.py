@@ -9,8 +9,10 @@ from fractions import Fraction
 import pytest
 
 from milp_plan.core import Units
-from milp_plan.kinds.pipeline import Case, Model, Piece, build, read_shop
 from milp_plan.kinds.pipeline.bounds import floors
+from milp_plan.kinds.pipeline.case import Case, build
+from milp_plan.kinds.pipeline.model import Model, Piece
+from milp_plan.kinds.pipeline.reading import read_shop
 
 
 def drawn(seed: int) -> Case:

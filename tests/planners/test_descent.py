@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from milp_plan.check import verify
-from milp_plan.kinds.schedule.planners import PLANNERS, best_plan
+from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from milp_plan.kinds.schedule.planners.descent import descended
 from milp_plan.kinds.schedule.planners.objective import objective_value
+from milp_plan.kinds.schedule.planners.portfolio import best_plan
 from tests.models.test_windows import gang_and_plain
 from tests.support.problems import random_problem_with_plan
 from tests.support.seeds import few

@@ -22,23 +22,19 @@ from milp_plan.core import (
     Value,
 )
 from milp_plan.core.budget import Budget
-from milp_plan.kinds.schedule.planners import (
-    PLANNERS,
-    Rule,
-    best_plan,
+from milp_plan.kinds.schedule.planners import descent, iterated, portfolio
+from milp_plan.kinds.schedule.planners.balance import unscheduled
+from milp_plan.kinds.schedule.planners.baselines import PLANNERS
+from milp_plan.kinds.schedule.planners.dispatch import Rule, dispatch, dispatch_order
+from milp_plan.kinds.schedule.planners.earliest import dispatch_earliest
+from milp_plan.kinds.schedule.planners.indexed import indexed
+from milp_plan.kinds.schedule.planners.portfolio import best_plan
+from milp_plan.kinds.schedule.planners.priorities import (
     bottom_levels,
     descendants,
-    descent,
-    dispatch,
-    dispatch_earliest,
-    dispatch_order,
     frugal_order,
-    indexed,
-    iterated,
-    portfolio,
     processing_times,
     top_levels,
-    unscheduled,
 )
 from milp_plan.kinds.schedule.planners.profile import Busy, Profile
 

@@ -10,10 +10,11 @@ import pytest
 from milp_plan.check import verify
 from milp_plan.core import Objective
 from milp_plan.core.budget import Budget
-from milp_plan.kinds.schedule.planners import PLANNERS, Crew, best_plan
+from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from milp_plan.kinds.schedule.planners.late import put_off
 from milp_plan.kinds.schedule.planners.objective import objective_value
-from milp_plan.kinds.schedule.planners.search import annealing
+from milp_plan.kinds.schedule.planners.portfolio import best_plan
+from milp_plan.kinds.schedule.planners.search import Crew, annealing
 from tests.support.anything import random_case, timeless_case
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem_with_plan

@@ -23,7 +23,8 @@ from milp_plan.kinds.local_updates.planners import (
 from milp_plan.kinds.local_updates.planted import planted_local_updates
 from milp_plan.kinds.local_updates.problem import LocalUpdatesProblem, Stage
 from milp_plan.kinds.local_updates.transform import blocks_of, with_local_updates
-from milp_plan.kinds.pipeline import pipeline_problem, place, uniform
+from milp_plan.kinds.pipeline.placement import place
+from milp_plan.kinds.pipeline.template import pipeline_problem, uniform
 
 SCALE = 20
 

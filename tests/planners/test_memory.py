@@ -9,11 +9,11 @@ import pytest
 from milp_plan.check import replay, verify
 from milp_plan.core import PlanningProblem
 from milp_plan.core.budget import Budget
-from milp_plan.kinds.schedule.bounds import infeasibility
-from milp_plan.kinds.schedule.planners import best_plan
+from milp_plan.kinds.schedule.bounds.catalogue import infeasibility
 from milp_plan.kinds.schedule.planners.memory import balanced, fit
 from milp_plan.kinds.schedule.planners.memory.fitting import timed
 from milp_plan.kinds.schedule.planners.memory.layout import AWAY, BASE, Base
+from milp_plan.kinds.schedule.planners.portfolio import best_plan
 from tests.check.cases import cluster, op, value
 from tests.check.cases import problem as problem_of
 from tests.support.seeds import few

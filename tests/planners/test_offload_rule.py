@@ -5,17 +5,6 @@ from __future__ import annotations
 import pytest
 
 from milp_plan.check import verify
-from milp_plan.kinds.pipeline import (
-    Lanes,
-    OffloadShop,
-    Stage,
-    Template,
-    offload_problem,
-    pipeline_problem,
-    place,
-    read_offload,
-    uniform,
-)
 from milp_plan.kinds.pipeline.experts import EXPERTS
 from milp_plan.kinds.pipeline.experts.offload import (
     expert_plan,
@@ -24,6 +13,10 @@ from milp_plan.kinds.pipeline.experts.offload import (
     list_schedules,
     usage_peak,
 )
+from milp_plan.kinds.pipeline.holds import OffloadShop, read_offload
+from milp_plan.kinds.pipeline.offload import Lanes, offload_problem
+from milp_plan.kinds.pipeline.placement import place
+from milp_plan.kinds.pipeline.template import Stage, Template, pipeline_problem, uniform
 
 
 def shop(stages: int, batches: int, cap: int, lane: int, kind: str = "line") -> OffloadShop:

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from milp_plan.check import verify
 from milp_plan.core import Objective
-from milp_plan.kinds.schedule.planners import PLANNERS, Rule, best_plan, dispatch, dispatch_order
+from milp_plan.kinds.schedule.planners.baselines import PLANNERS
+from milp_plan.kinds.schedule.planners.dispatch import Rule, dispatch, dispatch_order
+from milp_plan.kinds.schedule.planners.portfolio import best_plan
 from tests.support.brute import brute_force
 from tests.support.problems import problems, random_problem, random_problem_with_plan
 

@@ -12,7 +12,7 @@ from milp_plan.core import Passes
 from milp_plan.kinds.placement.planners.annealing import SerialAnnealing
 from milp_plan.kinds.placement.planners.moves import fill, shift
 from milp_plan.kinds.placement.planted import planted_serial
-from milp_plan.kinds.placement.serial import read_serial
+from milp_plan.kinds.placement.serial.graph import read_serial
 from tests.support.seeds import few
 from tests.support.serial_brute import brute_serial
 

@@ -16,12 +16,10 @@ from milp_plan.core import (
     PlanningProblem,
     Value,
 )
-from milp_plan.kinds.schedule.planners import (
-    PLANNERS,
-    bottom_levels,
-    dispatch_earliest,
-    dispatch_order,
-)
+from milp_plan.kinds.schedule.planners.baselines import PLANNERS
+from milp_plan.kinds.schedule.planners.dispatch import dispatch_order
+from milp_plan.kinds.schedule.planners.earliest import dispatch_earliest
+from milp_plan.kinds.schedule.planners.priorities import bottom_levels
 
 # Topcuoglu, Hariri, Wu (2002), figure 2: ten tasks on three processors, transfers in the units
 # of the computation, no contention.

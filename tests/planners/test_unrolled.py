@@ -9,10 +9,11 @@ import pytest
 from milp_plan.check import verify
 from milp_plan.core import PlanningProblem
 from milp_plan.core.budget import Budget
-from milp_plan.kinds.schedule.planners import PLANNERS, best_plan
+from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from milp_plan.kinds.schedule.planners.memory import Unrolled, merged_plan
 from milp_plan.kinds.schedule.planners.memory.merged import merged
 from milp_plan.kinds.schedule.planners.memory.unrolled import MARK
+from milp_plan.kinds.schedule.planners.portfolio import best_plan
 from tests.support.seeds import few
 from tests.support.ways import planted_ways, tiny_ways
 from tests.support.ways_brute import brute_force_ways

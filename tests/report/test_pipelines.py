@@ -6,8 +6,11 @@ import pytest
 
 from milp_plan import report
 from milp_plan.core import MissingFacetError, Plan
-from milp_plan.kinds.pipeline import Case, Model, build, shop_of, times
+from milp_plan.kinds.pipeline.case import Case, build
 from milp_plan.kinds.pipeline.experts import EXPERTS, WORDS, overlapped_dualpipe
+from milp_plan.kinds.pipeline.model import Model
+from milp_plan.kinds.pipeline.reading import shop_of
+from milp_plan.kinds.pipeline.timing import times
 
 pytest.importorskip("matplotlib", reason="pictures need matplotlib: pip install 'milp_plan[plot]'")
 

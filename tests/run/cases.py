@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from milp_plan.core import Plan, PlanningProblem
-from milp_plan.io import read
-from milp_plan.kinds.schedule.bounds import Bound
-from milp_plan.kinds.schedule.planners import PLANNERS, best_plan
+from milp_plan.core.bound import Bound
+from milp_plan.io.registry import read
+from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from milp_plan.kinds.schedule.planners.enumeration import Enumeration, EveryPlan
 from milp_plan.kinds.schedule.planners.learning import ClauseLearning
+from milp_plan.kinds.schedule.planners.portfolio import best_plan
 from milp_plan.kinds.schedule.ways import stage_series, two_stages
 from milp_plan.run import Outcome, Settings, solve
 from milp_plan.zoo import TRAPS

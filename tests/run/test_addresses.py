@@ -13,7 +13,7 @@ from milp_plan.kinds.packing.addresses import memories, pack
 from milp_plan.kinds.packing.check import verify_packing
 from milp_plan.kinds.packing.problem import PackingPlan, PackingProblem
 from milp_plan.kinds.schedule.model.planted import planted_with_plan
-from milp_plan.kinds.schedule.planners import best_plan
+from milp_plan.kinds.schedule.planners.portfolio import best_plan
 from milp_plan.run.kinds import read
 from milp_plan.run.settings import Settings
 

@@ -8,7 +8,9 @@ from itertools import islice
 import pytest
 
 from milp_plan.core import CommunicationModel, MemoryLaw, Objective, PlanningProblem
-from milp_plan.kinds.pipeline import Lanes, offload_problem, pipeline_problem, place, uniform
+from milp_plan.kinds.pipeline.offload import Lanes, offload_problem
+from milp_plan.kinds.pipeline.placement import place
+from milp_plan.kinds.pipeline.template import pipeline_problem, uniform
 from milp_plan.kinds.placement.planted import planted_serial
 from milp_plan.kinds.schedule.kind import KIND
 from milp_plan.kinds.sharding.planted import planted_sharding

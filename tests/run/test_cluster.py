@@ -17,7 +17,7 @@ from milp_plan.cli.main import main
 from milp_plan.core import UnusedOptionError
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
-from milp_plan.kinds.schedule.planners import PLANNERS
+from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from milp_plan.run import cluster as room
 from milp_plan.run.cluster import MOST_FAILURES, Team
 from milp_plan.run.identity import sources

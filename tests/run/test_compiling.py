@@ -32,7 +32,7 @@ from milp_plan.core.sharding import sharding_problem
 from milp_plan.io import native
 from milp_plan.kinds.packing.problem import Buffer, PackingProblem
 from milp_plan.kinds.placement.planted import PAYER, ladder
-from milp_plan.kinds.schedule.bounds import all_bounds
+from milp_plan.kinds.schedule.bounds.catalogue import all_bounds
 from milp_plan.run import Settings, compiling, solve
 from milp_plan.run.compiling import (
     ENUMERATION,

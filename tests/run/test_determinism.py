@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from milp_plan.io import plan_to_json
+from milp_plan.io.plan_file import plan_to_json
 from milp_plan.run import Settings, solve
 from tests.support.processes import finish, start
 

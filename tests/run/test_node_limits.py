@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from milp_plan.core import PlanningProblem
-from milp_plan.io import plan_to_json
-from milp_plan.kinds.pipeline import Case, Model, build
+from milp_plan.io.plan_file import plan_to_json
+from milp_plan.kinds.pipeline.case import Case, build
+from milp_plan.kinds.pipeline.model import Model
 from milp_plan.run import Settings, solve
 from milp_plan.zoo import TRAPS
 

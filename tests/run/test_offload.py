@@ -9,7 +9,9 @@ import pytest
 from milp_plan.backends import Stop
 from milp_plan.check import verify
 from milp_plan.core import InputError, Objective, Plan, PlanningProblem, UnsupportedProblemError
-from milp_plan.kinds.pipeline import Lanes, offload_problem, pipeline_problem, place, uniform
+from milp_plan.kinds.pipeline.offload import Lanes, offload_problem
+from milp_plan.kinds.pipeline.placement import place
+from milp_plan.kinds.pipeline.template import pipeline_problem, uniform
 from milp_plan.kinds.pipeline.ways.offload import OffloadWay
 from milp_plan.kinds.schedule.kind import KIND
 from milp_plan.run import Outcome, Progress, Settings, solve

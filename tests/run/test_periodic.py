@@ -12,21 +12,13 @@ import pytest
 from milp_plan.check import verify
 from milp_plan.core import CommunicationModel, Objective
 from milp_plan.core.budget import Budget
-from milp_plan.kinds.pipeline import (
-    FORWARD,
-    Shop,
-    Words,
-    fits,
-    memory_peaks,
-    pipeline_problem,
-    place,
-    shop_of,
-    times,
-    uniform,
-    value_of,
-)
 from milp_plan.kinds.pipeline.experts import WORDS
+from milp_plan.kinds.pipeline.placement import place
 from milp_plan.kinds.pipeline.planners.refill import refill, reverse, rules
+from milp_plan.kinds.pipeline.reading import shop_of
+from milp_plan.kinds.pipeline.shop import Shop
+from milp_plan.kinds.pipeline.template import FORWARD, pipeline_problem, uniform
+from milp_plan.kinds.pipeline.timing import Words, fits, memory_peaks, times, value_of
 from milp_plan.kinds.pipeline.ways.pattern import (
     Pattern,
     Shortener,

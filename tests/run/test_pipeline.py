@@ -16,8 +16,8 @@ from milp_plan.core import (
     Plan,
     UnsupportedProblemError,
 )
-from milp_plan.kinds.schedule.bounds import Bound
-from milp_plan.kinds.schedule.planners import PLANNERS
+from milp_plan.core.bound import Bound
+from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from milp_plan.kinds.schedule.ways import schedule, small_schedule, stage_series, two_stages
 from milp_plan.models.modelling import uncollected
 from milp_plan.models.registry import get

@@ -10,7 +10,8 @@ from milp_plan.backends import Stop
 from milp_plan.check import verify
 from milp_plan.core import FULL, Channel, ComputationGraph, Device, Operator, Option, Value
 from milp_plan.kinds.placement.planted import planted_serial
-from milp_plan.kinds.placement.serial import read_places, read_serial
+from milp_plan.kinds.placement.serial.graph import read_serial
+from milp_plan.kinds.placement.serial.places import read_places
 from milp_plan.models.protocol import Guide
 from milp_plan.run import Settings, solve
 from milp_plan.run.model import Solver

@@ -11,7 +11,7 @@ from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.kinds.schedule import polish
 from milp_plan.kinds.schedule.kind import KIND
-from milp_plan.kinds.schedule.planners import Rule, dispatch
+from milp_plan.kinds.schedule.planners.dispatch import Rule, dispatch
 from milp_plan.kinds.schedule.polish import LARGEST, SMALLEST, Search
 from milp_plan.kinds.schedule.ways import compaction
 from milp_plan.kinds.schedule.ways.compaction import compact

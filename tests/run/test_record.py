@@ -10,7 +10,7 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core import OperatorRun, Plan
-from milp_plan.io import read_plan
+from milp_plan.io.plan_file import read_plan
 from milp_plan.run import Settings, identity, kinds, solve, write_record
 from milp_plan.run.ledger import Ledger
 from milp_plan.run.record import RECORD_VERSION, outcome_of

@@ -11,8 +11,12 @@ import pytest
 from milp_plan.backends import Stop
 from milp_plan.check import verify
 from milp_plan.core import Objective, PlanningProblem
-from milp_plan.kinds.pipeline import Case, Model, best_times, build, fits, shop_of, value_of
+from milp_plan.kinds.pipeline.case import Case, build
 from milp_plan.kinds.pipeline.experts import SEARCHES, WORDS
+from milp_plan.kinds.pipeline.model import Model
+from milp_plan.kinds.pipeline.reading import shop_of
+from milp_plan.kinds.pipeline.span import best_times
+from milp_plan.kinds.pipeline.timing import fits, value_of
 from milp_plan.kinds.pipeline.ways import shop as shops
 from milp_plan.kinds.pipeline.ways.slot_bound import slot_bound
 from milp_plan.run import Settings, solve

@@ -9,12 +9,15 @@ import pytest
 
 from milp_plan.backends import Limits, highs
 from milp_plan.core import Objective
-from milp_plan.kinds.pipeline import Shop, pipeline_problem, place, shop_of, uniform
+from milp_plan.core.bound import Bound
 from milp_plan.kinds.pipeline.bounds import best_floor
 from milp_plan.kinds.pipeline.frames import frames, whole
+from milp_plan.kinds.pipeline.placement import place
+from milp_plan.kinds.pipeline.reading import shop_of
+from milp_plan.kinds.pipeline.shop import Shop
 from milp_plan.kinds.pipeline.slots import SlotRows
+from milp_plan.kinds.pipeline.template import pipeline_problem, uniform
 from milp_plan.kinds.pipeline.ways.slot_bound import slot_bound
-from milp_plan.kinds.schedule.bounds import Bound
 from milp_plan.lp.certificate import refutes
 from tests.support.seeds import few
 from tests.support.shops import random_tiny_shop

@@ -8,7 +8,7 @@ import pytest
 
 from milp_plan.core import InputError, Plan, PlanningProblem
 from milp_plan.core.budget import Budget
-from milp_plan.kinds.schedule.planners import PLANNERS
+from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from milp_plan.kinds.schedule.planners.learning import ClauseLearning
 from milp_plan.kinds.schedule.stages import HEADS, Stage, stage_table
 from milp_plan.kinds.schedule.ways import two_stages

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from milp_plan.core import Contiguity, PlanningProblem
 from milp_plan.kinds.placement.planted import planted_serial
-from milp_plan.kinds.placement.serial import SerialGraph, read_serial
+from milp_plan.kinds.placement.serial.graph import SerialGraph, read_serial
 
 
 def graph_of(problem: PlanningProblem) -> SerialGraph:

@@ -5,14 +5,9 @@ import pytest
 from milp_plan.core import PlanningProblem
 from milp_plan.kinds.placement.planners.latency import ways
 from milp_plan.kinds.placement.planted import planted_serial
-from milp_plan.kinds.placement.serial import (
-    HOST,
-    OperatorTables,
-    SerialGraph,
-    operator_tables,
-    read_serial,
-)
 from milp_plan.kinds.placement.serial.chains import merge_chains
+from milp_plan.kinds.placement.serial.graph import SerialGraph, read_serial
+from milp_plan.kinds.placement.serial.operators import HOST, OperatorTables, operator_tables
 from tests.support.serial_brute import brute_serial
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.kinds.placement.planted import planted_serial
-from milp_plan.kinds.placement.serial import read_serial
 from milp_plan.kinds.placement.serial.colocation import colocated
+from milp_plan.kinds.placement.serial.graph import read_serial
 from tests.support.serial_brute import brute_serial, serial_plans
 
 SEEDS = range(150)

@@ -11,15 +11,10 @@ from milp_plan.kinds.placement.planners.latency import arrays
 from milp_plan.kinds.placement.planners.latency.timing import scratch, sweep
 from milp_plan.kinds.placement.planners.latency.ways import paired
 from milp_plan.kinds.placement.planted import planted_serial
-from milp_plan.kinds.placement.serial import (
-    HOST,
-    OperatorTables,
-    SerialGraph,
-    operator_tables,
-    read_serial,
-)
 from milp_plan.kinds.placement.serial.atoms import merge_idle
+from milp_plan.kinds.placement.serial.graph import SerialGraph, read_serial
 from milp_plan.kinds.placement.serial.lattice import Passages, lattice
+from milp_plan.kinds.placement.serial.operators import HOST, OperatorTables, operator_tables
 from milp_plan.kinds.placement.serial.stock import shared
 from tests.support.seeds import few
 from tests.support.serial_brute import brute_serial

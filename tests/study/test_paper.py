@@ -6,8 +6,9 @@ from fractions import Fraction
 
 import pytest
 
-from milp_plan.io import Peer, Recipe, RecipeCase, plan_from_json
-from milp_plan.kinds.pipeline import build
+from milp_plan.io.plan_file import plan_from_json
+from milp_plan.io.recipe_file import Peer, Recipe, RecipeCase
+from milp_plan.kinds.pipeline.case import build
 from milp_plan.run import Settings, solve
 from milp_plan.study.job import do, job_of
 from milp_plan.study.paper import case_of, expert_value, make_row, recipe_tasks, standing

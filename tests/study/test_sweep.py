@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from milp_plan.kinds.pipeline import Model, Piece
+from milp_plan.kinds.pipeline.model import Model, Piece
 from milp_plan.run import Settings
 from milp_plan.study.sweep import Point, cases, fitting, front, plan_case
 

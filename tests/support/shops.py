@@ -6,7 +6,10 @@ from fractions import Fraction
 from random import Random
 
 from milp_plan.core import Objective
-from milp_plan.kinds.pipeline import Shop, pipeline_problem, place, shop_of, uniform
+from milp_plan.kinds.pipeline.placement import place
+from milp_plan.kinds.pipeline.reading import shop_of
+from milp_plan.kinds.pipeline.shop import Shop
+from milp_plan.kinds.pipeline.template import pipeline_problem, uniform
 
 
 def random_tiny_shop(seed: int) -> Shop:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from milp_plan.check import verify
-from milp_plan.kinds.schedule.bounds import all_bounds, infeasibility
+from milp_plan.kinds.schedule.bounds.catalogue import all_bounds, infeasibility
 from tests.support.seeds import few
 
 from .brute import brute_force

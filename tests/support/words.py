@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 from milp_plan.core import Objective
-from milp_plan.kinds.pipeline import Shop
+from milp_plan.kinds.pipeline.shop import Shop
 
 Word = tuple[int, ...]
 Line = list[tuple[int, int]]

@@ -5,19 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from milp_plan.capture import (
-    capture_model,
-    coverage,
-    fingerprint,
-    instance,
-    load_builder,
-    read_capture,
-    require_known,
-)
-from milp_plan.capture.record import made_by
+from milp_plan.capture.instance import instance
+from milp_plan.capture.model_file import load_builder
+from milp_plan.capture.record import fingerprint, made_by, read_capture
+from milp_plan.capture.trace import capture_model
+from milp_plan.capture.work import coverage, require_known
 from milp_plan.cli.exits import Exit
 from milp_plan.core import InputError
-from milp_plan.cost import cluster
+from milp_plan.cost.clusters import cluster
 from tests.capture.graphs import shipped
 from tests.cli.cases import call
 

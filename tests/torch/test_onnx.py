@@ -7,17 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from milp_plan.capture import (
-    GRANULARITIES,
-    capture_onnx,
-    coverage,
-    instance,
-    load_builder,
-    read_capture,
-)
-from milp_plan.capture.onnx import CONTROL
+from milp_plan.capture.instance import instance
+from milp_plan.capture.merge import GRANULARITIES
+from milp_plan.capture.model_file import load_builder
+from milp_plan.capture.onnx import CONTROL, capture_onnx
 from milp_plan.capture.onnx_operators import FORMULAS, POINTWISE, VIEWS
 from milp_plan.capture.operators import LISTED
+from milp_plan.capture.record import read_capture
+from milp_plan.capture.work import coverage
 from milp_plan.cli.exits import Exit
 from milp_plan.core import InputError
 from tests.capture.graphs import shipped

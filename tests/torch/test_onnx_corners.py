@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from milp_plan.capture import capture_onnx, instance
+from milp_plan.capture.instance import instance
+from milp_plan.capture.onnx import capture_onnx
 from milp_plan.cli.exits import Exit
 from milp_plan.core import FULL, InputError
 from tests.cli.cases import call

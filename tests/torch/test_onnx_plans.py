@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from milp_plan import io, run
-from milp_plan.capture import capture_onnx, instance
+from milp_plan.capture.instance import instance
+from milp_plan.capture.onnx import capture_onnx
 from milp_plan.check import verify
 from milp_plan.core import Objective
-from milp_plan.cost import cluster
+from milp_plan.cost.clusters import cluster
 from milp_plan.run import Settings
 from tests.cli.cases import call
 from tests.support.brute import brute_force

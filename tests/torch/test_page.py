@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from milp_plan.capture import load_builder
+from milp_plan.capture.model_file import load_builder
 from milp_plan.capture.placements import read_placements, write_placements
 from tests.support.transcripts import ROOT, Command, run_page
 

@@ -8,7 +8,7 @@ from milp_plan import io
 from milp_plan.capture.stages import read_stages
 from milp_plan.cli.exits import Exit
 from milp_plan.cli.pipeline_model import captured_stages
-from milp_plan.kinds.pipeline import Case, build
+from milp_plan.kinds.pipeline.case import Case, build
 from milp_plan.kinds.pipeline.experts import EXPERTS
 from milp_plan.run import Settings, solve
 from tests.cli.cases import call

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from milp_plan.capture import capture_model, fingerprint, load_builder
+from milp_plan.capture.model_file import load_builder
 from milp_plan.capture.placements import read_placements, whole_placements, write_placements
+from milp_plan.capture.record import fingerprint
+from milp_plan.capture.trace import capture_model
 from milp_plan.cli.exits import Exit
 from milp_plan.core import InputError, UnsupportedProblemError
 from tests.cli.cases import call

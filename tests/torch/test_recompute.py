@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from milp_plan.capture import capture_model, instance, load_builder
 from milp_plan.capture.checkpoints import policies
+from milp_plan.capture.instance import instance
+from milp_plan.capture.model_file import load_builder
+from milp_plan.capture.trace import capture_model
 from milp_plan.check import verify
-from milp_plan.cost import cluster
+from milp_plan.cost.clusters import cluster
 from milp_plan.execute import run_step
 from milp_plan.execute.compare import differences, resting_bytes
 from milp_plan.run import Settings, solve

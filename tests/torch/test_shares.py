@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from milp_plan.capture.nests import nested
-from milp_plan.cost import device_spec
+from milp_plan.cost.devices import device_spec
 from milp_plan.cost.mesh import Layout, mappings, mesh
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from milp_plan.core import OperatorRun, Placement, Plan, PlanningProblem, Transfer
-from milp_plan.cost import routes
+from milp_plan.cost.routes import routes
 
 
 def layer_of(operator: str) -> str:

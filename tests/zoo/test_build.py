@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from milp_plan.core import UPDATE_KIND, ComputationGraph, InputError, Objective
-from milp_plan.cost import cluster
+from milp_plan.cost.clusters import cluster
 from milp_plan.zoo import Architecture, Layer, inference, training_step
 from milp_plan.zoo.moe import moe
 from milp_plan.zoo.transformer import gpt

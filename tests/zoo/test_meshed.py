@@ -10,7 +10,8 @@ from milp_plan.check import verify
 from milp_plan.core import FULL, InputError, Objective
 from milp_plan.core.repeated import repeated
 from milp_plan.core.sharding import ShardingPlan
-from milp_plan.cost import LinkSpec, cluster, device_spec
+from milp_plan.cost.clusters import cluster
+from milp_plan.cost.devices import LinkSpec, device_spec
 from milp_plan.cost.first import strategies_first, with_options
 from milp_plan.cost.mesh import ADAM, Layout, Tiling, kinds, mesh
 from milp_plan.elimination.search import eliminate

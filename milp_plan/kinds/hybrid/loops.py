@@ -52,7 +52,7 @@ def _layers() -> HybridProblem:
 
 def run_hybrid() -> None:
     """Call the loops of hybrid."""
-    from milp_plan.kinds.hybrid.planners import plan_exactly, plan_uniformly
+    from .planners import plan_exactly, plan_uniformly
 
     plan_exactly(_layers(), SEARCH_S)
     plan_uniformly(_layers())

@@ -33,8 +33,7 @@ def expand(file: Path, output: Path, time_limit: float, seed: int) -> None:
     A model is one of the zoo or an instance file; each is planned on each number of devices. OUT
     says by whom, and how good each plan is.
     """
-    from milp_plan.io import write_document
-    from milp_plan.io.files import read_document
+    from milp_plan.io.files import read_document, write_document
     from milp_plan.run import Settings
 
     from .format import TITLE, to_toml

@@ -16,8 +16,8 @@ PARTS = (JOBS,)
 
 def run_jobs() -> None:
     """Call the loops of jobs."""
-    from milp_plan.kinds.jobs.planners import STARTS, Gangs, Tables
-    from milp_plan.kinds.jobs.problem import Job, JobsProblem, Option, Pool, Unit
+    from .planners import STARTS, Gangs, Tables
+    from .problem import Job, JobsProblem, Option, Pool, Unit
 
     options = (Option("loops", "gpu", 1, 3), Option("loops", "gpu", 2, 2))
     jobs = tuple(Job(f"j{i}", (Unit(options),)) for i in range(3))

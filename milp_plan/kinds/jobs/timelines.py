@@ -29,7 +29,8 @@ from numpy.typing import NDArray
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.core.quantity import ceil_div
-from milp_plan.kinds.jobs.bounds import Choice, Sizes
+
+from .bounds import Choice, Sizes
 
 TIMELINES = "timelines"
 

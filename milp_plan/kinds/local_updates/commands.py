@@ -47,7 +47,7 @@ def transform(
     What that does to accuracy no planner can say; plan both files and compare: local updates win
     where they take fewer than (time before / time after) times as many steps.
     """
-    from milp_plan.io import write_document
+    from milp_plan.io.files import write_document
 
     from .transform import blocks_of, with_local_updates
 
@@ -134,7 +134,8 @@ def _head(text: str, times: list[dict[str, int]]) -> HeadTime:
 
 
 def _linear(rows: int, features: int, classes: int) -> Callable[[int, str], int]:
-    from milp_plan.cost import device_spec, roofline_ns
+    from milp_plan.cost.devices import device_spec
+    from milp_plan.cost.roofline import roofline_ns
 
     word = 2
     moved = word * (rows * features + features * classes + rows * classes)

@@ -209,7 +209,7 @@ def _write(
 
 
 def _draw(packed: Sequence[PackedMemory], path: Path) -> None:
-    from milp_plan.draw import write_figure
+    from milp_plan.draw.canvas import write_figure
 
     from .draw import addresses_figure
 

@@ -19,8 +19,8 @@ PARTS = (PACKING,)
 
 def run_packing() -> None:
     """Call the loops of packing."""
-    from milp_plan.kinds.packing.planners import FITS, Packer
-    from milp_plan.kinds.packing.problem import Buffer, PackingProblem
+    from .planners import FITS, Packer
+    from .problem import Buffer, PackingProblem
 
     rng = Random(0)
     lives = [(begin, begin + rng.randint(1, 9)) for begin in range(8)]

@@ -12,9 +12,10 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from milp_plan.core import Objective
-from milp_plan.kinds.pipeline.frames import Frame, frames
-from milp_plan.kinds.pipeline.ramps import Ramps, kinds_above
-from milp_plan.kinds.pipeline.shop import Shop
+
+from .frames import Frame, frames
+from .ramps import Ramps, kinds_above
+from .shop import Shop
 
 _NEVER = -(10**18)
 """Release (or tail) of a task that nothing holds back."""

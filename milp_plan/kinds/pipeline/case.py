@@ -9,10 +9,11 @@ from itertools import accumulate, pairwise
 
 from milp_plan.core import CommunicationModel, Objective, PlanningProblem, Units, ceil_div
 from milp_plan.core.quantity import BYTES, NANOSECONDS, plain, scale_of
-from milp_plan.kinds.pipeline.model import Cut, Model, Number, Piece, most_even
-from milp_plan.kinds.pipeline.placement import Route, place
-from milp_plan.kinds.pipeline.stash import with_hosts
-from milp_plan.kinds.pipeline.template import Stage, Template, pipeline_problem
+
+from .model import Cut, Model, Number, Piece, most_even
+from .placement import Route, place
+from .stash import with_hosts
+from .template import Stage, Template, pipeline_problem
 
 CUT = "cut"
 """Entry of the provenance: pieces of each stage. ``stage 0`` and so on say which, and where."""

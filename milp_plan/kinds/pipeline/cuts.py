@@ -27,8 +27,9 @@ from math import comb
 from typing import NamedTuple
 
 from milp_plan.core import Objective, ceil_div
-from milp_plan.kinds.pipeline.case import Grid
-from milp_plan.kinds.pipeline.model import Cut
+
+from .case import Grid
+from .model import Cut
 
 MOST_NODES = 400_000
 """Beginnings of cuts that are kept; with more the search ends with the bound that it has."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from milp_plan.kinds.pipeline.shop import Shop
+from .shop import Shop
 
 
 @dataclass(frozen=True, slots=True)

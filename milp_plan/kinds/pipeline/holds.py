@@ -24,7 +24,7 @@ from milp_plan.core import (
     Value,
 )
 from milp_plan.core.view import view
-from milp_plan.cost import Route, routes
+from milp_plan.cost.routes import Route, routes
 
 
 @dataclass(frozen=True, slots=True)

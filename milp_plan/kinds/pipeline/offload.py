@@ -31,8 +31,9 @@ from milp_plan.core import (
     Units,
     Value,
 )
-from milp_plan.kinds.pipeline.placement import Route
-from milp_plan.kinds.pipeline.template import BACKWARD, FORWARD, JOINT, Template, pipeline_problem
+
+from .placement import Route
+from .template import BACKWARD, FORWARD, JOINT, Template, pipeline_problem
 
 HOLD = "hold"
 """Kind of operators that keep an activation or send it to the host."""

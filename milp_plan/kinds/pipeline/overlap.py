@@ -20,9 +20,10 @@ from milp_plan.core import (
     PlanningProblem,
     Value,
 )
-from milp_plan.cost import routes
-from milp_plan.kinds.pipeline.template import JOINT
-from milp_plan.kinds.pipeline.timing import Deadlock
+from milp_plan.cost.routes import routes
+
+from .template import JOINT
+from .timing import Deadlock
 
 OVERLAPPED = "overlapped"
 """Kind of the operators that stand for a pair of two micro-batches; the backward operators of one

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from milp_plan.kinds.pipeline.holds import OffloadShop
-from milp_plan.kinds.pipeline.stash import StashShop
+from .holds import OffloadShop
+from .stash import StashShop
 
 
 class Precedence:

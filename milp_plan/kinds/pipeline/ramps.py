@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 
-from milp_plan.kinds.pipeline.shop import Shop
+from .shop import Shop
 
 MOST_STATES = 1024
 """States of a micro-batch on a machine up to which its ramps are counted."""

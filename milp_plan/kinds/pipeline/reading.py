@@ -13,8 +13,9 @@ from milp_plan.core import (
     Value,
 )
 from milp_plan.core.view import view
-from milp_plan.cost import Route, routes
-from milp_plan.kinds.pipeline.shop import TRANSFER, Journey, Kind, Shop
+from milp_plan.cost.routes import Route, routes
+
+from .shop import TRANSFER, Journey, Kind, Shop
 
 
 def shop_of(problem: PlanningProblem) -> Shop | None:

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from milp_plan.kinds.pipeline.holds import Held, OffloadShop
-from milp_plan.kinds.pipeline.precedence import Precedence
+from .holds import Held, OffloadShop
+from .precedence import Precedence
 
 
 @dataclass(frozen=True, slots=True)

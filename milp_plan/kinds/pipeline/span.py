@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from milp_plan.core import Objective
-from milp_plan.kinds.pipeline.shop import Shop
-from milp_plan.kinds.pipeline.timing import Starts, Words, times, value_of
+
+from .shop import Shop
+from .timing import Starts, Words, times, value_of
 
 _NEVER = -(10**17)
 """Distance where there is no path; far below any real one, far above overflow."""

@@ -29,7 +29,7 @@ from milp_plan.core import (
 )
 from milp_plan.core.amounts import size_text
 from milp_plan.core.view import view
-from milp_plan.cost import routes
+from milp_plan.cost.routes import routes
 
 HOST = "host-"
 """Prefix of the host of a device."""

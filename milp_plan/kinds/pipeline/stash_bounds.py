@@ -30,8 +30,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from milp_plan.kinds.pipeline.precedence import Precedence
-from milp_plan.kinds.pipeline.stash import Kept, Stash, StashShop
+from .precedence import Precedence
+from .stash import Kept, Stash, StashShop
 
 
 @dataclass(frozen=True, slots=True)

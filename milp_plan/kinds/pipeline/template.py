@@ -21,7 +21,8 @@ from milp_plan.core import (
     Units,
     Value,
 )
-from milp_plan.kinds.pipeline.placement import Route
+
+from .placement import Route
 
 FORWARD, BACKWARD, WEIGHT = "forward", "backward-input", "backward-weight"
 """Kinds of operators; a joint backward (input and weight gradient in one) is ``backward``."""

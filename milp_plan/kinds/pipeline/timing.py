@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from milp_plan.core import MissingFacetError, Objective, OperatorRun, Plan, Transfer
-from milp_plan.kinds.pipeline.shop import Shop
+
+from .shop import Shop
 
 Words = Sequence[Sequence[int]]
 """Machine -> its kinds in the order in which it runs them; the n-th occurrence of a kind is its

@@ -17,8 +17,8 @@ PARTS = (REMATERIALISATION,)
 
 def run_rematerialisation() -> None:
     """Call the loops of rematerialisation."""
-    from milp_plan.kinds.rematerialisation.planners import Annealing, greedy, keys_of
-    from milp_plan.kinds.rematerialisation.problem import Computation, RematerialisationProblem
+    from .planners import Annealing, greedy, keys_of
+    from .problem import Computation, RematerialisationProblem
 
     names = [f"o{i}" for i in range(8)]
     inputs = [(), *((names[i - 1], names[7 - i]) for i in range(1, 8))]

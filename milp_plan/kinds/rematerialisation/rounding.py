@@ -12,15 +12,15 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from milp_plan.backends import Limits
-from milp_plan.kinds.rematerialisation.problem import (
-    RematerialisationPlan,
-    RematerialisationProblem,
-)
 from milp_plan.models.modelling import compile_source
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import get
 from milp_plan.run.model import backend
 
+from .problem import (
+    RematerialisationPlan,
+    RematerialisationProblem,
+)
 from .stages import Staged
 
 NAME = "two-phase rounding"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from typing import Any, ClassVar
 
-from milp_plan.kinds.rematerialisation.problem import RematerialisationProblem
 from milp_plan.lp import CompiledModel, Values
 from milp_plan.lp.tableau import Tableau
 from milp_plan.models.builders import BuilderFormulation
 from milp_plan.models.protocol import Card, Guide, Scale
 
+from .problem import RematerialisationProblem
 from .stages import Amounts
 
 

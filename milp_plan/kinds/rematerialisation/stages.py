@@ -13,11 +13,12 @@ from functools import cached_property
 from itertools import accumulate
 from math import gcd
 
-from milp_plan.kinds.rematerialisation.problem import (
+from milp_plan.models.builders import coarser
+
+from .problem import (
     RematerialisationPlan,
     RematerialisationProblem,
 )
-from milp_plan.models.builders import coarser
 
 WHOLE_UNITS, SPLIT_UNITS = 1_000_000, 10_000
 """Units of a budget, at most: where bytes are whole units, and where they are split ones."""

@@ -20,7 +20,8 @@ from milp_plan.core.quantity import exact_scale, to_ticks
 from milp_plan.io.defects import in_words
 from milp_plan.io.files import Document
 from milp_plan.io.wire import Count, decode
-from milp_plan.kinds.rematerialisation.problem import Computation, RematerialisationProblem
+
+from .problem import Computation, RematerialisationProblem
 
 TITLE = "graph with costs and output sizes for rematerialisation (networkx node-link JSON)"
 

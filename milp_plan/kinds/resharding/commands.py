@@ -70,7 +70,7 @@ def migrate(
     Both files say by which degrees the same model lies on hosts. What a host has already stays.
     """
     from milp_plan import run
-    from milp_plan.io import write_document
+    from milp_plan.io.files import write_document
 
     from .degrees import read_migration
 

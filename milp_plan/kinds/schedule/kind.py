@@ -39,7 +39,7 @@ from .torch_exports import torch_exports
 
 if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
-    from milp_plan.io import Goal
+    from milp_plan.io.goal import Goal
     from milp_plan.run.reasons.base import Reasons
     from milp_plan.run.restart import Restart
 
@@ -94,7 +94,7 @@ class Schedule(Kind[PlanningProblem, Plan]):
 
     def formats(self) -> tuple[Format[PlanningProblem], ...]:
         """Native files, and those of the placement benchmark."""
-        from milp_plan.io import formats
+        from milp_plan.io.registry import formats
 
         return tuple(
             Format(entry.name, entry.title, entry.can_read, _read, entry.write)
@@ -103,7 +103,7 @@ class Schedule(Kind[PlanningProblem, Plan]):
 
     def read_plan(self, file: Path, problem: PlanningProblem, instance_file: Path) -> Plan:
         """Read a plan, or a split of the placement benchmark."""
-        from milp_plan.io import read_plan
+        from milp_plan.io.plan_file import read_plan
 
         plan = read_plan(file, problem, instance_file)
         refuse_other(plan.problem, problem.name, file, instance_file)
@@ -133,7 +133,7 @@ class Schedule(Kind[PlanningProblem, Plan]):
 
     def plan_text(self, plan: Plan) -> bytes:
         """Text of a plan's file."""
-        from milp_plan.io import plan_to_json
+        from milp_plan.io.plan_file import plan_to_json
 
         return plan_to_json(plan)
 
@@ -236,7 +236,7 @@ class Schedule(Kind[PlanningProblem, Plan]):
     def explain(self, problem: PlanningProblem, plan: Plan, verdict: Verdict) -> str:
         """The cut of a pipeline, memory of the devices and the critical chain, in words."""
         from milp_plan.check import explain
-        from milp_plan.kinds.pipeline import cut_lines
+        from milp_plan.kinds.pipeline.case import cut_lines
 
         first, *others = explain(problem, plan, verdict).splitlines()
         return "\n".join([first, *cut_lines(problem), *others])
@@ -262,7 +262,8 @@ class Schedule(Kind[PlanningProblem, Plan]):
 
     def draw(self, problem: PlanningProblem, plan: Plan) -> Any:
         """Timeline, or loads where there is no clock."""
-        from milp_plan.draw import loads_figure, timeline
+        from milp_plan.draw.timeline import timeline
+        from milp_plan.kinds.placement.draw import loads_figure
 
         _need_known_names(problem, plan)
         return (timeline if problem.serial is None else loads_figure)(problem, plan)
@@ -297,7 +298,7 @@ class Schedule(Kind[PlanningProblem, Plan]):
 
     def obstacle(self, problem: PlanningProblem, budget: Budget) -> str | None:
         """Operators that fit nowhere, values that cannot be held."""
-        from .bounds import infeasibility
+        from .bounds.catalogue import infeasibility
 
         found = infeasibility(problem, budget)
         return None if found is None else found.reason
@@ -306,7 +307,7 @@ class Schedule(Kind[PlanningProblem, Plan]):
         self, problem: PlanningProblem, budget: Budget, incumbent: int | None
     ) -> Iterator[Bound]:
         """The catalogue, by objective and law."""
-        from .bounds import all_bounds
+        from .bounds.catalogue import all_bounds
 
         return all_bounds(problem, budget, incumbent)
 
@@ -341,7 +342,7 @@ class Schedule(Kind[PlanningProblem, Plan]):
         """List schedules and their like, then schedules of pipelines."""
         from milp_plan.kinds.pipeline.experts import EXPERTS
 
-        from .planners import PLANNERS
+        from .planners.baselines import PLANNERS
         from .planners.ordering import ORDERS, plan_by
 
         def seedless(expert: Any) -> Callable[[PlanningProblem, int], Plan | None]:
@@ -360,7 +361,7 @@ def _results(facts: Mapping[str, Any], units: Units) -> str:
 
 def _trace(problem: PlanningProblem, plan: Plan, _file: Path) -> bytes:
     from milp_plan.check import replay
-    from milp_plan.io import trace_text
+    from milp_plan.io.perfetto import trace_text
 
     _need_known_names(problem, plan)
     memory = {name: entry.steps for name, entry in replay(problem, plan).devices.items()}
@@ -375,7 +376,7 @@ def _is_places(document: Document) -> bool:
 
 def _places(problem: PlanningProblem, plan: Plan, _file: Path) -> bytes:
     """Runs in the order of their starts, without times and transfers: they follow."""
-    from milp_plan.io import plan_to_json
+    from milp_plan.io.plan_file import plan_to_json
 
     _need_known_names(problem, plan)
     runs = sorted(plan.runs, key=lambda run: (run.start_ns or 0, run.stop_ns or 0))
@@ -422,7 +423,7 @@ def _read(document: Document, changes: Mapping[str, Any]) -> PlanningProblem:
 
 def goal_of(changes: Mapping[str, Any]) -> Goal:
     """Return what is asked of a file, from changes by name."""
-    from milp_plan.io import Goal
+    from milp_plan.io.goal import Goal
 
     return Goal(
         objective_of(changes, Objective),

@@ -8,7 +8,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from milp_plan.kinds.placement.serial import SerialGraph
+    from milp_plan.kinds.placement.serial.graph import SerialGraph
 
 
 from milp_plan.core import Contiguity, SerialLaw
@@ -106,7 +106,7 @@ PARTS = (
 
 def _serial(contiguity: Contiguity = Contiguity.FREE, calls: int = 1) -> SerialGraph:
     from milp_plan.kinds.placement.planted import PAYER, ladder
-    from milp_plan.kinds.placement.serial import SerialGraph, read_serial
+    from milp_plan.kinds.placement.serial.graph import SerialGraph, read_serial
 
     graph = read_serial(ladder(SerialLaw((PAYER,), contiguity, calls=calls)))
     assert isinstance(graph, SerialGraph), graph
@@ -155,8 +155,8 @@ def run_latency() -> None:
     """Call the loops of latency."""
     from milp_plan.kinds.placement.bounds.gates import gate_bound
     from milp_plan.kinds.placement.planners.latency import Annealing, Line, arrays, ways
-    from milp_plan.kinds.placement.serial import operator_tables
     from milp_plan.kinds.placement.serial.atoms import merge_idle
+    from milp_plan.kinds.placement.serial.operators import operator_tables
 
     for calls in (1, 2):
         tables = operator_tables(_serial(calls=calls))
@@ -175,11 +175,12 @@ def run_latency() -> None:
 
 def run_stashes() -> None:
     """Call the loops of stashes."""
-    from milp_plan.kinds.pipeline import Case, Model, build
+    from milp_plan.kinds.pipeline.case import Case, build
+    from milp_plan.kinds.pipeline.model import Model
     from milp_plan.kinds.pipeline.planners import Stashing
     from milp_plan.kinds.pipeline.stash import StashShop, read_stashes
 
-    from .planners import best_plan
+    from .planners.portfolio import best_plan
 
     model = Model.from_share((1, 1, 1))
     problem = build(Case(model, 2, 3, memory=1, lane=1, recompute=True)).problem
@@ -210,7 +211,8 @@ def run_near() -> None:
     """Call the loops of near."""
     from milp_plan.zoo import TRAPS
 
-    from .planners import dispatch, indexed
+    from .planners.dispatch import dispatch
+    from .planners.indexed import indexed
     from .window_search.model import Model
     from .window_search.scope import Scope
     from .window_search.tape import Tape
@@ -225,7 +227,7 @@ def run_near() -> None:
 def run_schedules() -> None:
     """Every loop of the decoder and of its search is compiled with whoever calls it."""
     from .model.planted import planted_with_plan
-    from .planners import Crew
+    from .planners.search import Crew
 
     problem, plan = planted_with_plan(0)
     crew = Crew(problem, orders=False)

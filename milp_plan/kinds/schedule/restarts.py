@@ -8,7 +8,8 @@ from dataclasses import replace
 from milp_plan.core import Finding, InputError, Plan, PlanningProblem
 from milp_plan.run.restart import Restart
 
-from .planners import dispatch_earliest, dispatch_order
+from .planners.dispatch import dispatch_order
+from .planners.earliest import dispatch_earliest
 from .planners.retiming import Retiming
 
 

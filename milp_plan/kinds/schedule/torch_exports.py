@@ -42,13 +42,13 @@ def _is_torch_schedule(document: Document) -> bool:
 
 
 def _torch_schedule(problem: PlanningProblem, plan: Plan, _file: Path) -> bytes:
-    from milp_plan.io import torch_schedule_csv
+    from milp_plan.kinds.pipeline.torch_schedule import torch_schedule_csv
 
     return torch_schedule_csv(problem, plan).encode()
 
 
 def _torch_remarks(problem: PlanningProblem, plan: Plan) -> list[str]:
-    from milp_plan.io import torch_remarks
+    from milp_plan.kinds.pipeline.torch_schedule import torch_remarks
 
     return torch_remarks(problem, plan)
 

@@ -17,7 +17,8 @@ from milp_plan.draw.canvas import (
     time_scale,
 )
 from milp_plan.draw.panels import Axis, Curve, Panel
-from milp_plan.kinds.sharding.check import verify_sharding
+
+from .check import verify_sharding
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

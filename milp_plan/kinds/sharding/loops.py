@@ -52,8 +52,8 @@ def _shards(operators: int, seed: int) -> ShardingProblem:
 
 def run_sharding() -> None:
     """Reductions, and every choice of the little that they may leave."""
-    from milp_plan.kinds.sharding.choice_bounds import best_choice
-    from milp_plan.kinds.sharding.coarsen import reduce_sharding
+    from .choice_bounds import best_choice
+    from .coarsen import reduce_sharding
 
     for operators in (8, 4):
         for seed in range(3):
@@ -65,11 +65,11 @@ def run_sharding() -> None:
 
 def run_sharding_search() -> None:
     """What begins after the reductions; their loops are not for this part to compile again."""
-    from milp_plan.kinds.sharding.coarsen.reading import labelling_of
-    from milp_plan.kinds.sharding.messages import Dual
-    from milp_plan.kinds.sharding.planners.decoding import decode
-    from milp_plan.kinds.sharding.planners.graph import graph_of
-    from milp_plan.kinds.sharding.planners.trees import tree_search
+    from .coarsen.reading import labelling_of
+    from .messages import Dual
+    from .planners.decoding import decode
+    from .planners.graph import graph_of
+    from .planners.trees import tree_search
 
     labelling = labelling_of(_shards(30, 0))
     dual, graph = Dual(labelling), graph_of(labelling)

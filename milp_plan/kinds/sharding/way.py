@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from milp_plan.backends import Limits, Stop, TracePoint
+from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.core.sharding import ShardingPlan, ShardingProblem
 from milp_plan.elimination.search import NAME, Caps, plan_by_elimination
-from milp_plan.kinds.schedule.bounds import Bound
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import shipped
 from milp_plan.run.ledger import Ledger

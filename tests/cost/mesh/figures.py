@@ -1,6 +1,6 @@
 """A device and links with round figures: a byte a tick on x, ten ticks to begin with."""
 
-from milp_plan.cost import DeviceSpec, LinkSpec
+from milp_plan.cost.devices import DeviceSpec, LinkSpec
 from milp_plan.cost.mesh import Mesh, mesh
 
 UNIT = LinkSpec("unit", 10**9, 10, 1000)

@@ -3,7 +3,7 @@
 import pytest
 
 from milp_plan.core import InputError
-from milp_plan.cost import all_reduce_ns, all_to_all_ns, roofline_ns
+from milp_plan.cost.collectives import all_reduce_ns, all_to_all_ns
 from milp_plan.cost.mesh import (
     ADAM,
     MeshOperator,
@@ -29,6 +29,7 @@ from milp_plan.cost.mesh import (
     transpose,
 )
 from milp_plan.cost.mesh.operators import Loop
+from milp_plan.cost.roofline import roofline_ns
 
 from .figures import ROUND, UNIT, grid, line
 

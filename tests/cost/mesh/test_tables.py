@@ -8,7 +8,7 @@ import pytest
 
 from milp_plan.core import InputError
 from milp_plan.core.repeated import repeated
-from milp_plan.cost import all_gather_ns, all_reduce_ns, reduce_scatter_ns
+from milp_plan.cost.collectives import all_gather_ns, all_reduce_ns, reduce_scatter_ns
 from milp_plan.cost.mesh import (
     ADAM,
     MeshGraph,

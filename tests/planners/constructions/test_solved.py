@@ -5,8 +5,7 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core import PlanningProblem
-from milp_plan.kinds.schedule.bounds import all_bounds
-from milp_plan.kinds.schedule.bounds.catalogue import frame_of
+from milp_plan.kinds.schedule.bounds.catalogue import all_bounds, frame_of
 from milp_plan.kinds.schedule.planners.constructions.base import Base
 from milp_plan.kinds.schedule.planners.constructions.layouts import choices
 from milp_plan.kinds.schedule.planners.constructions.solved import Solved

@@ -5,16 +5,11 @@ from __future__ import annotations
 from fractions import Fraction
 
 from milp_plan.core import Objective
-from milp_plan.kinds.pipeline import (
-    Shop,
-    Words,
-    memory_peaks,
-    pipeline_problem,
-    place,
-    shop_of,
-    times,
-    uniform,
-)
+from milp_plan.kinds.pipeline.placement import place
+from milp_plan.kinds.pipeline.reading import shop_of
+from milp_plan.kinds.pipeline.shop import Shop
+from milp_plan.kinds.pipeline.template import pipeline_problem, uniform
+from milp_plan.kinds.pipeline.timing import Words, memory_peaks, times
 
 Times = tuple[int, int, int]
 

@@ -9,9 +9,11 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core import PlanningProblem
-from milp_plan.kinds.pipeline import pipeline_problem, place, shop_of, uniform
 from milp_plan.kinds.pipeline.experts import EXPERTS, WORDS, overlapped_dualpipe
 from milp_plan.kinds.pipeline.experts.bidirectional import dualpipe_pairs
+from milp_plan.kinds.pipeline.placement import place
+from milp_plan.kinds.pipeline.reading import shop_of
+from milp_plan.kinds.pipeline.template import pipeline_problem, uniform
 
 from .figures import Figures, Times
 

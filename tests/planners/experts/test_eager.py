@@ -6,23 +6,13 @@ from fractions import Fraction
 
 import pytest
 
-from milp_plan.kinds.pipeline import (
-    Case,
-    Model,
-    Piece,
-    Stage,
-    Template,
-    build,
-    fits,
-    memory_peaks,
-    pipeline_problem,
-    place,
-    shop_of,
-    times,
-    uniform,
-    value_of,
-)
+from milp_plan.kinds.pipeline.case import Case, build
 from milp_plan.kinds.pipeline.experts import EXPERTS, WORDS
+from milp_plan.kinds.pipeline.model import Model, Piece
+from milp_plan.kinds.pipeline.placement import place
+from milp_plan.kinds.pipeline.reading import shop_of
+from milp_plan.kinds.pipeline.template import Stage, Template, pipeline_problem, uniform
+from milp_plan.kinds.pipeline.timing import fits, memory_peaks, times, value_of
 
 CASES = [
     (2, 16, Fraction(1, 2), 59, 52, 2, 3),

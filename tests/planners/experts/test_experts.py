@@ -10,23 +10,14 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core import CommunicationModel, Objective, PlanningProblem
-from milp_plan.kinds.pipeline import (
-    Deadlock,
-    Shop,
-    Stage,
-    Template,
-    fits,
-    pipeline_problem,
-    place,
-    read_shop,
-    shop_of,
-    times,
-    uniform,
-    value_of,
-)
 from milp_plan.kinds.pipeline.experts import EXPERTS, WORDS
 from milp_plan.kinds.pipeline.experts.channels import with_channels
 from milp_plan.kinds.pipeline.experts.lines import layout_of
+from milp_plan.kinds.pipeline.placement import place
+from milp_plan.kinds.pipeline.reading import read_shop, shop_of
+from milp_plan.kinds.pipeline.shop import Shop
+from milp_plan.kinds.pipeline.template import Stage, Template, pipeline_problem, uniform
+from milp_plan.kinds.pipeline.timing import Deadlock, fits, times, value_of
 
 LINE = ("gpipe", "1f1b", "eager_1f1b", "zb_h1", "zb_h2", "zb_1p", "zb_2p", "zb_auto")
 SPLIT = ("zb_h1", "zb_h2", "zb_1p", "zb_2p", "zb_auto")

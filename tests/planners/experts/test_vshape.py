@@ -10,9 +10,11 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core import CommunicationModel, Objective, PlanningProblem
-from milp_plan.kinds.pipeline import Stage, Template, pipeline_problem, place, shop_of, uniform
 from milp_plan.kinds.pipeline.experts import EXPERTS, WORDS
 from milp_plan.kinds.pipeline.experts.building_blocks import PERIOD, repeated, v_half, v_min
+from milp_plan.kinds.pipeline.placement import place
+from milp_plan.kinds.pipeline.reading import shop_of
+from milp_plan.kinds.pipeline.template import Stage, Template, pipeline_problem, uniform
 
 from .figures import Figures, Times
 

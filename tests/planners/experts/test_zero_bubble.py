@@ -11,8 +11,10 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core import Objective
-from milp_plan.kinds.pipeline import Stage, Template, pipeline_problem, place, shop_of
 from milp_plan.kinds.pipeline.experts import EXPERTS, WORDS
+from milp_plan.kinds.pipeline.placement import place
+from milp_plan.kinds.pipeline.reading import shop_of
+from milp_plan.kinds.pipeline.template import Stage, Template, pipeline_problem
 
 from .figures import Figures, Times, uniform_shop
 

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from milp_plan.check import verify
-from milp_plan.kinds.pipeline import (
-    Case,
-    Model,
-    Shop,
-    Words,
-    build,
-    fits,
-    shop_of,
-    times,
-    value_of,
-)
+from milp_plan.kinds.pipeline.case import Case, build
 from milp_plan.kinds.pipeline.experts import WORDS
+from milp_plan.kinds.pipeline.model import Model
 from milp_plan.kinds.pipeline.planners import Overtaking, one_by_one
+from milp_plan.kinds.pipeline.reading import shop_of
+from milp_plan.kinds.pipeline.shop import Shop
+from milp_plan.kinds.pipeline.timing import Words, fits, times, value_of
 
 
 def shop(family: str = "line", memory: int = 3) -> Shop:

@@ -11,23 +11,18 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core import CommunicationModel, Objective
-from milp_plan.kinds.pipeline import (
-    Deadlock,
-    Shop,
-    best_times,
-    fits,
-    pipeline_problem,
-    place,
-    shop_of,
-    uniform,
-    value_of,
-)
+from milp_plan.kinds.pipeline.placement import place
 from milp_plan.kinds.pipeline.planners import PipelineSearch
 from milp_plan.kinds.pipeline.planners.arrays import halved, whole
 from milp_plan.kinds.pipeline.planners.beam import Beam
 from milp_plan.kinds.pipeline.planners.search import splice
 from milp_plan.kinds.pipeline.planners.tails import tail_table
 from milp_plan.kinds.pipeline.planners.tuning import Tuning
+from milp_plan.kinds.pipeline.reading import shop_of
+from milp_plan.kinds.pipeline.shop import Shop
+from milp_plan.kinds.pipeline.span import best_times
+from milp_plan.kinds.pipeline.template import pipeline_problem, uniform
+from milp_plan.kinds.pipeline.timing import Deadlock, fits, value_of
 
 UNIT, REAL = (1, 1, 1), (10, 12, 7)
 

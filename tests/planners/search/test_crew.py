@@ -9,8 +9,7 @@ import pytest
 from milp_plan.check import verify
 from milp_plan.core import Objective
 from milp_plan.core.budget import Budget
-from milp_plan.kinds.schedule.planners import Crew
-from milp_plan.kinds.schedule.planners.search import Sequences, State, annealing, sequences
+from milp_plan.kinds.schedule.planners.search import Crew, Sequences, State, annealing, sequences
 from milp_plan.kinds.schedule.planners.search import crew as crew_module
 from milp_plan.kinds.schedule.planners.search import rounds as rounds_module
 from milp_plan.kinds.schedule.planners.search.rounds import ENOUGH

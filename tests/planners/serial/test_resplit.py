@@ -10,7 +10,7 @@ import pytest
 from milp_plan.core.budget import Budget
 from milp_plan.kinds.placement.planners.resplit import DIGITS, resplitting
 from milp_plan.kinds.placement.planted import planted_serial
-from milp_plan.kinds.placement.serial import read_serial
+from milp_plan.kinds.placement.serial.graph import read_serial
 from tests.support.seeds import few
 
 

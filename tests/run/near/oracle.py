@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from milp_plan.core import Device, Plan, PlanningProblem
-from milp_plan.kinds.schedule.planners import indexed
+from milp_plan.kinds.schedule.planners.indexed import indexed
 from tests.support.workload import Expander, Workload, joint_placements
 
 

@@ -9,7 +9,7 @@ from milp_plan.backends import Limits, Stop
 from milp_plan.backends.highs import Session
 from milp_plan.check import verify
 from milp_plan.core import CommunicationModel, Objective
-from milp_plan.kinds.schedule.planners import indexed
+from milp_plan.kinds.schedule.planners.indexed import indexed
 from milp_plan.kinds.schedule.window_search.model import Model
 from milp_plan.kinds.schedule.window_search.reading import read
 from milp_plan.kinds.schedule.window_search.scope import Scope

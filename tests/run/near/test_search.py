@@ -15,11 +15,11 @@ from milp_plan.core import Objective
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.kinds.schedule.kind import KIND
-from milp_plan.kinds.schedule.planners import Indexed, indexed
+from milp_plan.kinds.schedule.planners.indexed import Indexed, indexed
 from milp_plan.kinds.schedule.window_search import search as near
-from milp_plan.kinds.schedule.window_search import search_near
 from milp_plan.kinds.schedule.window_search.arms import FIRST, LARGEST, SMALLEST, Arms
 from milp_plan.kinds.schedule.window_search.choosers import CHOOSERS
+from milp_plan.kinds.schedule.window_search.search import search_near
 from milp_plan.kinds.schedule.window_search.tape import Tape, timed
 from milp_plan.run import Settings
 from milp_plan.run.ledger import Ledger

@@ -15,8 +15,10 @@ from math import lcm
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.kinds.schedule.planners.dispatch import dispatch_order
 
-from .. import Shop, Words, shop_of
 from ..overlap import Pair, finer, fuse, sequence
+from ..reading import shop_of
+from ..shop import Shop
+from ..timing import Words
 from .expert import Expert
 from .lines import Cell, Layout, layout_of
 

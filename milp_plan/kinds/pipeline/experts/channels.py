@@ -5,7 +5,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 
-from .. import Deadlock, Shop, Words
+from ..shop import Shop
+from ..timing import Deadlock, Words
 
 
 def with_channels(shop: Shop, words: Sequence[Sequence[int]]) -> Words:

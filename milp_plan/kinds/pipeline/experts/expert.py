@@ -7,7 +7,9 @@ from collections.abc import Callable
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.kinds.schedule.planners.planner import Planner
 
-from .. import Shop, Words, fits, shop_of, times
+from ..reading import shop_of
+from ..shop import Shop
+from ..timing import Words, fits, times
 
 Expert = Callable[[Shop], Words | None]
 """Words of a schedule, or ``None`` where it is not defined for the shop. Memory limits are not

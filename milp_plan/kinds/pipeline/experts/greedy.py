@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from .. import Kind, Shop, Words, times, value_of
+from ..shop import Kind, Shop
+from ..timing import Words, times, value_of
 from .expert import Expert
 from .lines import Layout, layout_of
 

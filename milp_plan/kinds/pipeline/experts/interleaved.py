@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .. import Shop, Words
+from ..shop import Shop
+from ..timing import Words
 from .expert import Expert
 from .lines import layout_of
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import accumulate
 
-from .. import Shop, Words, memory_peaks, times
+from ..shop import Shop
+from ..timing import Words, memory_peaks, times
 from .expert import Expert
 from .lines import Layout, layout_of
 

@@ -12,7 +12,10 @@ from functools import cached_property
 
 from milp_plan.core.view import view
 
-from .. import BACKWARD, FORWARD, JOINT, TRANSFER, WEIGHT, Shop, Words, place
+from ..placement import place
+from ..shop import TRANSFER, Shop
+from ..template import BACKWARD, FORWARD, JOINT, WEIGHT
+from ..timing import Words
 from .channels import with_channels
 
 

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.kinds.schedule.planners.planner import seedless
 
-from .. import BACKWARD, FORWARD, JOINT, WEIGHT, Held, OffloadShop, Trips, read_offload
+from ..holds import Held, OffloadShop, Trips, read_offload
+from ..template import BACKWARD, FORWARD, JOINT, WEIGHT
 
 _LAST = {BACKWARD: 0, JOINT: 0, FORWARD: 1, WEIGHT: 2}
 _SOON = {BACKWARD: 1, JOINT: 1, FORWARD: 2, WEIGHT: 0}

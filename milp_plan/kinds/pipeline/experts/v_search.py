@@ -8,7 +8,8 @@ from itertools import accumulate, product
 
 from milp_plan.core.budget import now
 
-from .. import Shop, Words, fits, times, value_of
+from ..shop import Shop
+from ..timing import Words, fits, times, value_of
 from .building_blocks import PERIOD, WEIGHT, Block, Orders, orders_of, repeated
 from .expert import Expert
 from .lines import Layout

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .. import Shop, Words
+from ..shop import Shop
+from ..timing import Words
 from .building_blocks import Block, Orders, orders_of, v_half, v_min
 from .lines import Layout, layout_of
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .. import Shop, Words
+from ..shop import Shop
+from ..timing import Words
 from .expert import Expert
 from .lines import layout_of
 

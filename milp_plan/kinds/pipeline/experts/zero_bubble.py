@@ -5,7 +5,8 @@ Source of all: Qi, Wan, Huang, Lin, "Zero bubble pipeline parallelism", arXiv 24
 
 from __future__ import annotations
 
-from .. import Shop, Words
+from ..shop import Shop
+from ..timing import Words
 from .expert import Expert
 from .lines import layout_of
 

@@ -7,7 +7,8 @@ from fractions import Fraction
 from itertools import product
 from math import lcm
 
-from .. import Shop, Words
+from ..shop import Shop
+from ..timing import Words
 from .lines import Layout, layout_of
 
 _DOWN, _UP = (0, 2), (1, 3)

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from milp_plan.core import Objective
 
-from .. import Shop, Words
+from ..shop import Shop
+from ..timing import Words
 
 Ints = NDArray[np.int64]
 

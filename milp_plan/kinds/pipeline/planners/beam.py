@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .. import Words, times
+from ..timing import Words, times
 from .arrays import Arrays
 from .states import Found, Start, States, joined, root
 from .tables import Array, Tables

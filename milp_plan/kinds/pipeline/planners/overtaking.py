@@ -14,7 +14,9 @@ from random import Random
 
 from milp_plan.core.budget import now
 
-from .. import Shop, Words, best_times, fits, value_of
+from ..shop import Shop
+from ..span import best_times
+from ..timing import Words, fits, value_of
 from .refill import Rule, refill, reverse, rules
 
 ELITE = 9

@@ -13,7 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from .. import BACKWARD, FORWARD, JOINT, WEIGHT, Shop, Words
+from ..shop import Shop
+from ..template import BACKWARD, FORWARD, JOINT, WEIGHT
+from ..timing import Words
 
 
 @dataclass(frozen=True)

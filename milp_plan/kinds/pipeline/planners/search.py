@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from milp_plan.core import Objective
 from milp_plan.core.budget import now
 
-from .. import Shop, Words, best_times, fits, times, value_of
+from ..shop import Shop
+from ..span import best_times
+from ..timing import Words, fits, times, value_of
 from .arrays import halved, whole
 from .beam import Beam
 from .states import Found, Start, root

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import FORWARD, WEIGHT
+from ..template import FORWARD, WEIGHT
 from .arrays import Arrays
 from .tails import machine_tails, tail_table
 

@@ -19,15 +19,18 @@ from dataclasses import replace
 
 from milp_plan.check import verify
 from milp_plan.core import Objective, Plan, PlanningProblem
-from milp_plan.kinds.schedule.bounds import Bound, all_bounds
+from milp_plan.core.bound import Bound
+from milp_plan.kinds.schedule.bounds.catalogue import all_bounds
 from milp_plan.kinds.schedule.polish import polish
 from milp_plan.models.protocol import Guide, Neighbourhood
 from milp_plan.run.ledger import Ledger
 from milp_plan.run.model import ModelAnswer, Solver
 from milp_plan.run.way import Step, Way
 
-from .. import Precedence, read_offload, residence_bound
 from ..experts.offload import expert_plan, list_schedules
+from ..holds import read_offload
+from ..precedence import Precedence
+from ..residence import residence_bound
 
 HOSTS = "pipeline_offload"
 """The formulation."""

@@ -9,7 +9,9 @@ from functools import cached_property
 
 from milp_plan.core import ComputationGraph, Plan
 
-from .. import Deadlock, Shop, Words, fits, read_shop, times, value_of
+from ..reading import read_shop
+from ..shop import Shop
+from ..timing import Deadlock, Words, fits, times, value_of
 
 
 def shortened(shop: Shop, counts: Sequence[int]) -> Shop:

@@ -26,9 +26,10 @@ from milp_plan.run.ledger import Ledger
 from milp_plan.run.model import Solver, make_options
 from milp_plan.run.settings import Settings
 
-from .. import Shop, fits, times, value_of, words_of
 from ..experts import WORDS, v_search
 from ..planners.refill import refill, reverse, rules
+from ..shop import Shop
+from ..timing import fits, times, value_of, words_of
 from .pattern import (
     Pattern,
     Shortener,

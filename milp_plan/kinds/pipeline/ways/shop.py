@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from milp_plan.backends import Limits, highs
 from milp_plan.core import Plan, PlanningProblem
+from milp_plan.core.bound import Bound
 from milp_plan.core.budget import now
-from milp_plan.kinds.schedule.bounds import Bound
 from milp_plan.kinds.schedule.polish import polish
 from milp_plan.kinds.schedule.ways.tiny_schedule import is_tiny, offer_best_of_all
 from milp_plan.models.protocol import Guide
@@ -24,9 +24,13 @@ from milp_plan.run.ledger import Ledger
 from milp_plan.run.settings import Settings
 from milp_plan.run.way import Step, Way
 
-from .. import Shop, Words, best_times, fits, floors, read_shop, value_of, words_of
+from ..bounds import floors
 from ..experts import SEARCHES, WORDS
 from ..planners import Overtaking, PipelineSearch, one_by_one
+from ..reading import read_shop
+from ..shop import Shop
+from ..span import best_times
+from ..timing import Words, fits, value_of, words_of
 from .periodic import plan_periodic
 from .slot_bound import slot_bound
 

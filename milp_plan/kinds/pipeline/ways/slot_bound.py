@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from milp_plan.backends import Limits, highs
 from milp_plan.core import Objective
+from milp_plan.core.bound import Bound
 from milp_plan.core.budget import now
-from milp_plan.kinds.schedule.bounds import Bound
 from milp_plan.lp import CompiledModel
 from milp_plan.lp.certificate import refutes
 

@@ -19,8 +19,9 @@ from milp_plan.run.ledger import Ledger
 from milp_plan.run.solving import choose
 from milp_plan.run.way import Step, Way
 
-from .. import floors, read_shop
+from ..bounds import floors
 from ..planners import Stashing
+from ..reading import read_shop
 from ..stash import StashShop, read_stashes
 from ..stash_bounds import stash_bound
 from .shop import ShopWay

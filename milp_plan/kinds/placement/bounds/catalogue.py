@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget, OutOfTime
 
-from ..serial import SerialGraph
+from ..serial.graph import SerialGraph
 from .latency import latency_bounds
 from .load import class_bound, work_bound
 from .pigeonhole import pigeonhole_bound

@@ -17,7 +17,7 @@ import numpy as np
 from milp_plan.core.budget import Budget
 from milp_plan.core.view import kept, view
 
-from ..serial import SerialGraph
+from ..serial.graph import SerialGraph
 
 if TYPE_CHECKING:
     from .flow import Network

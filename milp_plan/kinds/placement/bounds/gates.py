@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from milp_plan.core.bound import Bound
 
-from ..serial import OperatorTables
 from ..serial.gates import Segment, segments
 from ..serial.ideal_loops import enumerate_ideals
+from ..serial.operators import OperatorTables
 from ..serial.packing import ragged
 from .gate_loops import FAR, advance, fill
 

@@ -14,8 +14,9 @@ from milp_plan.core.amounts import size_text
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 
-from ..serial import OperatorTables, SerialGraph, operator_tables
 from ..serial.atoms import merge_idle
+from ..serial.graph import SerialGraph
+from ..serial.operators import OperatorTables, operator_tables
 from .gates import gate_bound
 
 

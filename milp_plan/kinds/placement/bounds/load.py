@@ -11,7 +11,7 @@ from fractions import Fraction
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 
-from ..serial import SerialGraph
+from ..serial.graph import SerialGraph
 from .conflicts import cuts_of
 
 

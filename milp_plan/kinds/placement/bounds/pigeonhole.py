@@ -13,7 +13,7 @@ import numpy as np
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 
-from ..serial import SerialGraph
+from ..serial.graph import SerialGraph
 from .conflicts import Cuts, cuts_of
 
 MOST_CHOICES = 40

@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget, OutOfTime, now
 
-from ..serial import SerialGraph
+from ..serial.graph import SerialGraph
 from ..serial.sweep import Sweep, read_sweep
 
 if TYPE_CHECKING:

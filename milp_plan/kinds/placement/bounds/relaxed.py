@@ -19,7 +19,7 @@ from milp_plan.core import (
 )
 from milp_plan.core.view import view
 
-from ..serial import SerialGraph, read_serial
+from ..serial.graph import SerialGraph, read_serial
 
 PAYER, HOST = "payer", "host"
 

@@ -17,7 +17,7 @@ import numpy as np
 from milp_plan.core import Passes
 from milp_plan.core.budget import now
 
-from ..serial import SerialGraph
+from ..serial.graph import SerialGraph
 from .moves import Heat, Ints, PlacedClasses, Tables, anneal, best_cuts, fill
 
 FIRST_STEPS, MOST_STEPS = 100_000, 4_000_000

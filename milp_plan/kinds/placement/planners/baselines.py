@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..serial import SerialGraph
 from ..serial.contraction import contracted
+from ..serial.graph import SerialGraph
 from ..serial.ideals import depth_first, prefixes
 from ..serial.order import ChainGraph, chain_graph
 from ..serial.value import bottleneck, fits

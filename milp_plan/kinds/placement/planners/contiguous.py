@@ -12,8 +12,8 @@ from random import Random
 
 import numpy as np
 
-from ..serial import SerialGraph
 from ..serial.contraction import contracted
+from ..serial.graph import SerialGraph
 from ..serial.ideals import all_ideals, depth_first, distinct, level_order, prefixes
 from ..serial.order import Bits, ChainGraph, chain_graph
 from ..serial.value import bottleneck

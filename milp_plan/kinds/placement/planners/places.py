@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable
 from random import Random
 
-from ..serial import Place, PlaceTables
-from ..serial.places import Score
+from ..serial.places import Place, PlaceTables, Score
 
 HOT, COLD = 0.2, 0.002
 """First and last temperature, in shares of the value."""

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from milp_plan.core import Passes
 from milp_plan.core.budget import Budget, OutOfTime, now
 
-from ..serial import SerialGraph
+from ..serial.graph import SerialGraph
 from ..serial.sweep import read_sweep
 from .resplit_loops import NEVER, Ints, Nets, Splits, follow, frontier, splits_of
 

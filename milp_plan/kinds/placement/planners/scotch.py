@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from ..serial import SerialGraph
+from ..serial.graph import SerialGraph
 from ..serial.value import fits
 
 PROGRAMS = ("scotch_gmap", "gmap")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from milp_plan.core import Contiguity, Plan, PlanningProblem, SerialLaw
-from milp_plan.kinds.schedule.bounds import Bound
+from milp_plan.core.bound import Bound
 from milp_plan.kinds.schedule.loops import CONTIGUOUS_PARTS
 from milp_plan.run.ledger import Ledger
 from milp_plan.run.way import Step

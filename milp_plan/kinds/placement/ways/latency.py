@@ -14,8 +14,8 @@ from queue import SimpleQueue
 import numpy as np
 
 from milp_plan.core import Plan, PlanningProblem, SerialLaw
+from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget, now
-from milp_plan.kinds.schedule.bounds import Bound
 from milp_plan.kinds.schedule.loops import LATENCY
 from milp_plan.run.beside import Beside
 from milp_plan.run.ledger import Ledger
@@ -24,9 +24,9 @@ from milp_plan.run.way import Step
 from ..bounds.gates import gate_bound
 from ..bounds.latency import proved, simple_bounds
 from ..planners.latency import Annealing, Line, arrays, ways
-from ..serial import HOST, operator_tables, read_serial
 from ..serial.atoms import merge_idle
-from ..serial.operators import Ints
+from ..serial.graph import read_serial
+from ..serial.operators import HOST, Ints, operator_tables
 from .serial import SerialWay
 from .tiny_serial import is_tiny, offer_best_of_all
 

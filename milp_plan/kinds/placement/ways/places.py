@@ -15,7 +15,7 @@ from milp_plan.run.ledger import Ledger
 from milp_plan.run.way import Step, Way
 
 from ..planners.places import PlaceSearch
-from ..serial import read_places
+from ..serial.places import read_places
 from .tiny_serial import is_tiny, offer_best_of_all
 
 SEARCH_SHARE, MODEL_SHARE = 0.1, 0.8

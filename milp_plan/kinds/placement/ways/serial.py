@@ -10,7 +10,7 @@ from milp_plan.core import Plan, PlanningProblem, SerialLaw
 from milp_plan.run.ledger import Ledger
 from milp_plan.run.way import Way
 
-from ..serial import SerialGraph, read_serial
+from ..serial.graph import SerialGraph, read_serial
 
 
 class SerialWay(Way[PlanningProblem, Plan]):

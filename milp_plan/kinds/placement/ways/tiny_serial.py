@@ -14,8 +14,7 @@ from milp_plan.core.bound import Bound
 from milp_plan.run.ledger import Ledger
 from milp_plan.run.settings import AUTO
 
-from ..serial import read_places
-from ..serial.places import Place, PlaceTables
+from ..serial.places import Place, PlaceTables, read_places
 
 EVERY_PLACEMENT = "every placement"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from milp_plan.core import FULL, OperatorRun, Placement, Plan, PlanningProblem, Transfer
-from milp_plan.cost import route_between
+from milp_plan.cost.routes import route_between
 
 from .needless import without_needless
 

@@ -32,16 +32,12 @@ from milp_plan.core import (
     Transfer,
     Value,
 )
-from milp_plan.cost import Route, routes
-from milp_plan.kinds.pipeline import (
-    Shop,
-    memory_peaks,
-    pipeline_problem,
-    place,
-    read_shop,
-    times,
-    uniform,
-)
+from milp_plan.cost.routes import Route, routes
+from milp_plan.kinds.pipeline.placement import place
+from milp_plan.kinds.pipeline.reading import read_shop
+from milp_plan.kinds.pipeline.shop import Shop
+from milp_plan.kinds.pipeline.template import pipeline_problem, uniform
+from milp_plan.kinds.pipeline.timing import memory_peaks, times
 
 SPLIT = "split"
 """The layout in which each of two devices holds one half."""

@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from milp_plan.core import Objective, OperatorRun, Placement, Plan, PlanningProblem, Transfer
-from milp_plan.cost import Route
+from milp_plan.cost.routes import Route
 
 from .sets import Key, ScheduleSets, needed_routes
 

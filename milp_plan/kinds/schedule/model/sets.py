@@ -11,7 +11,7 @@ from functools import cached_property
 from math import gcd
 
 from milp_plan.core import FormulationError, Placement, PlanningProblem, Value
-from milp_plan.cost import Route, routes, send_choices
+from milp_plan.cost.routes import Route, routes, send_choices
 
 from .windows import Combination, Pair, Ways, Windows
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from milp_plan.core import Placement
-from milp_plan.cost import Route
+from milp_plan.cost.routes import Route
 
 Pair = tuple[str, str]
 Combination = tuple[Placement, Placement]

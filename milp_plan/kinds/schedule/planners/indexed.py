@@ -18,7 +18,7 @@ from milp_plan.core import (
 )
 from milp_plan.core.schedule import transfer_resources
 from milp_plan.core.view import view
-from milp_plan.cost import route_between
+from milp_plan.cost.routes import route_between
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from milp_plan.core import Plan, PlanningProblem
 
-from ..planners import dispatch_order
+from ..planners.dispatch import dispatch_order
 
 
 def compact(problem: PlanningProblem, plan: Plan) -> Plan | None:

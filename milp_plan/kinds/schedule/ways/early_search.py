@@ -8,8 +8,7 @@ from milp_plan.core import Plan, PlanningProblem
 from milp_plan.run.beside import Beside
 from milp_plan.run.ledger import Ledger
 
-from ..planners import Crew
-from ..planners.search import State
+from ..planners.search import Crew, State
 
 FIRST_SHARE, FIRST_SCHEDULES = 0.1, 40
 """Part of all time that constructions may take before other plans, and how many there are at first.

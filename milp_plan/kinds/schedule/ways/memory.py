@@ -22,10 +22,12 @@ from milp_plan.run.model import Late, Solver
 from milp_plan.run.settings import WHY_UNUSED, Incumbent, Settings
 from milp_plan.run.way import Step, Way
 
-from ..bounds import infeasibility
-from ..planners import Crew, best_plan, put_off
+from ..bounds.catalogue import infeasibility
+from ..planners.late import put_off
 from ..planners.memflow import Chain
 from ..planners.memory import Unrolled, balanced, fit, merged_plan
+from ..planners.portfolio import best_plan
+from ..planners.search import Crew
 from ..polish import OWN
 from .small_memory import is_small, offer_orders
 from .two_stages import TwoStages

@@ -10,7 +10,6 @@ from functools import cached_property, partial
 from milp_plan.backends import Stop
 from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.core.compiled import interpreted
-from milp_plan.kinds.schedule.loops import LIST_SCHEDULES, MOVES, NEAR, RUNS, SEQUENCES
 from milp_plan.run.cluster import Team
 from milp_plan.run.ledger import Ledger
 from milp_plan.run.loop_parts import LoopPart
@@ -18,12 +17,15 @@ from milp_plan.run.model import Solver
 from milp_plan.run.settings import Settings
 from milp_plan.run.way import Step, Way
 
-from ..planners import PLANNERS, Crew, put_off
+from ..loops import LIST_SCHEDULES, MOVES, NEAR, RUNS, SEQUENCES
+from ..planners.baselines import PLANNERS
 from ..planners.constructions import best_gated
 from ..planners.decoder import compiled_problem
 from ..planners.decoder.layout import LIMITED
+from ..planners.late import put_off
+from ..planners.search import Crew
 from ..polish import OWN, polishes
-from ..window_search import search_near
+from ..window_search.search import search_near
 from .compaction import compact
 from .early_search import FIRST_SHARE, EarlySearch
 from .small_schedule import SmallSearch

@@ -5,11 +5,11 @@ from __future__ import annotations
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
-from milp_plan.kinds.schedule.loops import ENUMERATION, LEARNING, LIST_SCHEDULES
 from milp_plan.run.ledger import Ledger
 from milp_plan.run.loop_parts import LoopPart
 from milp_plan.run.settings import AUTO
 
+from ..loops import ENUMERATION, LEARNING, LIST_SCHEDULES
 from ..planners.enumeration import Enumeration
 from ..planners.learning import ClauseLearning
 

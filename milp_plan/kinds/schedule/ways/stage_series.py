@@ -15,16 +15,19 @@ from typing import Any, NamedTuple
 from milp_plan.backends import TracePoint
 from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.core.budget import Budget, now
-from milp_plan.kinds.schedule.loops import LEARNING
 from milp_plan.models.protocol import Guide
 from milp_plan.run.ledger import Ledger
 from milp_plan.run.restart import started
 
-from ..coarsen import Coarsening, coarsen
-from ..planners import PLANNERS, best_plan, indexed
+from ..coarsen.reduction import Coarsening
+from ..coarsen.stage import coarsen
+from ..loops import LEARNING
+from ..planners.baselines import PLANNERS
+from ..planners.indexed import indexed
+from ..planners.portfolio import best_plan
 from ..polish import polish, polishes
 from ..stages import Stage
-from ..window_search import search_near
+from ..window_search.search import search_near
 from .compaction import compact
 from .small_schedule import SmallSearch
 

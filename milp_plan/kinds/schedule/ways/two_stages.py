@@ -10,13 +10,14 @@ from typing import Any
 from milp_plan.backends import Limits, TracePoint
 from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.core.budget import now
-from milp_plan.kinds.schedule.loops import NEAR
 from milp_plan.models.protocol import Guide
 from milp_plan.run.ledger import Ledger
 from milp_plan.run.way import Step
 
-from ..coarsen import Coarsening, coarsen
-from ..planners import best_plan
+from ..coarsen.reduction import Coarsening
+from ..coarsen.stage import coarsen
+from ..loops import NEAR
+from ..planners.portfolio import best_plan
 from ..polish import polishes
 from ..stages import Stage
 from .compaction import compact

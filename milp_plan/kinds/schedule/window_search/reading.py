@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from milp_plan.core import Plan
 
-from ..planners import indexed
+from ..planners.indexed import indexed
 from .jobs import Job
 from .model import Model
 from .rows import ONE, Terms

@@ -23,7 +23,8 @@ from milp_plan.core.budget import Budget, now
 from milp_plan.run.beside import Beside
 from milp_plan.run.ledger import Ledger
 
-from ..planners import Indexed, dispatch_order, indexed
+from ..planners.dispatch import dispatch_order
+from ..planners.indexed import Indexed, indexed
 from .arms import Arm, Arms
 from .choosers import CHOOSERS
 from .model import Model

@@ -12,8 +12,7 @@ import numpy as np
 from milp_plan.core import OperatorRun, Plan, Transfer, ceil_div
 from milp_plan.core.schedule import transfer_resources
 
-from ..planners import Indexed
-from ..planners.indexed import Spot
+from ..planners.indexed import Indexed, Spot
 from .loops import Integers, backward, forward
 
 Key = tuple[int, tuple[int, ...], str]

@@ -18,8 +18,7 @@ import numpy as np
 
 from milp_plan.core.compiled import compiled, copy_into
 
-from ...serial import HOST
-from ...serial.operators import Ints
+from ...serial.operators import HOST, Ints
 from .timing import Arrays, scratch, sweep
 
 STEPS = 20_000

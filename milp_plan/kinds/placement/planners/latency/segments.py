@@ -21,9 +21,8 @@ import numpy as np
 
 from milp_plan.core.compiled import compiled
 
-from ...serial import HOST, OperatorTables
 from ...serial.graph import Floats
-from ...serial.operators import Ints
+from ...serial.operators import HOST, Ints, OperatorTables
 from ...serial.packing import ragged
 from .timing import Arrays
 

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from milp_plan.core.compiled import compiled
 
-from ...serial import HOST, OperatorTables
 from ...serial.graph import Floats
-from ...serial.operators import Ints
+from ...serial.operators import HOST, Ints, OperatorTables
 from ...serial.packing import ragged
 
 NONE = np.int64(1 << 62)

@@ -19,11 +19,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ...serial import HOST, OperatorTables
 from ...serial.atoms import merge_idle
 from ...serial.chains import merge_chains
 from ...serial.lattice import Lattice, Passages, lattice
-from ...serial.operators import Ints
+from ...serial.operators import HOST, Ints, OperatorTables
 from ...serial.stock import Stock, shared
 
 MOST_IDEALS = 60_000

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from milp_plan.core.compiled import compiled
 
-from ...coarsen import interchangeable_devices
+from ...coarsen.symmetry import interchangeable_devices
 from ..decoder import layout as at
 from ..decoder.layout import Ints
 from ..decoder.legs import reshard_units, send_units

@@ -8,7 +8,7 @@ from math import factorial, prod
 from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.core.budget import Budget
 
-from ...coarsen import interchangeable_devices
+from ...coarsen.symmetry import interchangeable_devices
 from ..decoder import NEVER, Decoder
 from ..decoder import layout as at
 from .choices import choices_of

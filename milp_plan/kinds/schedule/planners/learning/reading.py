@@ -14,9 +14,9 @@ from collections.abc import Iterable
 from itertools import combinations, pairwise, permutations, product
 
 from milp_plan.core import FULL, CommunicationModel, MemoryLaw, Objective, Plan, PlanningProblem
-from milp_plan.cost import route_between
+from milp_plan.cost.routes import route_between
 
-from ...coarsen import interchangeable_devices
+from ...coarsen.symmetry import interchangeable_devices
 from .network import Literal, Moment, Network, no, yes
 from .state import GOAL
 
