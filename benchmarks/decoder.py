@@ -17,7 +17,7 @@ from typing import Any
 
 from milp_plan.check import verify
 from milp_plan.core import Objective, Plan, PlanningProblem
-from milp_plan.io.registry import read
+from milp_plan.kinds.schedule.formats import read
 from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from milp_plan.kinds.schedule.planners.decoder import Decoder
 from milp_plan.kinds.schedule.planners.decoder.layout import TIMED

@@ -24,7 +24,7 @@ from memory_sweep import limited
 
 from milp_plan.check import verify
 from milp_plan.core import Plan, PlanningProblem, Units
-from milp_plan.io.registry import read
+from milp_plan.kinds.schedule.formats import read
 from milp_plan.report import MemoryPoint, memory_curves
 from milp_plan.run import Settings, solve
 

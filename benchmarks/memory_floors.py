@@ -15,7 +15,7 @@ from time import process_time
 from typing import Any
 
 from milp_plan.check import verify
-from milp_plan.io.registry import read
+from milp_plan.kinds.schedule.formats import read
 from milp_plan.run import Settings, solve
 
 INSTANCES = Path(__file__).resolve().parent.parent / "instances"

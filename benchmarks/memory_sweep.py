@@ -18,7 +18,7 @@ from typing import Any
 
 from milp_plan.check import verify
 from milp_plan.core import Plan, PlanningProblem, Units
-from milp_plan.io.registry import read
+from milp_plan.kinds.schedule.formats import read
 from milp_plan.report import MemoryPoint, memory_sweep
 from milp_plan.report.pages import amount, amount_scale
 from milp_plan.run import Outcome, Settings, solve

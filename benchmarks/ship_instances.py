@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from milp_plan.core import PlanningProblem
-from milp_plan.io.registry import write
+from milp_plan.kinds.schedule.formats import write
 from milp_plan.zoo import MESHED, SHIPPED, TRAPS
 
 FOLDER = Path(__file__).resolve().parent.parent / "instances"

@@ -25,8 +25,8 @@ from milp_plan.check import verify
 from milp_plan.core import PlanningProblem
 from milp_plan.draw.canvas import drawing_style, new_figure
 from milp_plan.io.plan_file import plan_to_json
-from milp_plan.io.registry import read, write
 from milp_plan.kinds.schedule.bounds.catalogue import all_bounds
+from milp_plan.kinds.schedule.formats import read, write
 from milp_plan.kinds.schedule.planners.constructions import best_starts, placed, structure
 from milp_plan.kinds.schedule.planners.decoder import Decoder
 from milp_plan.zoo import generate

@@ -22,9 +22,9 @@ import study
 
 from milp_plan.core import PlanningProblem
 from milp_plan.core.budget import Budget
-from milp_plan.io.registry import read
 from milp_plan.kinds.schedule.bounds import catalogue, tight
 from milp_plan.kinds.schedule.bounds.catalogue import all_bounds
+from milp_plan.kinds.schedule.formats import read
 
 DRAWN = "drawn:"
 

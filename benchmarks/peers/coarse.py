@@ -24,9 +24,9 @@ from milp_plan.check import verify
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.budget import Budget
 from milp_plan.core.gap import proved_optimal, relative_gap
-from milp_plan.io.registry import write
 from milp_plan.kinds.schedule.coarsen.reduction import Coarsening
 from milp_plan.kinds.schedule.coarsen.stage import coarsen
+from milp_plan.kinds.schedule.formats import write
 from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from milp_plan.kinds.schedule.planners.enumeration import Enumeration, EveryPlan
 from milp_plan.kinds.schedule.planners.learning import ClauseLearning

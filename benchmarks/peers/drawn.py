@@ -22,7 +22,7 @@ import study
 
 from milp_plan.check import verify
 from milp_plan.core import PlanningProblem
-from milp_plan.io.registry import write
+from milp_plan.kinds.schedule.formats import write
 from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from milp_plan.zoo import ARCHITECTURES, generate
 

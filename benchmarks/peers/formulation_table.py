@@ -13,7 +13,7 @@ from typing import Any
 import coarse
 
 from milp_plan.draw.canvas import drawing_style, new_figure, plain_ticks
-from milp_plan.io.registry import read
+from milp_plan.kinds.schedule.formats import read
 from milp_plan.report.pages import amount, seconds, share
 from milp_plan.study.rows import ABSENT
 

@@ -21,15 +21,16 @@ from pathlib import Path
 import torch
 from model import loss_of, make_batch, make_stages
 
-from milp_plan import io
 from milp_plan.check import verify
 from milp_plan.cli.main import main as milp_plan
 from milp_plan.core import Plan, PlanningProblem
+from milp_plan.io.plan_file import write_plan
 from milp_plan.kinds.pipeline.experts import EXPERTS
 from milp_plan.kinds.pipeline.placement import place
 from milp_plan.kinds.pipeline.reading import shop_of
 from milp_plan.kinds.pipeline.template import Template, pipeline_problem, uniform
 from milp_plan.kinds.pipeline.timing import times, value_of, words_of
+from milp_plan.kinds.schedule.formats import write
 from milp_plan.run import Settings, solve
 
 HERE = Path(__file__).resolve().parent
@@ -130,8 +131,8 @@ def _devices(problem: PlanningProblem, stages: int) -> list[int]:
 def export(problem: PlanningProblem, plan: Plan, folder: Path) -> None:
     """Write instance, plan and torch's schedule, the last as the command line does."""
     instance, planned = folder / "instance.json", folder / "plan.json"
-    io.write(problem, instance)
-    io.write_plan(plan, planned)
+    write(problem, instance)
+    write_plan(plan, planned)
     files = [instance, "--plan", planned, "-o", folder / "schedule.csv"]
     command = ["export", "--format", "torch-schedule", *map(str, files)]
     with redirect_stdout(sys.stderr):

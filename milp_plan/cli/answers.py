@@ -197,7 +197,6 @@ def tell_warnings(outcome: Outcome[Any, Any], written: Writing) -> None:
 
 def show(outcome: Outcome[Any, Any], files: dict[str, str]) -> None:
     """Write the result of one file for people."""
-    from milp_plan.kinds.schedule.stages import HEADS, stage_table
     from milp_plan.run import telling
 
     measure, record = outcome.measure, outcome.record
@@ -209,10 +208,8 @@ def show(outcome: Outcome[Any, Any], files: dict[str, str]) -> None:
     if rows:
         heads = ["found by", measure.objective, "this plan is better by"]
         say_table(heads, rows, numeric=[1, 2])
-    if record.get("coarse_stages"):
-        say_table(
-            list(HEADS), stage_table(record["coarse_stages"], measure), numeric=range(1, len(HEADS))
-        )
+    for columns, lines in outcome.kind.record_tables(record, measure):
+        say_table(list(columns), lines, numeric=range(1, len(columns)))
     if outcome.plan is not None and outcome.verdict is not None:
         story = outcome.kind.story(outcome.problem, outcome.plan, outcome.verdict)
         if story:

@@ -49,7 +49,7 @@ class Files:
         """Write record, plan, instance and timeline of a case, as far as possible."""
         from milp_plan import report
         from milp_plan.draw.canvas import write_figure
-        from milp_plan.io.registry import write
+        from milp_plan.kinds.schedule.formats import write
 
         outcome = point.outcome
         written = write_run(outcome, self.records, self.plan, self.instance)

@@ -4,25 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from milp_plan.core import OperatorRun, Plan, PlanningProblem, Transfer
-from milp_plan.kinds.placement.dnn_split import is_split, read_split
+from milp_plan.core import OperatorRun, Plan, Transfer
 
 from . import plan_wire as wire
 from .files import read_document, write_document
 from .wire import decode, encode
 
 
-def read_plan(
-    path: str | Path, problem: PlanningProblem | None = None, instance_file: str | Path = ""
-) -> Plan:
+def read_plan(path: str | Path) -> Plan:
     """Read a plan file. Whether the plan keeps the laws is the checker's question.
-
-    Parameters
-    ----------
-    path
-        The plan; or, with the other two, a split of the placement benchmark.
-    problem, instance_file
-        What the plan is for, and the file it was read from.
 
     Raises
     ------
@@ -30,8 +20,6 @@ def read_plan(
         With every defect of the file.
     """
     document = read_document(path, "a plan file")
-    if problem is not None and is_split(document):
-        return read_split(document, instance_file, problem)
     return plan_from_json(document.data, document.file)
 
 

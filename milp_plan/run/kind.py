@@ -325,6 +325,12 @@ class Kind(ABC, Generic[P, S]):
         """
         return ()
 
+    def record_tables(
+        self, _record: Mapping[str, Any], _measure: Measure
+    ) -> Iterator[tuple[Sequence[str], list[list[str]]]]:
+        """Heads and rows of the tables that a run's summary prints beside its facts."""
+        yield from ()
+
     def story(self, problem: P, plan: S, verdict: Verdict) -> list[list[str]]:
         """Table of a plan for people, headings first; empty where there is nothing to add."""
         return []

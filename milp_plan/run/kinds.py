@@ -10,8 +10,10 @@ from types import ModuleType
 from typing import Any
 
 from milp_plan.core import Finding, InputError, UnusedOptionError
+from milp_plan.io import native_wire
+from milp_plan.io.defects import nearest, syntax_finding
 from milp_plan.io.files import Document, read_document
-from milp_plan.io.registry import unknown_format
+from milp_plan.io.pipeline_file import toml_content
 
 from .change import Change
 from .kind import Format, Kind
@@ -177,3 +179,22 @@ def _format_of(document: Document) -> tuple[AnyKind, Format[Any]]:
             return kind, entry
     titles = "; ".join(entry.title for _, entry in formats())
     raise InputError([unknown_format(document, titles)])
+
+
+def unknown_format(document: Document, titles: str) -> Finding:
+    """Say what a document of no known format is, and what was expected."""
+    expected = f"one of: {titles}"
+    if document.marker is not None and document.marker.endswith("-plan"):
+        return Finding("format", "a plan file", "an instance file", "name the instance instead")
+    if ".toml" in document.path.suffixes:
+        toml_content(document)  # says where it is none
+    elif document.data.lstrip()[:1] in (b"{", b"["):
+        wrong = syntax_finding(document.data)
+        if wrong is not None:
+            return wrong
+    if document.marker is not None:
+        remedy = nearest(document.marker, [native_wire.MARKER], "convert the file")
+        return Finding("format", repr(document.marker), expected, remedy)
+    keys = ", ".join(list(document.top_level)[:6])
+    found = f"JSON with the members {keys}" if keys else "content of no known format"
+    return Finding("file", found, expected, "convert the file to the native format")

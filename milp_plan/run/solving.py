@@ -15,8 +15,8 @@ from milp_plan.core import (
 )
 from milp_plan.core.budget import Budget, TimeIsUp, alarm
 from milp_plan.models.registry import Found, find, get, shipped
+from milp_plan.run.dask import client_at
 
-from .cluster import client_at
 from .kind import Kind
 from .kinds import kind_of
 from .ledger import Ledger

@@ -6,9 +6,9 @@ from typing import Any
 
 from milp_plan.backends import Stop
 from milp_plan.core.amounts import DASH, seconds_text, share_text
-from milp_plan.kinds.pipeline.case import CUT
 
 from .outcome import Outcome
+from .scope import CUT
 
 
 def headline(outcome: Outcome[Any, Any]) -> str:

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from milp_plan.core.budget import now
-from milp_plan.run.cluster import client_at, workers_of
+from milp_plan.run.dask import client_at, workers_of
 
 from .job import Child, Result
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from milp_plan.io.registry import read
+from milp_plan.kinds.schedule.formats import read
 from milp_plan.run import Settings, solve
 from milp_plan.zoo import TRAPS
 

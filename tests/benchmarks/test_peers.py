@@ -17,8 +17,8 @@ from milp_plan.check import verify
 from milp_plan.cli.exits import Exit
 from milp_plan.core import Objective
 from milp_plan.io.plan_file import read_plan
-from milp_plan.io.registry import write
 from milp_plan.io.study_file import read_study
+from milp_plan.kinds.schedule.formats import write
 from milp_plan.zoo import generate
 from tests.cli.cases import call
 from tests.support.problems import random_problem

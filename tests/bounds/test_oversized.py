@@ -17,8 +17,8 @@ from milp_plan.core import (
     PlanningProblem,
     Value,
 )
-from milp_plan.io.registry import read, write
 from milp_plan.kinds.schedule.bounds.catalogue import infeasibility
+from milp_plan.kinds.schedule.formats import read, write
 from milp_plan.run import Settings, find_bounds, solve
 from tests.support.anything import optimum, random_case
 from tests.support.seeds import few

@@ -24,7 +24,6 @@ from milp_plan.core import (
 )
 from milp_plan.core.budget import Budget
 from milp_plan.io.goal import Goal
-from milp_plan.io.registry import read
 from milp_plan.kinds.placement.bounds.gates import gate_bound
 from milp_plan.kinds.placement.bounds.latency import latency_bounds
 from milp_plan.kinds.placement.planted import planted_serial
@@ -32,6 +31,7 @@ from milp_plan.kinds.placement.serial.atoms import merged_tables
 from milp_plan.kinds.placement.serial.gates import comparable, segments
 from milp_plan.kinds.placement.serial.graph import read_serial
 from milp_plan.kinds.placement.serial.operators import operator_tables
+from milp_plan.kinds.schedule.formats import read
 from tests.support.public import public_file
 from tests.support.seeds import few
 from tests.support.serial_brute import brute_serial

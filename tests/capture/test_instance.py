@@ -4,7 +4,6 @@ import random
 
 import pytest
 
-from milp_plan import io
 from milp_plan.capture.fuse import alone, fused
 from milp_plan.capture.instance import instance
 from milp_plan.capture.merge import GRANULARITIES, merged
@@ -13,6 +12,7 @@ from milp_plan.capture.passes import block_of, kinds
 from milp_plan.capture.record import made_by, read_by
 from milp_plan.core import FULL, UPDATE_KIND, InputError
 from milp_plan.cost.clusters import cluster
+from milp_plan.kinds.schedule.formats import read, write
 
 from .graphs import NAMES, random_capture, shipped
 
@@ -204,8 +204,8 @@ def test_weights_wait_for_nothing_but_the_update():
 
 def test_an_instance_is_written_and_read_again(tmp_path):
     problem = instance(shipped("resnet50-tiny"), MIXED, granularity="module")
-    io.write(problem, tmp_path / "p.json")
-    assert io.read(tmp_path / "p.json").fingerprint == problem.fingerprint
+    write(problem, tmp_path / "p.json")
+    assert read(tmp_path / "p.json").fingerprint == problem.fingerprint
     assert "PyTorch 2.13.0" in problem.provenance["captured with"]
 
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from milp_plan.cli.main import main
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.io.plan_file import write_plan
-from milp_plan.io.registry import write
+from milp_plan.kinds.schedule.formats import write
 from tests.report.plans import plan_of_two_devices, two_devices
 
 REPOSITORY = Path(__file__).resolve().parents[2]

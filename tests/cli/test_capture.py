@@ -12,7 +12,7 @@ import pytest
 from milp_plan.capture.placements import processes, read_placements, require_placements_of
 from milp_plan.capture.record import read_capture
 from milp_plan.cli.exits import Exit
-from milp_plan.io.registry import read
+from milp_plan.kinds.schedule.formats import read
 from milp_plan.kinds.sharding.iopddl import read_iopddl
 
 from .cases import INSTANCES, call

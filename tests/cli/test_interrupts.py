@@ -13,7 +13,7 @@ from milp_plan import run
 from milp_plan.backends import Stop
 from milp_plan.cli.exits import Exit
 from milp_plan.core import Plan, PlanningProblem
-from milp_plan.io.registry import read
+from milp_plan.kinds.schedule.formats import read
 from milp_plan.kinds.schedule.planners import portfolio
 from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from milp_plan.kinds.schedule.ways import schedule

@@ -19,8 +19,8 @@ import milp_plan as mp
 from milp_plan.cli.exits import Exit
 from milp_plan.cli.outputs import Content, content_of
 from milp_plan.core.sharding import sharding_problem
-from milp_plan.io.registry import write
 from milp_plan.io.schemas import schemas
+from milp_plan.kinds.schedule.formats import write
 from milp_plan.kinds.sharding.iopddl import write_iopddl
 from milp_plan.run import Settings, solve
 from milp_plan.run.kinds import kinds, read

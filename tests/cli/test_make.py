@@ -8,7 +8,7 @@ import pytest
 
 from milp_plan.cli.exits import Exit
 from milp_plan.core import CommunicationModel, Objective
-from milp_plan.io.registry import read
+from milp_plan.kinds.schedule.formats import read
 from milp_plan.kinds.sharding.iopddl import read_iopddl
 
 from .cases import INSTANCES, call, instance_file

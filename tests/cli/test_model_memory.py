@@ -17,8 +17,8 @@ from milp_plan.cli.model_memory import (
     refuse_large,
 )
 from milp_plan.core import UnsupportedProblemError
-from milp_plan.io.registry import read
 from milp_plan.kinds.rematerialisation.problem import Computation, RematerialisationProblem
+from milp_plan.kinds.schedule.formats import read
 from milp_plan.models.modelling import compile_source
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import get

@@ -15,7 +15,7 @@ import milp_plan as mp
 from milp_plan.api import Guide
 from milp_plan.cli.exits import Exit
 from milp_plan.core import Objective
-from milp_plan.io.registry import read
+from milp_plan.kinds.schedule.formats import read
 from milp_plan.lp.from_pyomo import compile_pyomo
 from milp_plan.models import registry
 from tests.report.plans import plan_of_two_devices, two_devices

@@ -11,7 +11,7 @@ import pytest
 from milp_plan.check import verify
 from milp_plan.cli.exits import Exit
 from milp_plan.io.plan_file import read_plan
-from milp_plan.io.registry import read
+from milp_plan.kinds.schedule.formats import read
 
 from .cases import call
 

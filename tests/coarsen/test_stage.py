@@ -19,7 +19,6 @@ from milp_plan.core import (
     PlanningProblem,
     Value,
 )
-from milp_plan.io.registry import read
 from milp_plan.kinds.schedule.coarsen.clustering import (
     AcyclicClustering,
     ChainContraction,
@@ -29,6 +28,7 @@ from milp_plan.kinds.schedule.coarsen.contraction import contract
 from milp_plan.kinds.schedule.coarsen.folding import BlockFolding, repeated_blocks
 from milp_plan.kinds.schedule.coarsen.levels import coarsen_levels
 from milp_plan.kinds.schedule.coarsen.stage import DEFAULT_TARGET, coarsen
+from milp_plan.kinds.schedule.formats import read
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem
 

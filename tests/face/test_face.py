@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import milp_plan
+from milp_plan.draw.timeline import timeline
 from milp_plan.kinds.sharding.planted import planted_sharding
 from tests.run.cases import REPOSITORY, trap
 from tests.support.hybrid import chain
@@ -83,11 +84,11 @@ def test_a_plan_is_drawn(tmp_path: Path) -> None:
 
 
 def test_rooms_are_modules_as_well() -> None:
-    from milp_plan import check, draw
+    from milp_plan import check
     from milp_plan.check import verify
 
     assert check.verify is verify
-    assert draw.timeline is not None
+    assert timeline is not None
 
 
 def test_every_name_is_there_and_nothing_heavy_is_loaded_for_it() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import milp_plan
 from milp_plan.core import InputError
-from milp_plan.io.registry import read
+from milp_plan.kinds.schedule.formats import read
 from tests.run.cases import INSTANCES
 from tests.support.anything import random_case, serial_case
 from tests.support.ways import tiny_ways

@@ -3,8 +3,8 @@ from decimal import Decimal
 
 import pytest
 
-from milp_plan import io
 from milp_plan.core import InputError
+from milp_plan.kinds.schedule.formats import read
 from tests.support.public import public_file
 
 from .samples import store
@@ -44,7 +44,7 @@ def sample():
 
 
 def test_sample(tmp_path):
-    problem = io.read(store(tmp_path, sample(), "small.json"))
+    problem = read(store(tmp_path, sample(), "small.json"))
     graph, cluster, scale = problem.graph, problem.cluster, problem.units.time_scale
     assert problem.name == "small"
     assert [operator.name for operator in graph.operators] == [
@@ -78,7 +78,7 @@ def test_unnamed_nodes_are_named_by_number(tmp_path):
     document = sample()
     for entry in document["nodes"]:
         del entry["name"]
-    problem = io.read(store(tmp_path, document))
+    problem = read(store(tmp_path, document))
     assert [operator.name for operator in problem.graph.operators] == ["#1", "#2", "#3", "#4"]
 
 
@@ -86,7 +86,7 @@ def test_folders_give_the_name(tmp_path):
     folder = tmp_path / "latency-inputs" / "LayerGraphs"
     folder.mkdir(parents=True)
     path = store(folder, sample(), "net_inference.json")
-    assert io.read(path).name == "latency-layer-net_inference"
+    assert read(path).name == "latency-layer-net_inference"
 
 
 @pytest.mark.parametrize(
@@ -109,10 +109,10 @@ def test_defects(tmp_path, damage, where, found):
     damage(document)
     path = store(tmp_path, document)
     if not where:  # too large for an accelerator, but the CPU has no limit
-        assert io.read(path).graph.value("node2#3:held").bytes == {"full": 10**12}
+        assert read(path).graph.value("node2#3:held").bytes == {"full": 10**12}
         return
     with pytest.raises(InputError) as caught:
-        io.read(path)
+        read(path)
     findings = {finding.where: finding for finding in caught.value.findings}
     assert findings[where].found.startswith(found)
     assert all(finding.file == str(path) for finding in caught.value.findings)
@@ -122,7 +122,7 @@ def test_numbers_out_of_range(tmp_path):
     path = tmp_path / "huge.json"
     path.write_text(json.dumps(sample()).replace("2.8699999999999997", "1e999"))
     with pytest.raises(InputError, match=r"huge\.json"):
-        io.read(path)
+        read(path)
 
 
 # file -> accelerators, nodes, edges, accelerator work in ms, counted independently of the reader
@@ -157,7 +157,7 @@ COUNTED = {
 @pytest.mark.parametrize("name", COUNTED)
 def test_benchmark_file(name):
     path = public_file(f"dnn-partitioning/{name}.json")
-    problem = io.read(path)
+    problem = read(path)
     graph = problem.graph
     edges = sum(len(v.consumers) for v in graph.values if not v.persistent)
     work = sum(o.option("run").duration_ns["accelerator"] for o in graph.operators)

@@ -4,9 +4,13 @@ import json
 
 import pytest
 
-from milp_plan import io
 from milp_plan.check import verify
 from milp_plan.core import InputError, Objective
+from milp_plan.io.files import write_document
+from milp_plan.io.goal import Goal
+from milp_plan.io.plan_file import read_plan
+from milp_plan.kinds.placement.dnn_split import split_text
+from milp_plan.kinds.schedule.formats import read, write
 from tests.support.public import public_file
 
 from .samples import store
@@ -20,12 +24,12 @@ def both(tmp_path, split, goal):
     instance = store(tmp_path, sample(), "small.json")
     file = tmp_path / "split.json"
     file.write_text(json.dumps(split))
-    problem = io.read(instance, goal)
-    return problem, io.read_plan(file, problem, instance), instance
+    problem = read(instance, goal)
+    return problem, read_plan(file, problem, instance), instance
 
 
 def test_a_split_is_a_plan(tmp_path):
-    problem, plan, _ = both(tmp_path, SPLIT, io.Goal(Objective.BOTTLENECK))
+    problem, plan, _ = both(tmp_path, SPLIT, Goal(Objective.BOTTLENECK))
     places = {run.operator: (run.devices, run.call) for run in plan.runs}
     assert places == {
         "node1": (("accelerator0",), None),
@@ -44,23 +48,23 @@ def test_a_split_is_a_plan(tmp_path):
 
 def test_a_split_for_latency_has_one_call_per_accelerator(tmp_path):
     split = {"fpgas": [{"nodes": [1]}, {"nodes": [2]}], "cpus": [{"nodes": []}, {"nodes": [3, 4]}]}
-    problem, plan, _ = both(tmp_path, split, io.Goal(Objective.LATENCY))
+    problem, plan, _ = both(tmp_path, split, Goal(Objective.LATENCY))
     assert {run.call for run in plan.runs if run.devices != ("cpu0",)} == {0}
     assert {run.devices for run in plan.runs if run.call is None} == {("cpu0",)}
     assert "colocation" in {violation.rule for violation in verify(problem, plan).violations}
 
 
 def test_a_plan_is_written_as_a_split_and_read_again(tmp_path):
-    problem, plan, instance = both(tmp_path, SPLIT, io.Goal(Objective.BOTTLENECK))
-    io.write_document(tmp_path / "again.json", io.split_text(problem, plan, instance))
-    again = io.read_plan(tmp_path / "again.json", problem, instance)
+    problem, plan, instance = both(tmp_path, SPLIT, Goal(Objective.BOTTLENECK))
+    write_document(tmp_path / "again.json", split_text(problem, plan, instance))
+    again = read_plan(tmp_path / "again.json", problem, instance)
     assert {r.operator: r.devices for r in again.runs} == {r.operator: r.devices for r in plan.runs}
 
 
 def test_unknown_nodes_are_named_all_at_once(tmp_path):
     split = {"fpgas": [{"nodes": [1, 77]}], "cpus": [{"nodes": [88]}]}
     with pytest.raises(InputError) as caught:
-        both(tmp_path, split, io.Goal(Objective.BOTTLENECK))
+        both(tmp_path, split, Goal(Objective.BOTTLENECK))
     text = str(caught.value)
     assert "unknown node 77" in text
     assert "unknown node 88" in text
@@ -70,11 +74,11 @@ def test_unknown_nodes_are_named_all_at_once(tmp_path):
 def test_a_split_needs_a_file_of_the_benchmark(tmp_path):
     instance = store(tmp_path, sample(), "small.json")
     native = tmp_path / "native.json"
-    problem = io.read(instance, io.Goal(Objective.BOTTLENECK))
-    io.write(problem, native)
+    problem = read(instance, Goal(Objective.BOTTLENECK))
+    write(problem, native)
     (tmp_path / "split.json").write_text(json.dumps(SPLIT))
     with pytest.raises(InputError, match="a dnn-partitioning file"):
-        io.read_plan(tmp_path / "split.json", io.read(native), native)
+        read_plan(tmp_path / "split.json", read(native), native)
 
 
 PUBLISHED = {
@@ -132,8 +136,8 @@ def test_experts_are_worth_what_the_published_program_says(name):
     instance = public_file(f"{FOLDER}/{name}.json")
     split = public_file(f"{FOLDER}/human-experts/{instance.stem}_expert.json")
     latency = name.startswith("latency")
-    problem = io.read(instance, io.Goal(Objective.LATENCY if latency else Objective.BOTTLENECK))
-    verdict = verify(problem, io.read_plan(split, problem, instance))
+    problem = read(instance, Goal(Objective.LATENCY if latency else Objective.BOTTLENECK))
+    verdict = verify(problem, read_plan(split, problem, instance))
     assert {violation.rule for violation in verdict.violations} == (
         {"memory"} if latency else set()
     )

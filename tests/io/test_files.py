@@ -3,16 +3,17 @@ import os
 
 import pytest
 
-from milp_plan import io
 from milp_plan.core import InputError
 from milp_plan.io import files, native
+from milp_plan.io.files import write_atomic
+from milp_plan.kinds.schedule.formats import read, write
 
 from .samples import full_problem
 
 
 def finding_of(path):
     with pytest.raises(InputError) as caught:
-        io.read(path)
+        read(path)
     (finding,) = caught.value.findings
     assert finding.file == str(path)
     assert finding.remedy
@@ -22,13 +23,13 @@ def finding_of(path):
 def test_gzip_is_found_by_content(tmp_path):
     path = tmp_path / "instance.json"
     path.write_bytes(gzip.compress(native.to_json(full_problem())))
-    assert io.read(path) == full_problem()
+    assert read(path) == full_problem()
 
 
 def test_byte_order_mark_is_no_defect(tmp_path):
     path = tmp_path / "instance.json"
     path.write_bytes(b"\xef\xbb\xbf" + native.to_json(full_problem()))
-    assert io.read(path) == full_problem()
+    assert read(path) == full_problem()
 
 
 def test_missing_file(tmp_path):
@@ -97,31 +98,31 @@ def test_a_mistyped_marker_gets_a_suggestion(tmp_path):
 
 def test_written_gzip_depends_on_content_only(tmp_path):
     for name in ("a.json.gz", "b.json.gz"):
-        io.write(full_problem(), tmp_path / name)
+        write(full_problem(), tmp_path / name)
     first, second = (tmp_path / name for name in ("a.json.gz", "b.json.gz"))
     assert first.read_bytes() == second.read_bytes()
     assert gzip.decompress(first.read_bytes()) == native.to_json(full_problem())
-    assert io.read(first) == full_problem()
+    assert read(first) == full_problem()
 
 
 def test_atomic_write_replaces(tmp_path):
     path = tmp_path / "file"
-    io.write_atomic(path, b"old")
-    io.write_atomic(path, b"new")
+    write_atomic(path, b"old")
+    write_atomic(path, b"new")
     assert path.read_bytes() == b"new"
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_failed_write_keeps_the_old_content(tmp_path, monkeypatch):
     path = tmp_path / "file"
-    io.write_atomic(path, b"old")
+    write_atomic(path, b"old")
 
     def full_disk(descriptor):
         raise OSError("no space left")
 
     monkeypatch.setattr(os, "fsync", full_disk)
     with pytest.raises(OSError, match="no space"):
-        io.write_atomic(path, b"new")
+        write_atomic(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -157,7 +158,7 @@ def test_files_made_to_fill_memory_are_refused(tmp_path, monkeypatch):
 def test_the_limit_of_expansion_is_a_number(tmp_path, monkeypatch):
     monkeypatch.setenv(files.EXPANSION, "4GiB")
     with pytest.raises(InputError, match="a number of bytes"):
-        io.read(written(tmp_path, gzip.compress(b"{}")))
+        read(written(tmp_path, gzip.compress(b"{}")))
 
 
 def test_members_that_stand_twice_are_findings(tmp_path):

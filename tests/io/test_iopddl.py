@@ -13,7 +13,7 @@ import pytest
 from milp_plan import run
 from milp_plan.core import InputError, Units
 from milp_plan.core.sharding import ShardingPlan
-from milp_plan.io.registry import read
+from milp_plan.kinds.schedule.formats import read
 from milp_plan.kinds.sharding.iopddl import (
     FORBIDDEN,
     read_iopddl,

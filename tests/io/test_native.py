@@ -3,9 +3,9 @@ import json
 import pytest
 from hypothesis import given, settings
 
-from milp_plan import io
 from milp_plan.core import FULL, InputError
 from milp_plan.io import native
+from milp_plan.kinds.schedule.formats import read
 
 from .samples import full_problem, problems, raw, store
 
@@ -252,5 +252,5 @@ def test_two_thousand_operators(tmp_path):
         {"name": f"v{i}", "producer": f"n{i}", "consumers": [f"n{i + 1}"], "bytes": 1}
         for i in range(count - 1)
     ]
-    problem = io.read(store(tmp_path, document))
+    problem = read(store(tmp_path, document))
     assert len(problem.graph.topological_order) == count

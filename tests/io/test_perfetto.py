@@ -5,7 +5,6 @@ from itertools import pairwise
 
 import pytest
 
-from milp_plan import io
 from milp_plan.check import verify
 from milp_plan.core import (
     Channel,
@@ -24,6 +23,9 @@ from milp_plan.core import (
     Units,
     Value,
 )
+from milp_plan.io.files import write_document
+from milp_plan.io.perfetto import trace as trace_of
+from milp_plan.io.perfetto import trace_text
 from milp_plan.kinds.pipeline.placement import place
 from milp_plan.kinds.pipeline.reading import shop_of
 from milp_plan.kinds.pipeline.template import pipeline_problem, uniform
@@ -87,7 +89,7 @@ def arrows(trace):
 
 @pytest.mark.parametrize("model", list(CommunicationModel))
 def test_a_device_is_a_process_that_computes_sends_and_receives(model):
-    trace = io.trace(*case(model))
+    trace = trace_of(*case(model))
     assert lanes(trace) == [
         ("d0", "compute", "a", 0.0, 2.0),
         ("d0", "send", "x to d1", 2.0, 1.0),
@@ -117,7 +119,7 @@ def pipeline(family="v", **options):
 
 
 def test_boxes_say_stage_micro_batch_and_kind():
-    trace = io.trace(*pipeline())
+    trace = trace_of(*pipeline())
     boxes = {event["name"]: event for event in trace["traceEvents"] if event["ph"] == "X"}
     told = {key: boxes["B2@1"]["args"][key] for key in ("kind", "stage", "micro-batch")}
     assert told == {"kind": "backward-input", "stage": "stage 2", "micro-batch": 1}
@@ -129,7 +131,7 @@ def test_boxes_say_stage_micro_batch_and_kind():
 
 def test_boxes_of_a_thread_never_overlap_and_every_transfer_has_an_arrow():
     problem, plan = pipeline()
-    trace = io.trace(problem, plan)
+    trace = trace_of(problem, plan)
     threads = {}
     for device, thread, _, start, length in lanes(trace):
         threads.setdefault((device, thread), []).append((start, start + length))
@@ -163,7 +165,7 @@ def test_journeys_between_a_device_and_its_host_are_offload(here, there):
     moved = replace(plan, runs=runs, transfers=trips)
     problem = replace(problem, cluster=cluster)
     assert verify(problem, moved).ok
-    assert lanes(io.trace(problem, moved)) == [
+    assert lanes(trace_of(problem, moved)) == [
         (here, "compute", "a", 0.0, 2.0),
         ("d0", "offload", f"x to {there}", 2.0, 1.0),
         (there, "compute", "b", 3.0, 0.5),
@@ -176,20 +178,20 @@ def test_a_broken_plan_is_drawn_too():
     unread = replace(plan.transfers[0], target=("d0",), source=("d1",))
     lost = Transfer("no such", ("d0",), ("d0",), "full", 0, 1000)
     broken = replace(plan, runs=(*plan.runs, twice), transfers=(*plan.transfers, lost, unread))
-    found = lanes(io.trace(problem, broken))
+    found = lanes(trace_of(problem, broken))
     assert ("d0", "compute 2", "b", 1.0, 0.5) in found
     assert not any("no such" in name for _, _, name, *_ in found)
 
 
 def test_units_of_the_source():
-    trace = io.trace(*case(units=Units("ms", "bytes", 1000)))
+    trace = trace_of(*case(units=Units("ms", "bytes", 1000)))
     assert lanes(trace)[0] == ("d0", "compute", "a", 0.0, 2000.0)
 
 
 def test_memory_counters_and_file(tmp_path):
     problem, plan = case()
     path = tmp_path / "trace.json.gz"
-    io.write_document(path, io.trace_text(problem, plan, {"d0": [(0, 1000), (3000, 0)]}))
+    write_document(path, trace_text(problem, plan, {"d0": [(0, 1000), (3000, 0)]}))
     trace = json.loads(gzip.decompress(path.read_bytes()))
     counters = [event for event in trace["traceEvents"] if event["ph"] == "C"]
     assert [(c["name"], c["pid"], c["ts"], c["args"]) for c in counters] == [
@@ -206,14 +208,14 @@ def test_a_plan_without_times_has_no_trace():
     problem, plan = case()
     untimed = tuple(replace(run, start_ns=None) for run in plan.runs)
     with pytest.raises(MissingFacetError):
-        io.trace(problem, replace(plan, runs=untimed))
+        trace_of(problem, replace(plan, runs=untimed))
 
 
 def test_what_runs_again_and_what_waits_on_a_host_is_named():
     seen = 0
     for seed in range(12):
         case = planted_ways(seed)
-        events = io.trace(case.problem, case.plan)["traceEvents"]
+        events = trace_of(case.problem, case.plan)["traceEvents"]
         boxes = [event for event in events if event["ph"] == "X"]
         again = [event for event in boxes if event["name"].endswith(", again")]
         assert len(again) == len(case.plan.runs) - len(case.problem.graph.operators)

@@ -2,9 +2,12 @@ from fractions import Fraction
 
 import pytest
 
-from milp_plan import io, run
+from milp_plan import run
 from milp_plan.core import InputError
 from milp_plan.kinds.hybrid import Choice, HybridPlan, Limits, Stage, piper
+from milp_plan.kinds.hybrid.format import read_hybrid_plan, write_hybrid_plan
+from milp_plan.kinds.hybrid.piper import read_hybrid
+from milp_plan.kinds.schedule.formats import read
 from tests.support.public import PUBLIC, needs_public
 
 from .samples import store
@@ -46,7 +49,7 @@ def sample():
 
 def test_sample(tmp_path):
     path = store(tmp_path, sample(), "small.json")
-    problem = io.read_hybrid(path)
+    problem = read_hybrid(path)
     assert run.read(path)[0].name == "hybrid"
     assert problem.name == "small"
     assert [layer.name for layer in problem.layers] == ["t#0", "t#7", "head"]
@@ -69,7 +72,7 @@ def test_every_defect_is_named(tmp_path):
     document["edges"].append({"sourceId": 0, "destId": 5, "communicationCost": 1})
     path = store(tmp_path, document, "bad.json")
     with pytest.raises(InputError) as caught:
-        io.read_hybrid(path)
+        read_hybrid(path)
     text = str(caught.value)
     for part in (
         "nodes[0].id: found 0 in 2 nodes",
@@ -87,21 +90,21 @@ def test_types_circles_and_other_files(tmp_path):
     document["nodes"][0]["TMPCs"]["1"][0]["timePerSample"] = -1
     del document["bandwidth"]
     with pytest.raises(InputError) as caught:
-        io.read_hybrid(store(tmp_path, document, "types.json"))
+        read_hybrid(store(tmp_path, document, "types.json"))
     assert {"bandwidth", "nodes[0].TMPCs['1'][0].timePerSample"} <= {
         finding.where for finding in caught.value.findings
     }
     document = sample()
     document["edges"].append({"sourceId": 7, "destId": 0, "communicationCost": 1})
     with pytest.raises(InputError, match=r"circle\.json: edges: found a circle"):
-        io.read_hybrid(store(tmp_path, document, "circle.json"))
+        read_hybrid(store(tmp_path, document, "circle.json"))
     with pytest.raises(InputError, match="members maxDevices"):
-        io.read_hybrid(store(tmp_path, {"nodes": []}, "other.json"))
+        read_hybrid(store(tmp_path, {"nodes": []}, "other.json"))
 
 
 def test_the_reader_of_schedule_problems_refuses_it(tmp_path):
     with pytest.raises(InputError, match="JSON with the members maxDevices"):
-        io.read(store(tmp_path, sample(), "small.json"))
+        read(store(tmp_path, sample(), "small.json"))
 
 
 def test_plan_file_round_trip(tmp_path):
@@ -112,23 +115,23 @@ def test_plan_file_round_trip(tmp_path):
         HybridPlan("small", stages, limits, "f" * 64, 10**30, "hand", {"why": "test"}),
     ):
         path = tmp_path / "plan.json.gz"
-        io.write_hybrid_plan(plan, path)
-        assert io.read_hybrid_plan(path) == plan
+        write_hybrid_plan(plan, path)
+        assert read_hybrid_plan(path) == plan
 
 
 def test_plan_file_defects(tmp_path):
     plan = {"format": "milp-plan-hybrid-plan", "version": 1, "problem": "p", "stages": []}
     limits = {"devices": 0, "memory_bytes": "many", "bandwidth_bytes_per_s": 1, "micro_batches": 1}
     with pytest.raises(InputError, match=r"limits\.memory_bytes: found 'many'"):
-        io.read_hybrid_plan(store(tmp_path, plan | {"limits": limits}, "words.json"))
+        read_hybrid_plan(store(tmp_path, plan | {"limits": limits}, "words.json"))
     limits["memory_bytes"] = 1
     with pytest.raises(InputError, match=r"limits\.devices: found 0"):
-        io.read_hybrid_plan(store(tmp_path, plan | {"limits": limits}, "none.json"))
+        read_hybrid_plan(store(tmp_path, plan | {"limits": limits}, "none.json"))
     with pytest.raises(InputError, match="milp-plan-hybrid-plan"):
-        io.read_hybrid_plan(store(tmp_path, {"format": "milp-plan-plan"}, "plan.json"))
+        read_hybrid_plan(store(tmp_path, {"format": "milp-plan-plan"}, "plan.json"))
     path = store(tmp_path, plan, "plan.json")
     with pytest.raises(InputError, match="found a plan file"):
-        io.read(path)
+        read(path)
 
 
 @needs_public("piper")
@@ -136,7 +139,7 @@ def test_public_files():
     sizes = {
         path.stem: (len(problem.layers), len(problem.flows), problem.degrees)
         for path in sorted(HOME.glob("*.json"))
-        for problem in [io.read_hybrid(path)]
+        for problem in [read_hybrid(path)]
     }
     assert sizes == {
         "bert32a100": (37, 67, (1, 2, 4, 8)),
@@ -146,11 +149,11 @@ def test_public_files():
 
 
 def test_what_is_written_is_read_again(tmp_path):
-    problem = io.read_hybrid(store(tmp_path, sample(), "small.json"))
+    problem = read_hybrid(store(tmp_path, sample(), "small.json"))
     again = tmp_path / "again" / "small.json"
     again.parent.mkdir()
     again.write_bytes(piper.to_json(problem))
-    assert io.read_hybrid(again) == problem
+    assert read_hybrid(again) == problem
     thirds = problem.with_limits(Limits(3, Fraction(1, 3), Fraction(1), 12))
     with pytest.raises(InputError, match="found 1/3, expected a decimal"):
         piper.to_json(thirds)

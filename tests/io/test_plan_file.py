@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from milp_plan import io
 from milp_plan.core import InputError, OperatorRun, Plan, Transfer
+from milp_plan.io.plan_file import plan_from_json, plan_to_json, read_plan, write_plan
+from milp_plan.kinds.schedule.formats import write
 
 from .samples import full_plan, full_problem, store
 
@@ -28,33 +29,33 @@ _plans = st.builds(
 @pytest.mark.untraced
 @given(_plans)
 def test_round_trip(plan):
-    text = io.plan_to_json(plan)
-    assert io.plan_from_json(text) == plan
-    assert io.plan_to_json(io.plan_from_json(text)) == text
+    text = plan_to_json(plan)
+    assert plan_from_json(text) == plan
+    assert plan_to_json(plan_from_json(text)) == text
 
 
 @pytest.mark.parametrize("name", ["plan.json", "plan.json.gz"])
 def test_file(tmp_path, name):
-    io.write_plan(full_plan(), tmp_path / name)
-    assert io.read_plan(tmp_path / name) == full_plan()
+    write_plan(full_plan(), tmp_path / name)
+    assert read_plan(tmp_path / name) == full_plan()
 
 
 def test_a_plan_without_times():
     text = b"""{"format": "milp-plan-plan", "version": 1, "problem": "p",
         "operators": [{"operator": "a", "option": "o", "devices": ["d"]}]}"""
-    plan = io.plan_from_json(text)
+    plan = plan_from_json(text)
     assert plan == Plan("p", (OperatorRun("a", "o", ("d",)),))
     assert not plan.has_schedule
 
 
 def test_every_defect_is_listed(tmp_path):
-    document = json.loads(io.plan_to_json(full_plan()))
+    document = json.loads(plan_to_json(full_plan()))
     document["operators"][0]["start_ns"] = 0.5
     document["operators"][1]["device"] = document["operators"][1].pop("devices")
     document["transfers"][0].pop("layout")
     path = store(tmp_path, document)
     with pytest.raises(InputError) as caught:
-        io.read_plan(path)
+        read_plan(path)
     assert [finding.where for finding in caught.value.findings] == [
         "operators[0].start_ns",
         "operators[1].devices",
@@ -67,19 +68,19 @@ def test_every_defect_is_listed(tmp_path):
 
 def test_an_instance_is_no_plan(tmp_path):
     path = tmp_path / "instance.json"
-    io.write(full_problem(), path)
+    write(full_problem(), path)
     with pytest.raises(InputError, match='format: found "milp-plan-instance"'):
-        io.read_plan(path)
+        read_plan(path)
 
 
 def test_missing_plan(tmp_path):
     with pytest.raises(InputError, match="found no such file, expected a plan file"):
-        io.read_plan(tmp_path / "plan.json")
+        read_plan(tmp_path / "plan.json")
 
 
 def test_truncated_plan(tmp_path):
     path = tmp_path / "plan.json"
-    path.write_bytes(io.plan_to_json(full_plan())[:-20])
+    path.write_bytes(plan_to_json(full_plan())[:-20])
     with pytest.raises(InputError, match="text that ends too early") as caught:
-        io.read_plan(path)
+        read_plan(path)
     assert len(caught.value.findings) == 1

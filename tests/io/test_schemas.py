@@ -7,36 +7,38 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from milp_plan import io
 from milp_plan.capture.placements import read_placements
 from milp_plan.capture.record import read_capture
 from milp_plan.capture.stages import read_stages
+from milp_plan.io.plan_file import read_plan
+from milp_plan.io.schemas import schemas, write_schemas
+from milp_plan.kinds.schedule.formats import read
 
 FOLDER = Path(__file__).parents[2] / "instances" / "formats"
 UPDATE = "python -c \"from milp_plan.io import write_schemas; write_schemas('instances/formats')\""
 
 
-@pytest.mark.parametrize("name", sorted(io.schemas()))
+@pytest.mark.parametrize("name", sorted(schemas()))
 def test_committed_schema_is_current(name):
     committed = json.loads((FOLDER / name).read_text(encoding="utf-8"))
-    assert committed == json.loads(io.schemas()[name]), f"update it: {UPDATE}"
+    assert committed == json.loads(schemas()[name]), f"update it: {UPDATE}"
 
 
-@pytest.mark.parametrize("name", sorted(io.schemas()))
+@pytest.mark.parametrize("name", sorted(schemas()))
 def test_schema_is_a_schema(name):
-    jsonschema.Draft202012Validator.check_schema(json.loads(io.schemas()[name]))
+    jsonschema.Draft202012Validator.check_schema(json.loads(schemas()[name]))
 
 
 def test_schemas_are_written(tmp_path):
-    io.write_schemas(tmp_path)
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == io.schemas()
+    write_schemas(tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == schemas()
 
 
 @pytest.mark.parametrize(
     "stem", ["capture", "native", "plan", "answer", "torch-placements", "torch-stages"]
 )
 def test_every_field_has_its_line_in_the_page(stem):
-    schema = json.loads(io.schemas()[f"{stem}.schema.json"])
+    schema = json.loads(schemas()[f"{stem}.schema.json"])
     page = (FOLDER / f"{stem}.md").read_text(encoding="utf-8")
     sections = dict(re.findall(r"^## `(\w+)`\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
     objects = {name: s["properties"] for name, s in schema["$defs"].items() if "properties" in s}
@@ -55,7 +57,7 @@ def test_the_example_of_the_page_can_be_read(name, tmp_path):
     path = tmp_path / "example.json"
     path.write_text(example)
     if name == "plan.md":
-        assert io.read_plan(path).has_schedule
+        assert read_plan(path).has_schedule
     elif name == "capture.md":
         assert read_capture(path).kernels
     elif name == "torch-placements.md":
@@ -63,4 +65,4 @@ def test_the_example_of_the_page_can_be_read(name, tmp_path):
     elif name == "torch-stages.md":
         assert read_stages(path).stages
     else:
-        assert io.read(path).graph.operators
+        assert read(path).graph.operators

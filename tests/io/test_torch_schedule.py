@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from milp_plan import io
 from milp_plan.check import verify
 from milp_plan.core import (
     InputError,
@@ -28,6 +27,12 @@ from milp_plan.kinds.pipeline.reading import shop_of
 from milp_plan.kinds.pipeline.shop import Shop
 from milp_plan.kinds.pipeline.template import pipeline_problem, uniform
 from milp_plan.kinds.pipeline.timing import Words, times
+from milp_plan.kinds.pipeline.torch_schedule import (
+    torch_actions,
+    torch_remarks,
+    torch_schedule_csv,
+    write_torch_schedule,
+)
 
 CHUNKS = {"line": 1, "v": 2, "interleaved": 2, "wave": 4}
 
@@ -119,7 +124,7 @@ def test_one_forward_one_backward(tmp_path: Path) -> None:
     case = shop()
     plan = plan_of(case, words(case, "F0 F0 B0 W0 F0 B0 W0 B0 W0", "F1 B1 W1 F1 B1 F1 W1 B1 W1"))
     path = tmp_path / "schedule.csv"
-    io.write_torch_schedule(case.problem, plan, path)
+    write_torch_schedule(case.problem, plan, path)
     assert path.read_bytes() == (
         b"0F0,0F1,0I0,0W0,0F2,0I1,0W1,0I2,0W2\n1F0,1I0,1W0,1F1,1I1,1F2,1W1,1I2,1W2\n"
     )
@@ -128,7 +133,7 @@ def test_one_forward_one_backward(tmp_path: Path) -> None:
 def test_a_joint_backward_is_torchs_b() -> None:
     case = shop(joint=True)
     plan = plan_of(case, words(case, "F0 F0 B0 F0 B0 B0", "F1 B1 F1 B1 F1 B1"))
-    assert io.torch_schedule_csv(case.problem, plan).splitlines() == [
+    assert torch_schedule_csv(case.problem, plan).splitlines() == [
         "0F0,0F1,0B0,0F2,0B1,0B2",
         "1F0,1B0,1F1,1B1,1F2,1B2",
     ]
@@ -145,7 +150,7 @@ def test_a_joint_backward_is_torchs_b() -> None:
 )
 def test_placements_come_out_as_rows(family: str, stages: list[list[int]]) -> None:
     case = shop(family, 3, 4)
-    rows = io.torch_actions(case.problem, plan_of(case, gpipe(case)))
+    rows = torch_actions(case.problem, plan_of(case, gpipe(case)))
     assert [sorted({action.stage for action in row}) for row in rows] == stages
     for row, own in zip(rows, stages, strict=True):
         assert sorted(str(action) for action in row) == sorted(
@@ -162,7 +167,7 @@ def test_any_placement_goes() -> None:
     problem = pipeline_problem("irregular", template, [(0, 1, 0, 0)])
     case = shop_of(problem)
     assert case is not None
-    rows = io.torch_schedule_csv(problem, plan_of(case, gpipe(case))).splitlines()
+    rows = torch_schedule_csv(problem, plan_of(case, gpipe(case))).splitlines()
     assert rows[1] == "1F0,1F1,1I0,1I1,1W0,1W1"
     assert {cell[0] for cell in rows[0].split(",")} == {"0", "2", "3"}
 
@@ -175,7 +180,7 @@ def test_a_free_placement_is_read_from_the_plan() -> None:
     plan = fixed.plan(times(fixed, gpipe(fixed)), "test")
     free = pipeline_problem("case", template, None, devices=2)
     assert verify(free, plan).ok
-    assert io.torch_schedule_csv(free, plan).splitlines()[1][:3] == "0F0"
+    assert torch_schedule_csv(free, plan).splitlines()[1][:3] == "0F0"
 
 
 def test_no_time_at_all_still_gives_an_order_that_runs() -> None:
@@ -185,7 +190,7 @@ def test_no_time_at_all_still_gives_an_order_that_runs() -> None:
     assert case is not None
     plan = plan_of(case, gpipe(case))
     assert all(run.stop_ns == 0 for run in plan.runs)
-    rows = io.torch_actions(problem, plan)
+    rows = torch_actions(problem, plan)
     assert sorted(len(row) for row in rows) == [12, 12]
 
 
@@ -201,7 +206,7 @@ def test_micro_batches_are_numbered_by_the_last_stage(data: st.DataObject) -> No
     case = shop(family, 2, 4)
     last = f"F{2 * CHUNKS[family] - 1}"
     orders = {kind.name: data.draw(st.permutations(range(4))) for kind in case.kinds}
-    rows = io.torch_actions(case.problem, shuffled_gpipe(case.problem, orders.__getitem__))
+    rows = torch_actions(case.problem, shuffled_gpipe(case.problem, orders.__getitem__))
     number = {batch: at for at, batch in enumerate(orders[last])}
     for row in rows:
         for stage, letter in {(action.stage, action.letter) for action in row}:
@@ -217,7 +222,7 @@ def test_micro_batches_need_not_count_from_zero() -> None:
     )
     problem = replace(case.problem, graph=replace(case.problem.graph, operators=operators))
     plan = plan_of(case, gpipe(case))
-    assert io.torch_actions(problem, plan) == io.torch_actions(case.problem, plan)
+    assert torch_actions(problem, plan) == torch_actions(case.problem, plan)
 
 
 def longer(case: Shop, name: str) -> PlanningProblem:
@@ -230,7 +235,7 @@ def test_micro_batches_that_differ_are_not_renumbered() -> None:
     """The long one keeps its number; those that are alike change places."""
     problem = longer(shop(), "F1@2")
     allowed = shuffled_gpipe(problem, lambda name: (1, 0, 2))
-    assert io.torch_schedule_csv(problem, allowed).startswith("0F0,0F1,0F2")
+    assert torch_schedule_csv(problem, allowed).startswith("0F0,0F1,0F2")
     for order in ((2, 1, 0), (0, 2, 1)):
         message = refused(problem, shuffled_gpipe(problem, lambda name, order=order: order))
         assert message.startswith("stage 1: found micro-batch")
@@ -254,7 +259,7 @@ def test_micro_batches_of_other_sizes_differ_too() -> None:
 
 def refused(problem: PlanningProblem, plan: Plan) -> str:
     with pytest.raises(InputError) as error:
-        io.torch_actions(problem, plan)
+        torch_actions(problem, plan)
     assert len(error.value.findings) == 1
     return str(error.value)
 
@@ -371,7 +376,7 @@ def test_only_chains_are_written(producer: str, consumer: str, expected: str | N
     problem = with_value(case.problem, producer, consumer)
     plan = plan_of(case, gpipe(case))
     if expected is None:
-        assert io.torch_actions(problem, plan) == io.torch_actions(case.problem, plan)
+        assert torch_actions(problem, plan) == torch_actions(case.problem, plan)
     else:
         message = refused(problem, plan)
         assert message.startswith(f"value 'extra': found data from {producer!r} to {consumer!r}")
@@ -419,7 +424,7 @@ def test_a_plan_without_times_is_refused(tmp_path: Path) -> None:
     plan = plan_of(case, gpipe(case))
     runs = tuple(replace(run, start_ns=None, stop_ns=None) for run in plan.runs)
     with pytest.raises(MissingFacetError, match="no schedule"):
-        io.write_torch_schedule(case.problem, replace(plan, runs=runs), tmp_path / "x.csv")
+        write_torch_schedule(case.problem, replace(plan, runs=runs), tmp_path / "x.csv")
     assert not (tmp_path / "x.csv").exists()
 
 
@@ -427,7 +432,7 @@ def test_what_is_written_reads_back_as_torch_reads_it(tmp_path: Path) -> None:
     """Every row is a rank, none is blank, and each cell is digits, a letter, digits."""
     case = shop("v", 4, 5)
     path = tmp_path / "v.csv"
-    io.write_torch_schedule(case.problem, plan_of(case, gpipe(case)), path)
+    write_torch_schedule(case.problem, plan_of(case, gpipe(case)), path)
     with path.open(newline="") as file:
         rows = list(csv.reader(file))
     assert len(rows) == 4
@@ -449,15 +454,15 @@ def rerun(*rows: str, joint: bool = True) -> tuple[PlanningProblem, Plan]:
 
 def test_a_forward_pass_directly_before_its_backward_pass_is_that_of_a_checkpoint() -> None:
     problem, plan = rerun(AGAIN, LAST)
-    assert io.torch_schedule_csv(problem, plan).splitlines() == [
+    assert torch_schedule_csv(problem, plan).splitlines() == [
         "0F0,0F1,0F2,0B0,0B1,0B2",
         "1F0,1B0,1F1,1B1,1F2,1B2",
     ]
-    (remark,) = io.torch_remarks(problem, plan)
+    (remark,) = torch_remarks(problem, plan)
     assert remark.startswith("stage 0 computes micro-batches 1, 2 again: ")
     assert "torch.utils.checkpoint" in remark
     problem, plan = rerun(AGAIN.replace("B0@0 F0@1 B0@1 F0@2", "B0@0 B0@1"), LAST)
-    assert io.torch_remarks(problem, plan) == []
+    assert torch_remarks(problem, plan) == []
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from milp_plan.core import (
     Value,
 )
 from milp_plan.io.plan_file import write_plan
-from milp_plan.io.registry import write
+from milp_plan.kinds.schedule.formats import write
 from milp_plan.report.page import Entry
 from milp_plan.run import kind_of
 from tests.report.plans import plan_of_two_devices, two_devices

@@ -10,7 +10,7 @@ import pytest
 
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.bound import Bound
-from milp_plan.io.registry import read
+from milp_plan.kinds.schedule.formats import read
 from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from milp_plan.kinds.schedule.planners.enumeration import Enumeration, EveryPlan
 from milp_plan.kinds.schedule.planners.learning import ClauseLearning

@@ -17,12 +17,12 @@ from milp_plan.cli.main import main
 from milp_plan.core import UnusedOptionError
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
+from milp_plan.kinds.schedule import team as room
 from milp_plan.kinds.schedule.planners.baselines import PLANNERS
-from milp_plan.run import cluster as room
-from milp_plan.run.cluster import MOST_FAILURES, Team
+from milp_plan.kinds.schedule.round import Answer, Round, work
+from milp_plan.kinds.schedule.team import MOST_FAILURES, Team
 from milp_plan.run.identity import sources
 from milp_plan.run.ledger import Ledger
-from milp_plan.run.round import Answer, Round, work
 from tests.support.training import random_training
 
 pytestmark = [

@@ -14,10 +14,10 @@ from milp_plan.check import replay, verify
 from milp_plan.cli.main import main
 from milp_plan.core import ComputationGraph, MemoryLaw, Objective, PlanningProblem, Value
 from milp_plan.core.budget import now
-from milp_plan.io.registry import write
 from milp_plan.kinds.packing.addresses import memories, pack
 from milp_plan.kinds.pipeline.reading import shop_of
 from milp_plan.kinds.schedule.coarsen.contraction import contract
+from milp_plan.kinds.schedule.formats import write
 from milp_plan.kinds.schedule.reasons import ScheduleReasons
 from milp_plan.run import Settings, solve
 from tests.check.cases import cluster, op, problem, value

@@ -25,7 +25,7 @@ from milp_plan.core import (
     PlanningProblem,
     Value,
 )
-from milp_plan.io.registry import read, write
+from milp_plan.kinds.schedule.formats import read, write
 from milp_plan.run import Settings, find_bounds, kind_of, solve
 from milp_plan.run.heuristic import run_heuristic
 from milp_plan.run.trial import more_devices, plan_variant

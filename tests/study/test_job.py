@@ -12,7 +12,7 @@ import pytest
 from milp_plan.check import verify
 from milp_plan.core import MilpPlanError
 from milp_plan.io.plan_file import plan_from_json
-from milp_plan.io.registry import read
+from milp_plan.kinds.schedule.formats import read
 from milp_plan.models.registry import shipped_folders
 from milp_plan.run import identity
 from milp_plan.study.job import Child, do, job_of

@@ -10,12 +10,14 @@ import random
 import numpy as np
 import pytest
 
-from milp_plan import io, run
+from milp_plan import run
 from milp_plan.capture.instance import instance
 from milp_plan.capture.onnx import capture_onnx
 from milp_plan.check import verify
 from milp_plan.core import Objective
 from milp_plan.cost.clusters import cluster
+from milp_plan.io.plan_file import write_plan
+from milp_plan.kinds.schedule.formats import write
 from milp_plan.run import Settings
 from tests.cli.cases import call
 from tests.support.brute import brute_force
@@ -169,8 +171,8 @@ def test_peak_time_and_addresses_are_those_by_hand(tmp_path, case):
     outcome = solved(narrow)
     assert outcome.value == peak
     files = [tmp_path / name for name in ("i.json", "p.json", "a.csv")]
-    io.write(narrow, files[0])
-    io.write_plan(outcome.plan, files[1])
+    write(narrow, files[0])
+    write_plan(outcome.plan, files[1])
     assert call("pack", files[0], files[1], "-o", files[2]).exit_code == 0
     lie = list(csv.DictReader(files[2].read_text("utf-8").splitlines()))
     assert max(int(one["offset"]) + int(one["size"]) for one in lie) == peak

@@ -7,7 +7,7 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core import CommunicationModel, PlanningProblem
-from milp_plan.io.registry import read
+from milp_plan.kinds.schedule.formats import read
 from milp_plan.zoo import ARCHITECTURES, MESHED, SHIPPED, TRAPS, architecture
 
 from .serial import in_stages, on_one_device, serial_plan

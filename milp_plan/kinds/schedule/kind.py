@@ -94,7 +94,7 @@ class Schedule(Kind[PlanningProblem, Plan]):
 
     def formats(self) -> tuple[Format[PlanningProblem], ...]:
         """Native files, and those of the placement benchmark."""
-        from milp_plan.io.registry import formats
+        from .formats import formats
 
         return tuple(
             Format(entry.name, entry.title, entry.can_read, _read, entry.write)
@@ -103,9 +103,15 @@ class Schedule(Kind[PlanningProblem, Plan]):
 
     def read_plan(self, file: Path, problem: PlanningProblem, instance_file: Path) -> Plan:
         """Read a plan, or a split of the placement benchmark."""
-        from milp_plan.io.plan_file import read_plan
+        from milp_plan.io.files import read_document
+        from milp_plan.io.plan_file import plan_from_json
+        from milp_plan.kinds.placement.dnn_split import is_split, read_split
 
-        plan = read_plan(file, problem, instance_file)
+        document = read_document(file, "a plan file")
+        if is_split(document):
+            plan = read_split(document, instance_file, problem)
+        else:
+            plan = plan_from_json(document.data, document.file)
         refuse_other(plan.problem, problem.name, file, instance_file)
         return plan
 
@@ -276,6 +282,15 @@ class Schedule(Kind[PlanningProblem, Plan]):
         _need_known_names(problem, plan)
         return (schedule_panels if problem.serial is None else loads_panels)(problem, plan)
 
+    def record_tables(
+        self, record: Mapping[str, Any], measure: Measure
+    ) -> Iterator[tuple[Sequence[str], list[list[str]]]]:
+        """The coarse problems of stage two."""
+        if record.get("coarse_stages"):
+            from .stages import HEADS, stage_table
+
+            yield HEADS, stage_table(record["coarse_stages"], measure)
+
     def named_by(self, plan: Plan) -> Sequence[str]:
         """Operators that it runs."""
         return [run.operator for run in plan.runs]
@@ -406,7 +421,7 @@ def _unknown_names(problem: PlanningProblem, plan: Plan) -> Iterator[Finding]:
 
 
 def _read(document: Document, changes: Mapping[str, Any]) -> PlanningProblem:
-    from milp_plan.io.registry import read_whole
+    from .formats import read_whole
 
     problem = read_whole(document, goal_of(changes))
     scale = changes.get("memory_scale")

@@ -11,7 +11,7 @@ import pytest
 from milp_plan.check import verify
 from milp_plan.core import Objective, Placement, PlanningProblem
 from milp_plan.core.budget import Budget
-from milp_plan.io.registry import read
+from milp_plan.kinds.schedule.formats import read
 from milp_plan.kinds.schedule.planners.constructions import (
     Pass,
     best_starts,

@@ -10,8 +10,8 @@ import pytest
 from milp_plan.check import verify
 from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.core.budget import Budget
-from milp_plan.io.registry import read
 from milp_plan.kinds.schedule.bounds.catalogue import infeasibility
+from milp_plan.kinds.schedule.formats import read
 from milp_plan.kinds.schedule.planners.enumeration import Enumeration
 from milp_plan.kinds.schedule.planners.enumeration import search as settings
 from milp_plan.zoo import TRAPS

@@ -8,7 +8,7 @@ import pytest
 from milp_plan.check import verify
 from milp_plan.core import MemoryLaw, Objective, Plan, PlanningProblem
 from milp_plan.core.budget import Budget
-from milp_plan.io.registry import read
+from milp_plan.kinds.schedule.formats import read
 from milp_plan.kinds.schedule.planners.learning import ClauseLearning
 from milp_plan.kinds.schedule.planners.learning.search import luby
 from milp_plan.kinds.schedule.planners.portfolio import best_plan

@@ -3,7 +3,6 @@ import stat
 
 import pytest
 
-from milp_plan import io
 from milp_plan.check import verify
 from milp_plan.core import Contiguity, Objective
 from milp_plan.io.goal import Goal
@@ -15,6 +14,7 @@ from milp_plan.kinds.placement.planners.scotch import graph_text, read_map
 from milp_plan.kinds.placement.planted import planted_serial
 from milp_plan.kinds.placement.serial.ideals import all_ideals
 from milp_plan.kinds.placement.serial.value import bottleneck
+from milp_plan.kinds.schedule.formats import read
 from tests.serial.orders import graph_of, planted_graph
 from tests.support.public import public_file
 from tests.support.seeds import few
@@ -203,7 +203,7 @@ def test_scotch_program(tmp_path, monkeypatch, caplog):
 )
 def test_published_graphs(name):
     path = public_file(f"dnn-partitioning/throughput-inputs/{name}.json")
-    problem = io.read(path, Goal(Objective.BOTTLENECK, contiguous=True))
+    problem = read(path, Goal(Objective.BOTTLENECK, contiguous=True))
     search = ContiguousSearch(graph_of(problem))
     search.linear()
     search.wide(2)

@@ -10,7 +10,6 @@ from functools import cached_property, partial
 from milp_plan.backends import Stop
 from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.core.compiled import interpreted
-from milp_plan.run.cluster import Team
 from milp_plan.run.ledger import Ledger
 from milp_plan.run.loop_parts import LoopPart
 from milp_plan.run.model import Solver
@@ -25,6 +24,7 @@ from ..planners.decoder.layout import LIMITED
 from ..planners.late import put_off
 from ..planners.search import Crew
 from ..polish import OWN, polishes
+from ..team import Team
 from ..window_search.search import search_near
 from .compaction import compact
 from .early_search import FIRST_SHARE, EarlySearch

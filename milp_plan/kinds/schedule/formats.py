@@ -6,14 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from milp_plan.core import Finding, InputError, PlanningProblem
-from milp_plan.io import native, native_wire
+from milp_plan.core import InputError, PlanningProblem
+from milp_plan.io import native
+from milp_plan.io.files import Document, read_document, write_document
+from milp_plan.io.goal import Goal, pursue
 from milp_plan.kinds.placement import dnn_partitioning
-
-from .defects import nearest, syntax_finding
-from .files import Document, read_document, write_document
-from .goal import Goal, pursue
-from .pipeline_file import toml_content
+from milp_plan.run.kinds import unknown_format
 
 
 @dataclass(frozen=True)
@@ -121,22 +119,3 @@ def _format_of(document: Document) -> Format:
             return entry
     titles = "; ".join(entry.title for entry in _FORMATS)
     raise InputError([unknown_format(document, titles)])
-
-
-def unknown_format(document: Document, titles: str) -> Finding:
-    """Say what a document of no known format is, and what was expected."""
-    expected = f"one of: {titles}"
-    if document.marker is not None and document.marker.endswith("-plan"):
-        return Finding("format", "a plan file", "an instance file", "name the instance instead")
-    if ".toml" in document.path.suffixes:
-        toml_content(document)  # says where it is none
-    elif document.data.lstrip()[:1] in (b"{", b"["):
-        wrong = syntax_finding(document.data)
-        if wrong is not None:
-            return wrong
-    if document.marker is not None:
-        remedy = nearest(document.marker, [native_wire.MARKER], "convert the file")
-        return Finding("format", repr(document.marker), expected, remedy)
-    keys = ", ".join(list(document.top_level)[:6])
-    found = f"JSON with the members {keys}" if keys else "content of no known format"
-    return Finding("file", found, expected, "convert the file to the native format")

@@ -7,22 +7,19 @@ round with it, and no more; without workers, or without a scheduler, the search 
 
 from __future__ import annotations
 
-import logging
 import pickle
 import time
 from contextlib import suppress
 from typing import Any
 
-from milp_plan.core import BackendUnavailableError, Plan, PlanningProblem
+from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.budget import now
+from milp_plan.run.beside import Beside
+from milp_plan.run.dask import CONNECT_S, workers_of
+from milp_plan.run.identity import sources
+from milp_plan.run.ledger import Ledger
 
-from .beside import Beside
-from .identity import sources
-from .ledger import Ledger
 from .round import Answer, Round, work
-
-CONNECT_S = 10
-"""Seconds until nobody is at an address."""
 
 ROUND_SHARE, SHORTEST_S, LONGEST_S = 0.25, 5.0, 30.0
 """Part of the time limit that a round takes, and its seconds at least and at most."""
@@ -33,49 +30,11 @@ REPLY_S = 1.0
 LOOK_S, WORKERS_S = 0.1, 1.0
 """Seconds between two looks at answers, and at who is there."""
 
-ANSWER_S, PATIENCE_S = 3.0, 15.0
-"""Seconds that the scheduler may take to answer (it may be busy), and seconds without any worker
-after which the search goes on at home."""
+PATIENCE_S = 15.0
+"""Seconds without any worker after which the search goes on at home."""
 
 MOST_FAILURES = 3
 """Rounds one after the other in which a worker may fail."""
-
-
-def client_at(address: str) -> Any:
-    """Return a client of the scheduler at an address; it says nothing on its own.
-
-    Raises
-    ------
-    BackendUnavailableError
-        distributed is not installed, or nobody answers at the address.
-    """
-    try:
-        from distributed import Client
-    except ImportError:
-        raise BackendUnavailableError(
-            "--dask needs distributed, which is not installed: pip install 'milp_plan[cluster]'"
-        ) from None
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    try:
-        return Client(address, timeout=CONNECT_S, set_as_default=False)
-    except (OSError, ValueError) as error:
-        raise BackendUnavailableError(f"no Dask scheduler at {address}: {error}") from None
-
-
-def workers_of(client: Any) -> dict[str, Any]:
-    """Return what the scheduler says of each worker, by address.
-
-    ``Client.scheduler_info`` may be empty: the client asks for no workers now and then, and the
-    last answer is what it returns.
-
-    Raises
-    ------
-    OSError
-        The scheduler does not answer.
-    """
-    answer = client.sync(client.scheduler.identity, n_workers=-1, callback_timeout=ANSWER_S)
-    workers: dict[str, Any] = answer["workers"]
-    return workers
 
 
 class Team:

@@ -15,7 +15,7 @@ from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.budget import Budget, now
 
 if TYPE_CHECKING:
-    from .ledger import Ledger
+    from milp_plan.run.ledger import Ledger
 
 
 @dataclass(frozen=True)
@@ -81,12 +81,12 @@ def work(data: bytes, asked: Round) -> Answer:
     began = now()
     from distributed import get_worker
 
-    from milp_plan.kinds.schedule.ways.schedule import ScheduleWay
+    from milp_plan.run.identity import sources
+    from milp_plan.run.kinds import kind_of
+    from milp_plan.run.ledger import Ledger
+    from milp_plan.run.settings import Settings
 
-    from .identity import sources
-    from .kinds import kind_of
-    from .ledger import Ledger
-    from .settings import Settings
+    from .ways.schedule import ScheduleWay
 
     if asked.sources != sources():
         raise RuntimeError("other sources of milp_plan than at home; install the same on all")

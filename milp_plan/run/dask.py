@@ -1,0 +1,51 @@
+"""Clients of a Dask scheduler."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from milp_plan.core import BackendUnavailableError
+
+CONNECT_S = 10
+"""Seconds until nobody is at an address."""
+
+ANSWER_S = 3.0
+"""Seconds that the scheduler may take to answer: it may be busy."""
+
+
+def client_at(address: str) -> Any:
+    """Return a client of the scheduler at an address; it says nothing on its own.
+
+    Raises
+    ------
+    BackendUnavailableError
+        distributed is not installed, or nobody answers at the address.
+    """
+    try:
+        from distributed import Client
+    except ImportError:
+        raise BackendUnavailableError(
+            "--dask needs distributed, which is not installed: pip install 'milp_plan[cluster]'"
+        ) from None
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    try:
+        return Client(address, timeout=CONNECT_S, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise BackendUnavailableError(f"no Dask scheduler at {address}: {error}") from None
+
+
+def workers_of(client: Any) -> dict[str, Any]:
+    """Return what the scheduler says of each worker, by address.
+
+    ``Client.scheduler_info`` may be empty: the client asks for no workers now and then, and the
+    last answer is what it returns.
+
+    Raises
+    ------
+    OSError
+        The scheduler does not answer.
+    """
+    answer = client.sync(client.scheduler.identity, n_workers=-1, callback_timeout=ANSWER_S)
+    workers: dict[str, Any] = answer["workers"]
+    return workers
