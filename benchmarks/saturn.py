@@ -25,7 +25,8 @@ from typing import Any
 import numpy as np
 from peers.environment import peer_python
 
-from milp_plan.draw.canvas import drawing_style, new_figure
+from milp_plan.draw.canvas import new_figure
+from milp_plan.draw.style import drawing_style
 from milp_plan.kinds.jobs.check import verify_jobs
 from milp_plan.kinds.jobs.planners import FIFO, LONGEST, SRPT, Simulation, arrivals
 from milp_plan.kinds.jobs.problem import (

@@ -23,7 +23,8 @@ import numpy as np
 
 from milp_plan.check import verify
 from milp_plan.core import PlanningProblem
-from milp_plan.draw.canvas import drawing_style, new_figure
+from milp_plan.draw.canvas import new_figure
+from milp_plan.draw.style import drawing_style
 from milp_plan.io.plan_file import plan_to_json
 from milp_plan.kinds.schedule.bounds.catalogue import all_bounds
 from milp_plan.kinds.schedule.formats import read, write

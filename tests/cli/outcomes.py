@@ -11,7 +11,7 @@ from milp_plan.check import verify
 from milp_plan.core import PlanningProblem
 from milp_plan.core.gap import relative_gap
 from milp_plan.run import Outcome, Progress, Settings, kind_of
-from milp_plan.run.model import FAILURES
+from milp_plan.run.model_answer import FAILURES
 from milp_plan.run.record import verdict_word
 from milp_plan.run.scope import scope_of
 from tests.report.plans import plan_of_two_devices

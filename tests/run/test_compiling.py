@@ -30,27 +30,19 @@ from milp_plan.core import compiled as compiled_module
 from milp_plan.core.compiled import Loop, compiled, interpreted, interpreting, kept
 from milp_plan.core.sharding import sharding_problem
 from milp_plan.io import native
+from milp_plan.kinds.hybrid.loops import HYBRID, _layers
+from milp_plan.kinds.packing.loops import PACKING
 from milp_plan.kinds.packing.problem import Buffer, PackingProblem
 from milp_plan.kinds.placement.planted import PAYER, ladder
 from milp_plan.kinds.schedule.bounds.catalogue import all_bounds
+from milp_plan.kinds.schedule.loops import ENUMERATION, LIST_SCHEDULES, MOVES, NEAR, SEQUENCES
+from milp_plan.kinds.sharding.loops import SHARDING, SHARDING_SEARCH
 from milp_plan.run import Settings, compiling, solve
-from milp_plan.run.compiling import (
-    ENUMERATION,
-    HYBRID,
-    LAST,
-    LIST_SCHEDULES,
-    MOVES,
-    NEAR,
-    PACKING,
-    SEQUENCES,
-    SHARDING,
-    SHARDING_SEARCH,
-    Compiling,
-    begin,
-    beside,
-)
+from milp_plan.run import loop_parts as loop_parts_module
+from milp_plan.run.compiling import Compiling, begin, beside
 from milp_plan.run.kinds import kinds, read
-from milp_plan.run.loops import PARTS, _layers
+from milp_plan.run.loop_parts import LoopPart
+from milp_plan.run.loops import loop_parts
 from tests.core.builders import cluster, operator, value
 
 pytestmark = pytest.mark.untraced
@@ -134,33 +126,34 @@ def test_loops_of_a_type_that_has_another_name_now_are_compiled_again(
 def test_loops_beside_their_sources_are_found_without_numba() -> None:
     look = (
         "import sys, milp_plan.kinds.sharding.way; from milp_plan.core.compiled import kept; "
-        f"print(kept({LAST[SHARDING_SEARCH]!r}), 'numba' in sys.modules)"
+        f"print(kept({SHARDING_SEARCH.last!r}), 'numba' in sys.modules)"
     )
-    if not kept(LAST[SHARDING_SEARCH]):
+    if not SHARDING_SEARCH.on_disk:
         pytest.skip("this loop is not compiled here: make install")
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True", "False"]
 
 
 def test_every_part_that_a_way_waits_for_has_a_loop() -> None:
-    assert set(LAST) <= set(PARTS)
-    for where, _, name in (loop.partition(":") for loop in LAST.values()):
+    lasts = [part.last for part in loop_parts() if part.last]
+    assert lasts
+    for where, _, name in (last.partition(":") for last in lasts):
         assert isinstance(getattr(import_module(where), name), Loop)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", LAST)
-def test_compiling_a_part_keeps_its_loop(part: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("part", [part for part in loop_parts() if part.last])
+def test_compiling_a_part_keeps_its_loop(part: LoopPart, tmp_path: Path) -> None:
     code = (
-        "from milp_plan.core.compiled import kept; from milp_plan.run.loops import compile_part; "
-        f"assert not kept({LAST[part]!r}); compile_part({part!r}); assert kept({LAST[part]!r})"
+        "from milp_plan.core.compiled import kept; from milp_plan.run.loop_parts import call; "
+        f"assert not kept({part.last!r}); call({part.function!r}); assert kept({part.last!r})"
     )
     environment = {"NUMBA_CACHE_DIR": str(tmp_path), "PATH": "", "HOME": str(tmp_path)}
     subprocess.run([sys.executable, "-c", code], env=environment, check=True)
 
 
 def test_nothing_is_started_where_loops_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiling, "kept", lambda _: True)
+    monkeypatch.setattr(loop_parts_module, "kept", lambda _: True)
     with Compiling([SHARDING_SEARCH]) as idle:
         assert not idle.parts
         assert not idle.at_work([SHARDING_SEARCH])
@@ -168,20 +161,20 @@ def test_nothing_is_started_where_loops_are_kept(monkeypatch: pytest.MonkeyPatch
 
 
 def test_processes_end_by_themselves_or_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiling, "kept", lambda _: False)
-    monkeypatch.setattr(compiling, "LAST", {**LAST, "no such part": "loop"})
+    monkeypatch.setattr(loop_parts_module, "kept", lambda _: False)
+    missing = LoopPart("no such part", "milp_plan:none", "loop")
     begun: list[subprocess.Popen[bytes]] = []
     begin = compiling._begun
 
-    def noted(part: str) -> subprocess.Popen[bytes]:
+    def noted(part: LoopPart) -> subprocess.Popen[bytes]:
         begun.append(begin(part))
         return begun[-1]
 
     monkeypatch.setattr(compiling, "_begun", noted)
-    with Compiling(["no such part", SHARDING_SEARCH]) as beside:
-        assert beside.at_work(["no such part"])
-        beside.wait(["no such part"], 60.0)
-        assert not beside.at_work(["no such part"])
+    with Compiling([missing, SHARDING_SEARCH]) as beside:
+        assert beside.at_work([missing])
+        beside.wait([missing], 60.0)
+        assert not beside.at_work([missing])
         assert beside.at_work([SHARDING_SEARCH])
     assert begun
     assert all(process.returncode is not None for process in begun)
@@ -210,7 +203,7 @@ def test_a_kind_is_told_before_its_file_is_read(tmp_path: Path) -> None:
 
 
 def test_loops_that_a_kind_begins_with_are_parts() -> None:
-    assert {part for kind in kinds() for part in kind.loops} <= set(LAST)
+    assert {part for kind in kinds() for part in kind.loops} <= set(loop_parts())
 
 
 @pytest.mark.slow
@@ -220,9 +213,9 @@ from pathlib import Path
 from milp_plan.kinds.sharding.coarsen.reading import labelling_of
 from milp_plan.kinds.sharding.planners.anytime import search
 from milp_plan.kinds.sharding.planners.branching import Tree
-from milp_plan.run import loops
-for part in (loops.SHARDING, loops.SHARDING_SEARCH):
-    loops.compile_part(part)
+from milp_plan.kinds.sharding import loops
+for part in loops.PARTS:
+    part.compile()
 kept = set(Path("KEPT").rglob("*.nbc"))
 labelling = labelling_of(loops._shards(30, 1))
 search(labelling, 1.0, gap=0.0, workers=1)
@@ -239,7 +232,7 @@ assert kept and set(Path("KEPT").rglob("*.nbc")) == kept
 class Uncompiled(Compiling):
     """Loops that are never done: those of the first part that a run names."""
 
-    def __init__(self, parts: Iterable[str], *, patient: bool = False) -> None:
+    def __init__(self, parts: Iterable[LoopPart], *, patient: bool = False) -> None:
         super().__init__((), patient=patient)
         self.parts = tuple(dict.fromkeys(parts))
 
@@ -280,7 +273,7 @@ def test_a_plan_is_there_while_loops_are_compiled(
 
 @pytest.mark.parametrize(("problem", "part"), [(buffers(), PACKING), (_layers(), HYBRID)])
 def test_a_first_plan_is_made_as_python_while_loops_are_compiled(
-    problem: Any, part: str, monkeypatch: pytest.MonkeyPatch
+    problem: Any, part: LoopPart, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran: list[bool] = []
 
@@ -289,18 +282,18 @@ def test_a_first_plan_is_made_as_python_while_loops_are_compiled(
 
     monkeypatch.setattr(compiling, "Compiling", Uncompiled)
     outcome = solve(problem, Settings(time_limit_s=20), on_incumbent=note)
-    assert outcome.record["compiled_beside"] == [part]
+    assert outcome.record["compiled_beside"] == [part.name]
     assert outcome.plan is not None
     assert ran[0], "the first plan was not made by Python"
 
 
 def test_a_part_that_needs_another_one_begins_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two processes would compile the same loops."""
-    begun: list[str] = []
+    begun: list[LoopPart] = []
     left = {LIST_SCHEDULES: 2, MOVES: 1, SEQUENCES: 0, ENUMERATION: 0}
 
     class Process:
-        def __init__(self, part: str) -> None:
+        def __init__(self, part: LoopPart) -> None:
             begun.append(part)
             self.part = part
 
@@ -308,7 +301,7 @@ def test_a_part_that_needs_another_one_begins_after_it(monkeypatch: pytest.Monke
             left[self.part] -= 1
             return None if left[self.part] >= 0 else 0
 
-    monkeypatch.setattr(compiling, "kept", lambda _: False)
+    monkeypatch.setattr(loop_parts_module, "kept", lambda _: False)
     monkeypatch.setattr(compiling, "_begun", Process)
     monkeypatch.setattr(compiling, "end", lambda _: 0)
     monkeypatch.setattr(compiling.os, "cpu_count", lambda: 4)
@@ -325,7 +318,7 @@ def test_no_step_needs_a_loop_until_there_are_plans_of_many_operators(
     from milp_plan.run.ledger import Ledger
 
     _, problem = read(INSTANCES / "transformer-4xA100.json.gz")
-    monkeypatch.setattr(schedule, "kept", lambda _: False)
+    monkeypatch.setattr(loop_parts_module, "kept", lambda _: False)
     steps = tuple(schedule.ScheduleWay(Ledger(KIND, problem, Settings())).steps())
     free = [step.name for step in takewhile(lambda step: not step.loops, steps)]
     assert {"first plan", "constructions", "bounds, first", "baselines"} <= set(free)
@@ -413,10 +406,9 @@ def test_bounds_of_a_small_schedule_come_before_its_model_while_loops_are_compil
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """They prove it in a tenth of a second; the model takes a second to load alone."""
-    from milp_plan.kinds.schedule.ways import schedule
 
     _, problem = read(INSTANCES / "moe-tiny-inference-4xA100.json")
-    monkeypatch.setattr(schedule, "kept", lambda _: False)
+    monkeypatch.setattr(loop_parts_module, "kept", lambda _: False)
     outcome = solve(problem, Settings(time_limit_s=60))
     assert outcome.proved
     assert "build" not in outcome.record["phases"]
@@ -426,10 +418,9 @@ def test_every_plan_of_a_tiny_schedule_is_looked_at_before_its_model_while_loops
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The model took all of the time and left 14 above 10; looking at every plan takes 0.4 s."""
-    from milp_plan.kinds.schedule.ways import schedule
     from tests.support.anything import timeless_case
 
-    monkeypatch.setattr(schedule, "kept", lambda _: False)
+    monkeypatch.setattr(loop_parts_module, "kept", lambda _: False)
     outcome = solve(timeless_case(107), Settings(time_limit_s=60))
     assert (outcome.value, outcome.bound) == (14, 14)
     assert "build" not in outcome.record["phases"]

@@ -4,13 +4,13 @@ import os
 import re
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 import milp_plan
-from milp_plan.run.loops import PARTS, compile_loops
+from milp_plan.run.loop_parts import LoopPart
+from milp_plan.run.loops import compile_loops, loop_parts
 
 SOURCES = Path(milp_plan.__file__).parent
 
@@ -18,10 +18,9 @@ SOURCES = Path(milp_plan.__file__).parent
 def test_parts_run_in_order(monkeypatch: pytest.MonkeyPatch):
     """What runs them all is ``milp-plan compile``, before the tests, and the slow test."""
     seen: list[str] = []
-    for name in PARTS:
-        monkeypatch.setitem(PARTS, name, partial(seen.append, f"ran {name}"))
+    monkeypatch.setattr(LoopPart, "compile", lambda part: seen.append(f"ran {part.name}"))
     compile_loops(seen.append)
-    assert seen == [step for name in PARTS for step in (name, f"ran {name}")]
+    assert seen == [step for part in loop_parts() for step in (part.name, f"ran {part.name}")]
 
 
 def compiled_functions() -> set[tuple[str, str]]:

@@ -16,7 +16,8 @@ from milp_plan.kinds.pipeline.ways.offload import OffloadWay
 from milp_plan.kinds.schedule.kind import KIND
 from milp_plan.run import Outcome, Progress, Settings, solve
 from milp_plan.run.ledger import Ledger
-from milp_plan.run.model import ModelAnswer, Solver
+from milp_plan.run.model import Solver
+from milp_plan.run.model_answer import ModelAnswer
 from milp_plan.run.record import outcome_of
 from milp_plan.run.solving import choose
 

@@ -23,7 +23,7 @@ from milp_plan.models.modelling import uncollected
 from milp_plan.models.registry import get
 from milp_plan.run import Settings, ledger, solve
 from milp_plan.run.model import make_options
-from milp_plan.run.telling import headline
+from milp_plan.run.outcome import headline
 from milp_plan.zoo import TRAPS
 from tests.check.cases import cluster, op, problem, value
 from tests.support.brute import brute_force

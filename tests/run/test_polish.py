@@ -18,7 +18,8 @@ from milp_plan.kinds.schedule.ways.compaction import compact
 from milp_plan.models.registry import get
 from milp_plan.run import Settings
 from milp_plan.run.ledger import Ledger
-from milp_plan.run.model import ModelAnswer, Solver, make_options
+from milp_plan.run.model import Solver, make_options
+from milp_plan.run.model_answer import ModelAnswer
 from tests.check.cases import op, plan, problem, run
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem_with_plan

@@ -22,7 +22,8 @@ from milp_plan.kinds.sharding.coarsen import reduce_sharding
 from milp_plan.kinds.sharding.coarsen.projection import projected
 from milp_plan.models.registry import get, shipped_folders
 from milp_plan.run import Settings, solve
-from milp_plan.run.model import ModelAnswer, Solver, make_options
+from milp_plan.run.model import Solver, make_options
+from milp_plan.run.model_answer import ModelAnswer
 from tests.models.solving import solve_here
 from tests.support.sharding import layered, optimum, random_problem
 

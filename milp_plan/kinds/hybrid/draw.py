@@ -5,16 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from milp_plan.core import Finding, InputError
-from milp_plan.draw.canvas import (
-    FULL,
-    MEMORY,
-    axis_label,
-    drawing_style,
-    new_figure,
-    size_scale,
-    time_scale,
-)
+from milp_plan.draw.canvas import FULL, MEMORY, axis_label, new_figure, size_scale, time_scale
 from milp_plan.draw.panels import Axis, Panel, row_box
+from milp_plan.draw.style import drawing_style
 
 from . import HybridPlan, HybridProblem
 from .check import verify_hybrid

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from milp_plan.core import Finding, InputError, Verdict
 from milp_plan.core.amounts import time_text
-from milp_plan.draw.canvas import axis_label, drawing_style, new_figure, time_scale
+from milp_plan.draw.canvas import axis_label, new_figure, time_scale
 from milp_plan.draw.panels import Axis, Box, Panel, numbered
+from milp_plan.draw.style import drawing_style
 
 from .check import completions, lines_of, read_runs, verify_jobs
 from .problem import JobsPlan, JobsProblem

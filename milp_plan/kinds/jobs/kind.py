@@ -15,7 +15,7 @@ from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.io.files import Document
 from milp_plan.run.change import Change
-from milp_plan.run.kind import Format, Kind, Measure
+from milp_plan.run.kind import TIMED, Format, Kind, Measure, Restart
 from milp_plan.run.scope import Offer, Scope
 from milp_plan.run.way import Way
 
@@ -24,7 +24,6 @@ from .loops import PARTS
 if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
     from milp_plan.run.reasons.base import Reasons
-    from milp_plan.run.restart import Restart
 
     from .problem import JobsPlan, JobsProblem, Option
 
@@ -183,8 +182,6 @@ class Jobs(Kind["JobsProblem", "JobsPlan"]):
 
     def restarts(self, problem: JobsProblem, plan: JobsPlan) -> Iterator[Restart]:
         """Times anew in the plan's order on every device and lane."""
-        from milp_plan.run.restart import TIMED, Restart
-
         from .retiming import Apart, retimed_jobs
 
         for apart in Apart:

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from milp_plan.core import Units
-from milp_plan.draw.canvas import Scale, axis_label, drawing_style, ink, new_figure, size_scale
+from milp_plan.draw.canvas import Scale, axis_label, ink, new_figure, size_scale
 from milp_plan.draw.panels import Axis, Box, Curve, Panel
+from milp_plan.draw.style import drawing_style
 
 from .check import verify_packing
 from .problem import Buffer, PackingPlan, PackingProblem

@@ -13,7 +13,7 @@ from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.io.files import Document
 from milp_plan.run.change import Change
-from milp_plan.run.kind import Format, Kind, Measure
+from milp_plan.run.kind import Format, Kind, Measure, Restart
 from milp_plan.run.scope import Offer, Scope
 from milp_plan.run.way import Step, Way
 
@@ -22,7 +22,6 @@ from .loops import PACKING, PARTS
 if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
     from milp_plan.run.reasons.base import Reasons
-    from milp_plan.run.restart import Restart
 
     from .planners import Packer
     from .problem import PackingPlan, PackingProblem
@@ -224,8 +223,6 @@ class Packing(Kind["PackingProblem", "PackingPlan"]):
 
     def restarts(self, problem: PackingProblem, plan: PackingPlan) -> Iterator[Restart]:
         """Each buffer as low as those that were below it allow."""
-        from milp_plan.run.restart import Restart
-
         from .retiming import lowered
 
         yield Restart(lowered(problem, plan), "offsets computed anew: each on those below it")

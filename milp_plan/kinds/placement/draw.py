@@ -12,13 +12,13 @@ from milp_plan.draw.canvas import (
     MEMORY,
     Scale,
     axis_label,
-    drawing_style,
     figure_legend,
     new_figure,
     size_scale,
     time_scale,
 )
 from milp_plan.draw.panels import Axis, Box, Panel, row_box
+from milp_plan.draw.style import drawing_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from milp_plan.core import Finding, InputError, Verdict
 from milp_plan.core.amounts import size_text, time_text
-from milp_plan.draw.canvas import Scale, axis_label, drawing_style, new_figure, size_scale
+from milp_plan.draw.canvas import Scale, axis_label, new_figure, size_scale
 from milp_plan.draw.panels import Axis, Box, Curve, Panel
+from milp_plan.draw.style import drawing_style
 
 from .check import usage, verify_rematerialisation
 from .problem import RematerialisationObjective, RematerialisationPlan, RematerialisationProblem

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from milp_plan.core.amounts import time_text
-from milp_plan.draw.canvas import axis_label, drawing_style, new_figure, time_scale
+from milp_plan.draw.canvas import axis_label, new_figure, time_scale
 from milp_plan.draw.panels import Axis, Panel, row_box
+from milp_plan.draw.style import drawing_style
 
 from .check import ports, verify_resharding
 from .problem import Delivery, ReshardingPlan, ReshardingProblem

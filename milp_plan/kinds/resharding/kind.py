@@ -12,14 +12,13 @@ from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.io.files import Document
 from milp_plan.run.change import Change
-from milp_plan.run.kind import Format, Kind, Measure
+from milp_plan.run.kind import TIMED, Format, Kind, Measure, Restart
 from milp_plan.run.scope import Offer, Scope
 from milp_plan.run.way import Way
 
 if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
     from milp_plan.run.reasons.base import Reasons
-    from milp_plan.run.restart import Restart
 
     from .problem import ReshardingPlan, ReshardingProblem
 
@@ -150,8 +149,6 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
 
     def restarts(self, problem: ReshardingProblem, plan: ReshardingPlan) -> Iterator[Restart]:
         """Times anew in the plan's order on every card."""
-        from milp_plan.run.restart import TIMED, Restart
-
         from .retiming import retimed_deliveries
 
         yield from (Restart(made, TIMED) for made in [retimed_deliveries(problem, plan)] if made)

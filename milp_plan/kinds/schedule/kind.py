@@ -41,7 +41,13 @@ if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
     from milp_plan.io.goal import Goal
     from milp_plan.run.reasons.base import Reasons
-    from milp_plan.run.restart import Restart
+from milp_plan.run.kind import Restart
+
+if TYPE_CHECKING:
+    from milp_plan.draw.panels import Panel
+    from milp_plan.io.goal import Goal
+    from milp_plan.run.ledger import Ledger
+    from milp_plan.run.reasons.base import Reasons
 
 
 CHANGES = (
@@ -352,6 +358,12 @@ class Schedule(Kind[PlanningProblem, Plan]):
             OrderWay,
             ScheduleWay,
         )
+
+    def search_round(self, ledger: Ledger[PlanningProblem, Plan], *, construct: bool) -> None:
+        """Search from the ledger's plan, after constructions where they are asked for."""
+        from .ways.schedule import ScheduleWay
+
+        ScheduleWay(ledger).search(construct=construct)
 
     def heuristics(self) -> Mapping[str, Callable[[PlanningProblem, int], Plan | None]]:
         """List schedules and their like, then schedules of pipelines."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from milp_plan.core import Finding, InputError, Plan, PlanningProblem
-from milp_plan.run.restart import Restart
+from milp_plan.run.kind import Restart
 
 from .planners.dispatch import dispatch_order
 from .planners.earliest import dispatch_earliest

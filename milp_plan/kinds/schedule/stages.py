@@ -9,7 +9,7 @@ from typing import Any
 from milp_plan.core.amounts import DASH, seconds_text
 from milp_plan.core.gap import relative_gap
 from milp_plan.run.kind import Measure
-from milp_plan.run.model import ModelAnswer
+from milp_plan.run.model_answer import ModelAnswer
 
 HEADS = (
     *("coarsening", "clusters", "columns", "rows", "start", "model", "its bound", "windows"),

@@ -8,15 +8,9 @@ from typing import TYPE_CHECKING
 from milp_plan.core import Finding, InputError, Units, Verdict
 from milp_plan.core.amounts import time_text
 from milp_plan.core.sharding import ShardingPlan, ShardingProblem
-from milp_plan.draw.canvas import (
-    Scale,
-    axis_label,
-    drawing_style,
-    new_figure,
-    size_scale,
-    time_scale,
-)
+from milp_plan.draw.canvas import Scale, axis_label, new_figure, size_scale, time_scale
 from milp_plan.draw.panels import Axis, Curve, Panel
+from milp_plan.draw.style import drawing_style
 
 from .check import verify_sharding
 

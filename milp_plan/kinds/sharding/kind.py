@@ -12,7 +12,7 @@ from milp_plan.core.amounts import size_text
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.io.files import Document
-from milp_plan.run.kind import Export, Format, Kind, Measure
+from milp_plan.run.kind import Export, Format, Kind, Measure, Restart
 from milp_plan.run.scope import Offer, Scope
 from milp_plan.run.way import Way
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from milp_plan.core.sharding import ShardingPlan, ShardingProblem
     from milp_plan.draw.panels import Panel
     from milp_plan.run.reasons.base import Reasons
-    from milp_plan.run.restart import Restart
 
 
 STORY = 12

@@ -18,7 +18,8 @@ from milp_plan.models import handed
 from milp_plan.models.isolated import within
 from milp_plan.models.protocol import Guide, Scale
 from milp_plan.run.confirmation import Confirmation
-from milp_plan.run.model import REFUTED, RELATIVE_TOLERANCE, ModelAnswer, Solver, backend
+from milp_plan.run.model import REFUTED, RELATIVE_TOLERANCE, Solver, backend
+from milp_plan.run.model_answer import ModelAnswer
 
 from .covers import broken_covers, with_covers
 from .labelling import Integers, Labelling

@@ -5,9 +5,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from milp_plan.io import read_hybrid
 from milp_plan.kinds.hybrid import Configuration, Flow, HybridProblem, Layer, Limits
 from milp_plan.kinds.hybrid.check import verify_hybrid
+from milp_plan.kinds.hybrid.piper import read_hybrid
 from milp_plan.kinds.hybrid.planners import (
     MARGIN,
     exact,

@@ -24,7 +24,8 @@ from milp_plan.kinds.schedule.bounds.catalogue import all_bounds
 from milp_plan.kinds.schedule.polish import polish
 from milp_plan.models.protocol import Guide, Neighbourhood
 from milp_plan.run.ledger import Ledger
-from milp_plan.run.model import ModelAnswer, Solver
+from milp_plan.run.model import Solver
+from milp_plan.run.model_answer import ModelAnswer
 from milp_plan.run.way import Step, Way
 
 from ..experts.offload import expert_plan, list_schedules

@@ -19,9 +19,9 @@ from typing import Any
 
 from milp_plan.core import Plan
 from milp_plan.core.budget import Budget
-from milp_plan.kinds.schedule.kind import KIND as SCHEDULE
 from milp_plan.models.protocol import Guide, Neighbourhood
 from milp_plan.models.registry import get
+from milp_plan.run.kinds import kind_of
 from milp_plan.run.ledger import Ledger
 from milp_plan.run.model import Solver, make_options
 from milp_plan.run.settings import Settings
@@ -250,7 +250,8 @@ class Ends:
             plan = self.short.plan(times(self.short, self.words), PLANNER)
             free = _window(plan, rng)
             guide = Guide(cutoff=self.value, neighbourhood=Neighbourhood(plan, free))
-            books = Ledger(SCHEDULE, self.short.problem, settings, budget, solver=solver)
+            kind = kind_of(self.short.problem)
+            books = Ledger(kind, self.short.problem, settings, budget, solver=solver)
             limits = books.limits(MODEL_S, 1e-6)
             answer = solver.run(self.short.problem, guide, limits, budget, start=plan)
             books.believe(answer, whole=False, by=PLANNER)
