@@ -11,7 +11,7 @@ from milp_plan.backends import Stop
 from milp_plan.core import MissingFacetError, Verdict
 from milp_plan.core.bound import Bound
 from milp_plan.core.shown import Shown
-from milp_plan.kinds.pipeline.case import CUT
+from .scope import CUT
 
 from .kind import Kind, Measure
 from .scope import Scope
