@@ -19,7 +19,8 @@ from typing import Any
 
 from milp_plan.check import verify
 from milp_plan.core import Plan, PlanningProblem
-from milp_plan.draw.canvas import drawing_style, new_figure
+from milp_plan.draw.canvas import new_figure
+from milp_plan.draw.style import drawing_style
 from milp_plan.pipeline import BACKWARD, FORWARD, WEIGHT, Case, Model, build
 from milp_plan.pipeline.stash import StashShop, read_stashes
 from milp_plan.run import Settings, solve
