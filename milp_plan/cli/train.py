@@ -165,7 +165,8 @@ def train(
         say(json.dumps(report.data(answer)) if as_json else str(answer))
         for defect in outcome.defects:
             note(f"defect: {defect}")
-        ended = interrupts.code() if outcome.stop is Stop.INTERRUPTED else Exit.DONE
+        stopped = answer.found.interrupted or outcome.stop is Stop.INTERRUPTED
+        ended = interrupts.code() if stopped else Exit.DONE
         if outcome.plan is None:
             none = Exit.INFEASIBLE if outcome.infeasible_because else Exit.NO_PLAN
             ctx.exit(most_serious([none, ended]))

@@ -93,12 +93,12 @@ def given_cluster(
     amounts = (memory_bytes,) if isinstance(memory_bytes, int) else tuple(memory_bytes)
     if len(amounts) not in (1, len(cluster.groups)):
         found, expected = f"{len(amounts)} amounts", f"one, or {len(cluster.groups)}, one a group"
-        raise InputError([Finding("memory", found, expected, "correct it")])
+        raise InputError([Finding("memory_bytes", found, expected, "correct it")])
     for amount in amounts:
         if not 1 <= amount <= MOST_MEMORY:
             expected = f"1 to {MOST_MEMORY:,} bytes of a device"
             found = f"{amount:,} bytes" if amount < 10**30 else "more than 10^30 bytes"
-            raise InputError([Finding("memory", found, expected, "correct it")])
+            raise InputError([Finding("memory_bytes", found, expected, "correct it")])
     return cluster.with_memory(*amounts)
 
 

@@ -1,4 +1,4 @@
-"""Training plans as JSON; described in ``instances/formats/training-plan.md``."""
+"""Training plans as JSON; described in ``instances/formats/training.md``."""
 
 from __future__ import annotations
 

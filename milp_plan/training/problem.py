@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -22,6 +22,10 @@ MOST_TOKENS = 10**9
 
 MOST_SAMPLES = 10**6
 """Samples of a step at most: a replay lists every pass of every micro-batch."""
+
+
+FIELDS = tuple(entry.name for entry in fields(Configuration))
+"""What a plan decides."""
 
 
 @dataclass(frozen=True)
@@ -66,18 +70,14 @@ class TrainingProblem(CheckedProblem):
 
     def _parts(self) -> Iterator[tuple[str, Any]]:
         yield "training problem", self
-        yield "model", self.architecture
-        for block, _ in self.architecture.runs:
-            yield from (("block", block), ("attention", block.attention))
-            yield "feed-forward part", block.feed_forward
-        if self.architecture.prediction:
-            yield "prediction", self.architecture.prediction
         yield "link between groups", self.cluster.between
         for group in self.cluster.groups:
             yield from (("group", group), (f"device {group.device.name}", group.device))
             for level in group.levels:
                 yield from ((f"level {level.name}", level), (f"link {level.name}", level.link))
-        yield "software", self.efficiency.software
+        yield from (("software", self.efficiency.software), ("band", self.efficiency.band))
+        known = {name: value for name, value in self.fixed.items() if name in FIELDS}
+        yield "fixed", Configuration(**known)
 
     def _findings(self) -> Iterator[Finding]:
         for name, least in (("sequence", 1), ("global_batch", 1), ("reserve_bytes", 0)):
@@ -86,9 +86,12 @@ class TrainingProblem(CheckedProblem):
             number = getattr(self, name)
             if number > most:
                 yield Finding(name, f"{number:,}", f"at most {most:,}", "ask for less")
+        for name in self.fixed:
+            if name not in FIELDS:
+                yield Finding("fixed", repr(name), f"one of {', '.join(FIELDS)}", "correct it")
         if self.reserve_bytes >= self.cluster.memory_bytes:
             expected = f"less than the memory of a device, {self.cluster.memory_bytes} bytes"
-            yield Finding("reserve", f"{self.reserve_bytes} bytes", expected, "reserve less")
+            yield Finding("reserve_bytes", f"{self.reserve_bytes} bytes", expected, "reserve less")
 
     def _content(self) -> object:
         limits = (self.cluster.memories, self.reserve_bytes, sorted(self.fixed.items()))

@@ -154,7 +154,7 @@ def to_json(problem: TrainingProblem) -> bytes:
 
 def _model(given: WireProblem) -> str | Architecture:
     if (given.model is None) == (given.measured is None):
-        found = "none of both" if given.model is None else "both"
+        found = "neither" if given.model is None else "both"
         finding = Finding("model", found, "either model or measured", "give one of them")
         raise InputError([finding])
     if given.measured is not None:
@@ -182,7 +182,7 @@ def _block(wire: WireBlock) -> Block:
     given = msgspec.structs.asdict(wire)
     mlp, experts, _ = (given.pop(name) for name in ("mlp", "experts", "repeats"))
     if (mlp is None) == (experts is None):
-        found = "none of both" if mlp is None else "both"
+        found = "neither" if mlp is None else "both"
         raise InputError([Finding("blocks", found, "either mlp or experts", "give one of them")])
     attention = Attention(**msgspec.structs.asdict(given.pop("attention")))
     part = Mlp(**msgspec.structs.asdict(mlp)) if mlp else Moe(**msgspec.structs.asdict(experts))

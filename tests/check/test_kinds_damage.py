@@ -1,4 +1,4 @@
-"""Damage to valid plans of jobs, resharding, local updates and training: each rule catches its own."""
+"""Damage to valid plans of some kinds is caught by the rule it breaks."""
 
 import random
 import re
