@@ -345,6 +345,15 @@ class Schedule(Kind[PlanningProblem, Plan]):
         from .ways.memory import MemoryWay
         from .ways.order import OrderWay
         from .ways.schedule import ScheduleWay
+        from ..ways.contiguous import ContiguousWay
+        from ..ways.latency import LatencyWay
+        from ..ways.max_load import MaxLoadWay
+        from ..ways.memory import MemoryWay
+        from ..ways.order import OrderWay
+        from ..ways.places import PlacesWay
+        from ..ways.schedule import ScheduleWay
+        from ..ways.shop import ShopWay
+        from ..ways.stash import StashWay
 
         return (
             StashWay,
@@ -354,7 +363,6 @@ class Schedule(Kind[PlanningProblem, Plan]):
             MaxLoadWay,
             PlacesWay,
             ShopWay,
-            OffloadWay,
             OrderWay,
             ScheduleWay,
         )
