@@ -20,13 +20,13 @@ from scipy.stats import spearmanr
 from training_fit import BY_MODEL, BY_SIZE, folder, group_key, left_out, load, seconds, sets_of
 from training_rows import SETS, RowSet
 
-from milp_plan.training import Configuration, Schedule, api
-from milp_plan.training.calibrate import Sample, predicted
-from milp_plan.training.costing import PlanCosts
-from milp_plan.training.efficiency import shipped
-from milp_plan.training.measured import Measured
-from milp_plan.training.memory import MARGIN, device_memory
-from milp_plan.training.step import derive
+from milp_plan.kinds.training import Configuration, Schedule, api
+from milp_plan.kinds.training.calibrate import Sample, predicted
+from milp_plan.kinds.training.costing import PlanCosts
+from milp_plan.kinds.training.efficiency import shipped
+from milp_plan.kinds.training.measured import Measured
+from milp_plan.kinds.training.memory import MARGIN, device_memory
+from milp_plan.kinds.training.step import derive
 
 LEAST = 5
 """Runs of a group among which one chooses."""

@@ -21,12 +21,10 @@ from milp_plan.check import verify
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.draw.canvas import new_figure
 from milp_plan.draw.style import drawing_style
-from milp_plan.kinds.pipeline.offload import Lanes, chain_problem, offload_problem
-from milp_plan.kinds.pipeline.placement import place
-from milp_plan.kinds.pipeline.template import uniform
-from milp_plan.models.registry import get
-from milp_plan.pipeline import BACKWARD, FORWARD, WEIGHT, Case, Model, build
-from milp_plan.pipeline.stash import StashShop, read_stashes
+from milp_plan.kinds.pipeline.case import Case, build
+from milp_plan.kinds.pipeline.model import Model
+from milp_plan.kinds.pipeline.stash import StashShop, read_stashes
+from milp_plan.kinds.pipeline.template import BACKWARD, FORWARD, WEIGHT
 from milp_plan.run import Settings, solve
 
 STAGES, BATCHES = 4, 8

@@ -1,6 +1,6 @@
 """Fit the shipped rates of training steps: ``python benchmarks/training_fit.py``.
 
-Writes ``milp_plan/training/efficiency.json`` from the sets of :mod:`training_rows`, with the error
+Writes ``efficiency.json`` of the kind ``training`` from the sets of :mod:`training_rows`, with the error
 band of runs whose model or cluster size was left out of the fit.
 """
 
@@ -16,8 +16,16 @@ from typing import Any
 import numpy as np
 from training_rows import SETS
 
-from milp_plan.training.calibrate import DEVICE_BOUNDS, Sample, band, fit, folds, predicted, samples
-from milp_plan.training.efficiency import MARKER, SHIPPED, DeviceRates, Efficiency, Software
+from milp_plan.kinds.training.calibrate import (
+    DEVICE_BOUNDS,
+    Sample,
+    band,
+    fit,
+    folds,
+    predicted,
+    samples,
+)
+from milp_plan.kinds.training.efficiency import MARKER, SHIPPED, DeviceRates, Efficiency, Software
 
 Sets = dict[str, list[Sample]]
 

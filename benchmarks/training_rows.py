@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from milp_plan.training.measured import Measured, measured_rows
+from milp_plan.kinds.training.measured import Measured, measured_rows
 
 Row = dict[str, str]
 
@@ -35,7 +35,7 @@ class RowSet:
     software
         Whose rates predict it.
     rows
-        Makes rows of :func:`milp_plan.training.measured.measured_rows` from those of the file.
+        Makes rows of :func:`.measured_rows` from those of the file.
     """
 
     name: str

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from milp_plan.training import Configuration, Recompute, Schedule
-from milp_plan.training.api import check, training_problem
-from milp_plan.training.costing import PlanCosts
-from milp_plan.training.stage_plans import Stages, fastest_stages, with_stages
+from milp_plan.kinds.training import Configuration, Recompute, Schedule
+from milp_plan.kinds.training.api import check, training_problem
+from milp_plan.kinds.training.costing import PlanCosts
+from milp_plan.kinds.training.stage_plans import Stages, fastest_stages, with_stages
 
 Row = dict[str, Any]
 

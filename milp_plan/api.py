@@ -16,11 +16,9 @@ from milp_plan.core import (
     PlanningProblem,
     Transfer,
     Value,
-    training_stages,
 )
 from milp_plan.core.sharding import ShardingObjective, ShardingPlan, ShardingProblem
 from milp_plan.cost.routes import Route
-from milp_plan.kinds.pipeline.slots import SlotRows
 from milp_plan.kinds.placement.bounds.chain_windows import chain_windows
 from milp_plan.kinds.placement.bounds.conflicts import conflicts_below
 from milp_plan.kinds.schedule.coarsen.symmetry import interchangeable_devices
@@ -38,12 +36,6 @@ from milp_plan.models.builders import (
     suited,
 )
 from milp_plan.models.protocol import Card, CompiledModel, Guide, Neighbourhood, Scale, Values
-from milp_plan.models.retime import Arc, retime
-from milp_plan.models.schedule import ScheduleData, ScheduleFormulation
-from milp_plan.models.sets import Leg, ScheduleSets, TransferTask, needed_routes
-from milp_plan.models.staged import StagedFormulation, StagedRows
-from milp_plan.models.stages import Amounts, Staged
-from milp_plan.planners.local_updates import plan_stops as step_stops
 
 __all__ = [
     "FULL",
@@ -88,5 +80,4 @@ __all__ = [
     "retime",
     "spread_levels",
     "suited",
-    "training_stages",
 ]

@@ -38,8 +38,8 @@ from milp_plan.api import (
     at_most,
     coarser,
     column_values,
-    training_stages,
 )
+from milp_plan.kinds.training import stages_problem as training_stages
 
 NAME = "training_stages"
 

@@ -10,7 +10,6 @@ from milp_plan import __version__
 from milp_plan.cli import (
     bench,
     bound,
-    calibrate,
     capture,
     check,
     cluster,
@@ -28,11 +27,9 @@ from milp_plan.cli import (
     new,
     pipeline,
     report,
-    serve,
     solve,
     sweep,
     table,
-    train,
     versions,
 )
 from milp_plan.core import MilpPlanError
@@ -97,9 +94,6 @@ for command in (
     listing.list_,
     make.generate,
     make.convert,
-    train.train,
-    serve.serve,
-    calibrate.calibrate,
     capture.capture,
     draw.plot,
     draw.export,

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 PICTURES = (".png", ".svg")
 TRAINING_PLAN = "milp-plan-training-plan"
-"""Marker of :mod:`milp_plan.training.formats`."""
+"""Marker of :mod:`milp_plan.kinds.training.formats`."""
 
 TRAINING_RATES = "milp-plan-training-rates"
-"""Marker of :mod:`milp_plan.training.efficiency`."""
+"""Marker of :mod:`milp_plan.kinds.training.efficiency`."""
 
 LOG_HEAD = b"# log of milp-plan"
 
@@ -138,7 +138,7 @@ def _is_export(document: Document) -> bool:
 
     if any(e.is_one(document) for kind in kinds() for e in kind.exports().values()):
         return True
-    from milp_plan.training.exports import is_export
+    from milp_plan.kinds.training.exports import is_export
 
     return is_export(document)
 

@@ -11,10 +11,9 @@ from milp_plan.backends import Stop
 from milp_plan.core import MissingFacetError, Verdict
 from milp_plan.core.bound import Bound
 from milp_plan.core.shown import Shown
-from .scope import CUT
 
 from .kind import Kind, Measure
-from .scope import Scope
+from .scope import CUT, Scope
 
 if TYPE_CHECKING:
     import pandas

@@ -4,9 +4,9 @@ import csv
 
 import pytest
 
-from milp_plan.training.calibrate import samples
-from milp_plan.training.efficiency import shipped
-from milp_plan.training.measured import measured_rows
+from milp_plan.kinds.training.calibrate import samples
+from milp_plan.kinds.training.efficiency import shipped
+from milp_plan.kinds.training.measured import measured_rows
 
 COLUMNS = ("layers", "hidden", "heads", "seq", "gpu", "gpus", "tp", "pp", "micro_batch")
 RUNS = [

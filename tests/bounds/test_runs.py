@@ -17,7 +17,7 @@ from milp_plan.kinds.schedule.bounds.view import Separations, View
 from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem
-from tests.support.training import random_training
+from tests.support.training_steps import random_training
 
 from .samples import cluster, operator, problem, value
 

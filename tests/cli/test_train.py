@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from milp_plan.cli.exits import Exit
-from milp_plan.training import search
-from milp_plan.training.costing import PlanCosts
-from milp_plan.training.efficiency import SHIPPED
-from milp_plan.training.memory import MARGIN
+from milp_plan.kinds.training import search
+from milp_plan.kinds.training.costing import PlanCosts
+from milp_plan.kinds.training.efficiency import SHIPPED
+from milp_plan.kinds.training.memory import MARGIN
 from tests.training import measured_rows
 from tests.training.test_huggingface import LLAMA3_70B
 

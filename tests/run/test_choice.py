@@ -8,16 +8,12 @@ from itertools import islice
 import pytest
 
 from milp_plan.core import CommunicationModel, MemoryLaw, Objective, PlanningProblem
-from milp_plan.kinds.pipeline.offload import Lanes, offload_problem
 from milp_plan.kinds.pipeline.placement import place
+from milp_plan.kinds.pipeline.stash import with_hosts
 from milp_plan.kinds.pipeline.template import pipeline_problem, uniform
 from milp_plan.kinds.placement.planted import planted_serial
 from milp_plan.kinds.schedule.kind import KIND
 from milp_plan.kinds.sharding.planted import planted_sharding
-from milp_plan.models.planted_serial import planted_serial
-from milp_plan.models.planted_sharding import planted_sharding
-from milp_plan.pipeline import pipeline_problem, place, uniform
-from milp_plan.pipeline.stash import with_hosts
 from milp_plan.run import Settings, solve
 from milp_plan.run.solving import Choice, choose
 from tests.support.anything import optimum, random_case

@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 
 from milp_plan.core import InputError
-from milp_plan.serving import (
+from milp_plan.kinds.serving import (
     Deployment,
     Objective,
     Phase,
@@ -19,11 +19,11 @@ from milp_plan.serving import (
     plan_serving,
     serving_problem,
 )
-from milp_plan.serving.costs import ServingCosts
-from milp_plan.serving.report import cache_bytes_per_token
-from milp_plan.serving.work import PassCounter
-from milp_plan.training import Architecture, Attention, Block, Mlp, Moe, model, shipped
-from milp_plan.training.work import Layout
+from milp_plan.kinds.serving.costs import ServingCosts
+from milp_plan.kinds.serving.report import cache_bytes_per_token
+from milp_plan.kinds.serving.work import PassCounter
+from milp_plan.kinds.training import Architecture, Attention, Block, Mlp, Moe, model, shipped
+from milp_plan.kinds.training.work import Layout
 
 FLOPS, BANDWIDTH = 989.4e12, 3.35e12
 """Of H100: dense bf16 operations and bytes of memory per second."""

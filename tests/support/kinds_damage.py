@@ -16,15 +16,8 @@ from milp_plan.kinds.local_updates.check import verify_local_updates
 from milp_plan.kinds.local_updates.planted import planted_local_updates
 from milp_plan.kinds.resharding.check import ports, verify_resharding
 from milp_plan.kinds.resharding.planted import planted_resharding
-from milp_plan.bounds.jobs import jobs_obstacle
-from milp_plan.check.jobs import read_runs, verify_jobs
-from milp_plan.check.local_updates import verify_local_updates
-from milp_plan.check.resharding import ports, verify_resharding
-from milp_plan.models.planted_local_updates import planted_local_updates
-from milp_plan.models.planted_resharding import planted_resharding
-from milp_plan.planners.jobs import in_turn
-from milp_plan.training.api import check
-from milp_plan.training.configuration import Schedule
+from milp_plan.kinds.training.api import check
+from milp_plan.kinds.training.configuration import Schedule
 
 from .jobs import chains, plain
 from .training import planned

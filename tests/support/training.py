@@ -6,10 +6,18 @@ import random
 from dataclasses import replace
 from typing import Any
 
-from milp_plan.training import Architecture, Attention, Block, DeviceRates, Efficiency, Mlp, Moe
-from milp_plan.training.api import training_problem
-from milp_plan.training.problem import TrainingPlan, TrainingProblem
-from milp_plan.training.search import search
+from milp_plan.kinds.training import (
+    Architecture,
+    Attention,
+    Block,
+    DeviceRates,
+    Efficiency,
+    Mlp,
+    Moe,
+)
+from milp_plan.kinds.training.api import training_problem
+from milp_plan.kinds.training.problem import TrainingPlan, TrainingProblem
+from milp_plan.kinds.training.search import search
 
 RATES = Efficiency({"A100": DeviceRates()})
 """Assumed rates, which no fit changes."""
@@ -41,7 +49,7 @@ def drawn(seed: int, **fixed: Any) -> TrainingProblem:
 def planned(seed: int) -> tuple[TrainingProblem, TrainingPlan] | None:
     """A problem with the best configuration; ``None`` where there is none."""
     from milp_plan.core.budget import Budget
-    from milp_plan.training.costing import PlanCosts
+    from milp_plan.kinds.training.costing import PlanCosts
 
     problem = drawn(seed)
     best = search(problem, PlanCosts(problem), problem.fixed, Budget(None)).best

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations_with_replacement, product
 
-from milp_plan.core.training_stages import Load, TrainingStagesProblem
+from milp_plan.kinds.training.stages_problem import Load, TrainingStagesProblem
 
 
 def least(problem: TrainingStagesProblem) -> int | None:

@@ -6,10 +6,10 @@ import csv
 import io
 from itertools import product
 
-from milp_plan.training.costs import step_seconds
-from milp_plan.training.efficiency import DeviceRates, Efficiency, Software
-from milp_plan.training.measured import measured_rows
-from milp_plan.training.work import stage_works
+from milp_plan.kinds.training.costs import step_seconds
+from milp_plan.kinds.training.efficiency import DeviceRates, Efficiency, Software
+from milp_plan.kinds.training.measured import measured_rows
+from milp_plan.kinds.training.work import stage_works
 
 COLUMNS = (
     *("model", "layers", "hidden", "heads", "seq", "gpu", "gpus", "tp", "pp", "dp"),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from milp_plan.training.configuration import Configuration, Recompute
-from milp_plan.training.problem import TrainingProblem
-from milp_plan.training.replay import Chunk
-from milp_plan.training.step import Priced
+from milp_plan.kinds.training.configuration import Configuration, Recompute
+from milp_plan.kinds.training.problem import TrainingProblem
+from milp_plan.kinds.training.replay import Chunk
+from milp_plan.kinds.training.step import Priced
 
 NANO = 10**9
 

@@ -7,7 +7,7 @@ import pytest
 
 from milp_plan.cli.exits import Exit
 from milp_plan.core import InputError
-from milp_plan.training.calibrate import (
+from milp_plan.kinds.training.calibrate import (
     band,
     calibrate,
     fit,
@@ -16,7 +16,7 @@ from milp_plan.training.calibrate import (
     predicted,
     samples,
 )
-from milp_plan.training.efficiency import (
+from milp_plan.kinds.training.efficiency import (
     DeviceRates,
     Efficiency,
     ErrorBand,
@@ -24,7 +24,7 @@ from milp_plan.training.efficiency import (
     efficiency_from,
     read_efficiency,
 )
-from milp_plan.training.measured import measured_rows
+from milp_plan.kinds.training.measured import measured_rows
 from tests.cli.cases import call
 
 from .measured_rows import TRUE, rows, text

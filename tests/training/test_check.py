@@ -9,11 +9,11 @@ import pytest
 
 from milp_plan.core import InputError
 from milp_plan.core.budget import Budget
-from milp_plan.training import Recompute, Schedule, model, training_cluster
-from milp_plan.training.check import verify
-from milp_plan.training.formats import fixed_field, plan_text, read_plan
-from milp_plan.training.problem import TrainingPlan, TrainingProblem
-from milp_plan.training.search import search
+from milp_plan.kinds.training import Recompute, Schedule, model, training_cluster
+from milp_plan.kinds.training.check import verify
+from milp_plan.kinds.training.formats import fixed_field, plan_text, read_plan
+from milp_plan.kinds.training.problem import TrainingPlan, TrainingProblem
+from milp_plan.kinds.training.search import search
 
 from .roofline import Roofline
 

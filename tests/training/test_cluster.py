@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from milp_plan.core import InputError
-from milp_plan.training import training_cluster
+from milp_plan.kinds.training import training_cluster
 
 
 @pytest.mark.parametrize(

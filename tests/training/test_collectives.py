@@ -2,7 +2,7 @@
 
 import pytest
 
-from milp_plan.training.collectives import Group, point_to_point
+from milp_plan.kinds.training.collectives import Group, point_to_point
 
 
 def test_ring_all_reduce_in_a_node_sends_twice_all_but_a_share() -> None:

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from milp_plan.training import Configuration, Recompute, Schedule, model, training_cluster
-from milp_plan.training.configuration import even_layers
+from milp_plan.kinds.training import Configuration, Recompute, Schedule, model, training_cluster
+from milp_plan.kinds.training.configuration import even_layers
 
 LLAMA = Configuration(tensor=8, pipeline=4, data=2, micro_batches=512)
 

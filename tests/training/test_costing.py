@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from milp_plan.core.budget import Budget
-from milp_plan.training import Configuration, Recompute, Schedule, api
-from milp_plan.training.costing import PlanCosts
-from milp_plan.training.problem import TrainingProblem
-from milp_plan.training.replay import replay, schedule_bound
-from milp_plan.training.search import search
-from milp_plan.training.space import Space
-from milp_plan.training.step import derive, excess_of, least_peaks
+from milp_plan.kinds.training import Configuration, Recompute, Schedule, api
+from milp_plan.kinds.training.costing import PlanCosts
+from milp_plan.kinds.training.problem import TrainingProblem
+from milp_plan.kinds.training.replay import replay, schedule_bound
+from milp_plan.kinds.training.search import search
+from milp_plan.kinds.training.space import Space
+from milp_plan.kinds.training.step import derive, excess_of, least_peaks
 
 
 def of(name: str, cluster: str, batch: int, sequence: int = 4096) -> TrainingProblem:

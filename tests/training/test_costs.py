@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from milp_plan.training import (
+from milp_plan.kinds.training import (
     Architecture,
     Attention,
     Block,
@@ -19,9 +19,9 @@ from milp_plan.training import (
     step_time,
     training_cluster,
 )
-from milp_plan.training.costs import NANO, StepTime
-from milp_plan.training.efficiency import shipped, software_names
-from milp_plan.training.work import stage_works
+from milp_plan.kinds.training.costs import NANO, StepTime
+from milp_plan.kinds.training.efficiency import shipped, software_names
+from milp_plan.kinds.training.work import stage_works
 
 HIDDEN, LAYERS, SEQUENCE, VOCABULARY = 4096, 8, 2048, 32_000
 GPT = Architecture(

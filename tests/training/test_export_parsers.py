@@ -18,10 +18,10 @@ from pathlib import Path
 import pytest
 
 from milp_plan.core import UnsupportedProblemError
-from milp_plan.training import Recompute, Schedule
-from milp_plan.training.exports import export
-from milp_plan.training.exports.layout import layout_text
-from milp_plan.training.replay import Chunk, shop_and_words
+from milp_plan.kinds.training import Recompute, Schedule
+from milp_plan.kinds.training.exports import export
+from milp_plan.kinds.training.exports.layout import layout_text
+from milp_plan.kinds.training.replay import Chunk, shop_and_words
 
 from .test_exports import arguments, job, random_job
 

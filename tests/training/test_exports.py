@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 
 from milp_plan.cli.exits import Exit
-from milp_plan.cli.train import FRAMEWORKS
 from milp_plan.core import InputError, UnsupportedProblemError
-from milp_plan.training import Configuration, Precision, Recompute, Schedule
-from milp_plan.training.api import training_problem
-from milp_plan.training.exports import FORMATS, export, read_configuration
-from milp_plan.training.exports.layout import layout_text, read_layout
-from milp_plan.training.exports.megatron_model import pattern
-from milp_plan.training.exports.megatron_read import arguments_of, read_script
-from milp_plan.training.exports.torchtitan_read import default_layers, read
-from milp_plan.training.problem import TrainingProblem
-from milp_plan.training.space import divisors
+from milp_plan.kinds.training import Configuration, Precision, Recompute, Schedule
+from milp_plan.kinds.training.api import training_problem
+from milp_plan.kinds.training.commands import FRAMEWORKS
+from milp_plan.kinds.training.exports import FORMATS, export, read_configuration
+from milp_plan.kinds.training.exports.layout import layout_text, read_layout
+from milp_plan.kinds.training.exports.megatron_model import pattern
+from milp_plan.kinds.training.exports.megatron_read import arguments_of, read_script
+from milp_plan.kinds.training.exports.torchtitan_read import default_layers, read
+from milp_plan.kinds.training.problem import TrainingProblem
+from milp_plan.kinds.training.space import divisors
 from tests.cli.cases import call
 
 MEGATRON_OPTIONS = """

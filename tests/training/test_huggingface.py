@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from milp_plan.core import InputError
-from milp_plan.training import model
-from milp_plan.training.huggingface import read_config
+from milp_plan.kinds.training import model
+from milp_plan.kinds.training.huggingface import read_config
 
 LLAMA3_70B = {
     "model_type": "llama",

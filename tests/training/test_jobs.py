@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 
+from milp_plan.kinds.training import Configuration, Moe, Schedule, api
+from milp_plan.kinds.training.problem import TrainingProblem
 from milp_plan.run import Settings, solve
-from milp_plan.training import Configuration, Moe, Schedule, api
-from milp_plan.training.problem import TrainingProblem
 
 H100, A100, V100 = 989.4e12, 312e12, 125e12
 """Dense bf16 operations per second; fp16 on V100."""

@@ -3,9 +3,9 @@
 import pytest
 
 from milp_plan.core import InputError
-from milp_plan.training import Recompute, Schedule
-from milp_plan.training.blocks import Mlp
-from milp_plan.training.measured import measured_rows, read_measured
+from milp_plan.kinds.training import Recompute, Schedule
+from milp_plan.kinds.training.blocks import Mlp
+from milp_plan.kinds.training.measured import measured_rows, read_measured
 
 ROW = {
     "model": "tiny",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from milp_plan.training import (
+from milp_plan.kinds.training import (
     Architecture,
     Attention,
     Block,
@@ -14,7 +14,7 @@ from milp_plan.training import (
     device_memory,
     training_cluster,
 )
-from milp_plan.training.memory import MemoryUse, in_flight
+from milp_plan.kinds.training.memory import MemoryUse, in_flight
 
 HIDDEN, HEADS, SEQUENCE, LAYERS = 1024, 16, 512, 4
 

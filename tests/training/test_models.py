@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from milp_plan.core import InputError
-from milp_plan.training import MODELS, model
+from milp_plan.kinds.training import MODELS, model
 
 EXACT = {
     # the checkpoints' own counts, as published with them

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from milp_plan.cli.exits import Exit
+from milp_plan.kinds.training import Configuration, Schedule, api
+from milp_plan.kinds.training.costing import PlanCosts
+from milp_plan.kinds.training.picture import step_bars
+from milp_plan.kinds.training.problem import TrainingProblem
+from milp_plan.kinds.training.replay import replay
+from milp_plan.kinds.training.report import Answer
 from milp_plan.run import Settings, solve
-from milp_plan.training import Configuration, Schedule, api
-from milp_plan.training.costing import PlanCosts
-from milp_plan.training.picture import step_bars
-from milp_plan.training.problem import TrainingProblem
-from milp_plan.training.replay import replay
-from milp_plan.training.report import Answer
 from tests.cli.cases import call
 
 PROBLEM = api.training_problem("llama3-8b", "8xH100", global_batch=16, sequence=2048)

@@ -10,12 +10,12 @@ import pytest
 
 from milp_plan.cli.exits import Exit
 from milp_plan.core import InputError
+from milp_plan.kinds.training import Configuration, Precision, Recompute, Schedule, api
+from milp_plan.kinds.training.costing import PlanCosts
+from milp_plan.kinds.training.efficiency import Efficiency, shipped
+from milp_plan.kinds.training.problem import TrainingProblem
+from milp_plan.kinds.training.profile import read_profile
 from milp_plan.run import Settings, solve
-from milp_plan.training import Configuration, Precision, Recompute, Schedule, api
-from milp_plan.training.costing import PlanCosts
-from milp_plan.training.efficiency import Efficiency, shipped
-from milp_plan.training.problem import TrainingProblem
-from milp_plan.training.profile import read_profile
 from tests.cli.cases import call
 
 HEAD = "name,kind,forward_ms,backward_ms,activation_bytes,parameters,weight_ms,output_bytes"

@@ -6,15 +6,15 @@ from random import Random
 
 import pytest
 
-from milp_plan.training import Configuration, Schedule
-from milp_plan.training.replay import (
+from milp_plan.kinds.training import Configuration, Schedule
+from milp_plan.kinds.training.replay import (
     Chunk,
     NoScheduleError,
     replay,
     schedule_bound,
     shop_and_words,
 )
-from milp_plan.training.step import micro_batches_ahead
+from milp_plan.kinds.training.step import micro_batches_ahead
 
 SHAPES = (
     (Schedule.GPIPE, 1),

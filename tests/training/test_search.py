@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from milp_plan.core.budget import Budget
-from milp_plan.training import Configuration, Recompute, Schedule, model, training_cluster
-from milp_plan.training.problem import TrainingProblem
-from milp_plan.training.replay import replay
-from milp_plan.training.search import KEPT, Candidate, search
-from milp_plan.training.space import Space
-from milp_plan.training.step import excess_of
+from milp_plan.kinds.training import Configuration, Recompute, Schedule, model, training_cluster
+from milp_plan.kinds.training.problem import TrainingProblem
+from milp_plan.kinds.training.replay import replay
+from milp_plan.kinds.training.search import KEPT, Candidate, search
+from milp_plan.kinds.training.space import Space
+from milp_plan.kinds.training.step import excess_of
 
 from .roofline import Roofline
 

@@ -7,8 +7,16 @@ from random import Random
 
 import pytest
 
-from milp_plan.check.training_stages import verify_training_stages
-from milp_plan.core.training_stages import (
+from milp_plan.kinds.training import Configuration, Recompute, Schedule, api
+from milp_plan.kinds.training.check_stages import verify_training_stages
+from milp_plan.kinds.training.configuration import even_layers
+from milp_plan.kinds.training.costing import PlanCosts
+from milp_plan.kinds.training.planted_stages import planted_training_stages
+from milp_plan.kinds.training.problem import TrainingProblem
+from milp_plan.kinds.training.stage_costs import stages_problem
+from milp_plan.kinds.training.stage_plans import fastest_stages, split_as, with_stages
+from milp_plan.kinds.training.stages import balanced_layers
+from milp_plan.kinds.training.stages_problem import (
     Chunk,
     Device,
     Load,
@@ -17,19 +25,7 @@ from milp_plan.core.training_stages import (
     peaks_of,
     step_of,
 )
-from milp_plan.models.planted_training_stages import planted_training_stages
-from milp_plan.training import Configuration, Recompute, Schedule, api
-from milp_plan.training.configuration import even_layers
-from milp_plan.training.costing import PlanCosts
-from milp_plan.training.problem import TrainingProblem
-from milp_plan.training.stage_costs import stages_problem
-from milp_plan.training.stage_plans import (
-    fastest_stages,
-    split_as,
-    with_stages,
-)
-from milp_plan.training.stages import balanced_layers
-from milp_plan.training.step import derive, excess_of
+from milp_plan.kinds.training.step import derive, excess_of
 from tests.support.seeds import few
 
 NONE, FULL = Recompute.NONE, Recompute.FULL

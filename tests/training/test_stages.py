@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from milp_plan.core.training_stages import Chunk, Device, Load, Run, TrainingStagesProblem
-from milp_plan.training.stages import balanced_layers, layers_within_memory
+from milp_plan.kinds.training.stages import balanced_layers, layers_within_memory
+from milp_plan.kinds.training.stages_problem import Chunk, Device, Load, Run, TrainingStagesProblem
 from tests.support.seeds import few
 
 

@@ -47,10 +47,8 @@ from numpy.typing import NDArray
 
 from milp_plan.lp import CompiledModel
 
-from .frames import Frame, colours, whole
+from .frames import Frame, colours
 from .shop import Shop
-from milp_plan.pipeline.frames import Frame, colours
-from milp_plan.pipeline.shop import Shop
 
 Ints = NDArray[np.int64]
 

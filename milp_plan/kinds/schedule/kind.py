@@ -334,7 +334,6 @@ class Schedule(Kind[PlanningProblem, Plan]):
 
     def ways(self) -> Sequence[type[Way[PlanningProblem, Plan]]]:
         """Special forms first; the last one is for every problem."""
-        from milp_plan.kinds.pipeline.ways.offload import OffloadWay
         from milp_plan.kinds.pipeline.ways.shop import ShopWay
         from milp_plan.kinds.pipeline.ways.stash import StashWay
         from milp_plan.kinds.placement.ways.contiguous import ContiguousWay
@@ -345,15 +344,6 @@ class Schedule(Kind[PlanningProblem, Plan]):
         from .ways.memory import MemoryWay
         from .ways.order import OrderWay
         from .ways.schedule import ScheduleWay
-        from ..ways.contiguous import ContiguousWay
-        from ..ways.latency import LatencyWay
-        from ..ways.max_load import MaxLoadWay
-        from ..ways.memory import MemoryWay
-        from ..ways.order import OrderWay
-        from ..ways.places import PlacesWay
-        from ..ways.schedule import ScheduleWay
-        from ..ways.shop import ShopWay
-        from ..ways.stash import StashWay
 
         return (
             StashWay,

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
-from .exits import Exit, most_serious
-from .inputs import PATH
-from .limits import SECONDS, refuse_idle
-from .output import say
-from .train import byte_size, sides
+from milp_plan.cli.exits import Exit, most_serious
+from milp_plan.cli.inputs import PATH
+from milp_plan.cli.limits import SECONDS, refuse_idle
+from milp_plan.cli.output import say
+from milp_plan.kinds.training.commands import byte_size, sides
 
 
 def duration(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
@@ -107,11 +107,12 @@ def serve(
     Exits with 4 when nothing fits or meets the limits, with 5 when nothing was valued in time.
     """
     from milp_plan.core.budget import Budget
-    from milp_plan.serving import api, formats, report
-    from milp_plan.serving.problem import Objective, Phase
-    from milp_plan.training.configuration import Precision
-    from milp_plan.training.efficiency import rates_of
-    from milp_plan.training.formats import fixed_fields
+    from milp_plan.kinds.training.configuration import Precision
+    from milp_plan.kinds.training.efficiency import rates_of
+    from milp_plan.kinds.training.formats import fixed_fields
+
+    from . import api, formats, report
+    from .problem import Objective, Phase
 
     if phase == "prefill":
         refuse_idle({"output": "prefill makes one token; leave it out"})
@@ -134,3 +135,7 @@ def serve(
     say(json.dumps(report.data(answer)) if as_json else str(answer))
     if answer.best is None:
         ctx.exit(most_serious([Exit.INFEASIBLE if answer.found.finished else Exit.NO_PLAN]))
+
+
+COMMANDS = (serve,)
+"""Verbs of the command line."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from milp_plan.core.budget import Budget
-from milp_plan.training.blocks import Moe
-from milp_plan.training.space import divisors
+from milp_plan.kinds.training.blocks import Moe
+from milp_plan.kinds.training.space import divisors
 
 from .check import late
 from .costs import Figures, ServingCosts, ServingMemory

@@ -8,10 +8,10 @@ from typing import Any
 
 from milp_plan.core import Verdict
 from milp_plan.core.budget import Budget
-from milp_plan.training.api import given_cluster, given_model
-from milp_plan.training.architecture import Architecture
-from milp_plan.training.cluster import TrainingCluster
-from milp_plan.training.efficiency import Efficiency, shipped
+from milp_plan.kinds.training.api import given_cluster, given_model
+from milp_plan.kinds.training.architecture import Architecture
+from milp_plan.kinds.training.cluster import TrainingCluster
+from milp_plan.kinds.training.efficiency import Efficiency, shipped
 
 from .check import verify
 from .costs import ServingCosts

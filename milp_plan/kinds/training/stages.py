@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate
 
-from milp_plan.core.training_stages import TrainingStagesProblem
+from .stages_problem import TrainingStagesProblem
 
 
 def balanced_layers(

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .inputs import PATH
-from .output import say
-from .outputs import Content, Output, refuse
+from milp_plan.cli.inputs import PATH
+from milp_plan.cli.output import say
+from milp_plan.cli.outputs import Content, Output, refuse
 
 if TYPE_CHECKING:
-    from milp_plan.training.calibrate import Calibrated
+    from .calibrate import Calibrated
 
 
 @click.command()
@@ -37,10 +37,10 @@ def calibrate(
     shipped rates, or by those of --rates. With --fit, rates of every device class among the rows
     are fitted and written, with the error of rows whose model and cluster size were left out.
     """
-    from milp_plan.training.calibrate import calibrate as fitted
-    from milp_plan.training.calibrate import compared
-    from milp_plan.training.efficiency import as_document, read_efficiency, shipped
-    from milp_plan.training.measured import read_measured
+    from .calibrate import calibrate as fitted
+    from .calibrate import compared
+    from .efficiency import as_document, read_efficiency, shipped
+    from .measured import read_measured
 
     refuse([Output("--fit", fit_file, Content.RATES)], [p for p in (rows, rates) if p is not None])
     start = read_efficiency(rates, software) if rates is not None else shipped(software)
@@ -58,8 +58,8 @@ def calibrate(
 
 
 def _data(found: Calibrated) -> dict[str, Any]:
-    from milp_plan.training.calibrate import median_error
-    from milp_plan.training.efficiency import as_document
+    from .calibrate import median_error
+    from .efficiency import as_document
 
     steps = [
         {
@@ -81,8 +81,8 @@ def _data(found: Calibrated) -> dict[str, Any]:
 
 
 def _lines(found: Calibrated, fit_file: Path | None) -> list[str]:
-    from milp_plan.training.calibrate import median_error
-    from milp_plan.training.report import configuration_text
+    from .calibrate import median_error
+    from .report import configuration_text
 
     efficiency = found.efficiency
     if fit_file is None:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
-from .checked import CheckedProblem
-from .errors import Finding, below_findings, name_findings
-from .quantity import Units
-from .shown import ShownPlan
+from milp_plan.core.checked import CheckedProblem
+from milp_plan.core.errors import Finding, below_findings, name_findings
+from milp_plan.core.quantity import Units
+from milp_plan.core.shown import ShownPlan
 
 MOST = 2**60
 """Largest value, in ticks, and largest number of bytes of a device."""

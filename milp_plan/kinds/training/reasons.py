@@ -6,21 +6,21 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, replace
 
 from milp_plan.core import Counts, Verdict
-from milp_plan.pipeline import times
-from milp_plan.training.api import MOST_MEMORY
-from milp_plan.training.costing import PlanCosts
-from milp_plan.training.problem import TrainingPlan, TrainingProblem
-from milp_plan.training.replay import shop_and_words
-from milp_plan.training.step import Priced, derive
+from milp_plan.kinds.pipeline.timing import times
+from milp_plan.run.reasons.base import Move, Reasons, Resource, Task, Usage, Why, chain_of
 
-from .base import Move, Reasons, Resource, Task, Usage, Why, chain_of
+from .api import MOST_MEMORY
+from .costing import PlanCosts
+from .problem import TrainingPlan, TrainingProblem
+from .replay import shop_and_words
+from .step import Priced, derive
 
 MOST_PASSES = 2000
 """Passes of a step of which the chain is looked for."""
 
 
 class TrainingReasons(Reasons[TrainingProblem, TrainingPlan]):
-    """Reasons of :class:`milp_plan.training.problem.TrainingProblem`."""
+    """Reasons of :class:`milp_plan.kinds.training.problem.TrainingProblem`."""
 
     noun = "fixed fields"
     partless = True

@@ -11,19 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from milp_plan.core.training_stages import (
-    Chunk,
-    Device,
-    Fill,
-    Load,
-    Run,
-    TrainingStagesProblem,
-)
-
 from .configuration import SPLIT_BACKWARD, Configuration, Recompute, Schedule
 from .costs import NANO, group_of, step_seconds
 from .memory import Meter
 from .replay import shop_and_words
+from .stages_problem import Chunk, Device, Fill, Load, Run, TrainingStagesProblem
 from .step import micro_batches_ahead
 from .work import stage_works
 

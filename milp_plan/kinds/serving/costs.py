@@ -12,13 +12,13 @@ import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from milp_plan.training.blocks import Block, Moe
-from milp_plan.training.cluster import DeviceGroup
-from milp_plan.training.collectives import Group, Traffic, point_to_point
-from milp_plan.training.costs import Clock, group_of
-from milp_plan.training.efficiency import Efficiency
-from milp_plan.training.passes import Compute
-from milp_plan.training.work import Layout
+from milp_plan.kinds.training.blocks import Block, Moe
+from milp_plan.kinds.training.cluster import DeviceGroup
+from milp_plan.kinds.training.collectives import Group, Traffic, point_to_point
+from milp_plan.kinds.training.costs import Clock, group_of
+from milp_plan.kinds.training.efficiency import Efficiency
+from milp_plan.kinds.training.passes import Compute
+from milp_plan.kinds.training.work import Layout
 
 from .problem import Deployment, Objective, Phase, ServingProblem
 from .work import PAGE, PassCounter, cache_elements, seen_tokens, weight_bytes

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from milp_plan.training.architecture import Architecture
-from milp_plan.training.blocks import Attention, Block, Moe
-from milp_plan.training.collectives import Traffic
-from milp_plan.training.configuration import Configuration, Precision
-from milp_plan.training.efficiency import Software
-from milp_plan.training.passes import Compute
-from milp_plan.training.work import Counter, Layout
+from milp_plan.kinds.training.architecture import Architecture
+from milp_plan.kinds.training.blocks import Attention, Block, Moe
+from milp_plan.kinds.training.collectives import Traffic
+from milp_plan.kinds.training.configuration import Configuration, Precision
+from milp_plan.kinds.training.efficiency import Software
+from milp_plan.kinds.training.passes import Compute
+from milp_plan.kinds.training.work import Counter, Layout
 
 BLOCK_KERNELS, MOE_KERNELS = 10, 8
 """Kernels of a block with fused norms, and what a mixture of experts adds."""

@@ -11,17 +11,16 @@ from milp_plan.core.amounts import size_text
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.io.files import Document
-
-from ..kind import Format, Kind, Measure
-from ..scope import Offer, Scope
-from ..way import Step, Way
+from milp_plan.run.kind import Format, Kind, Measure
+from milp_plan.run.scope import Offer, Scope
+from milp_plan.run.way import Step, Way
 
 if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
-    from milp_plan.training.problem import TrainingPlan, TrainingProblem
-    from milp_plan.training.search import Candidate, Found
+    from milp_plan.run.reasons.base import Reasons
 
-    from ..reasons.base import Reasons
+    from .problem import TrainingPlan, TrainingProblem
+    from .search import Candidate, Found
 
 SPACE = "space"
 """Name of the bound that holds for the space that is searched, which the scope describes."""
@@ -43,7 +42,7 @@ class TrainingWay(Way["TrainingProblem", "TrainingPlan"]):
     uses = frozenset({"start"})
 
     @classmethod
-    def unsuited(cls, problem: TrainingProblem, repeatable: bool) -> str | None:  # noqa: ARG003
+    def unsuited(cls, problem: TrainingProblem, repeatable: bool) -> str | None:
         """Every training problem."""
         return None
 
@@ -58,8 +57,8 @@ class TrainingWay(Way["TrainingProblem", "TrainingPlan"]):
 
     def search(self) -> None:
         """Search the space; what it knows when it ends goes into the record."""
-        from milp_plan.training.costing import PlanCosts
-        from milp_plan.training.search import Search
+        from .costing import PlanCosts
+        from .search import Search
 
         ledger, problem = self.ledger, self.ledger.problem
         search = Search(problem, PlanCosts(problem), problem.fixed, ledger.budget, self.hear)
@@ -76,7 +75,7 @@ class TrainingWay(Way["TrainingProblem", "TrainingPlan"]):
 
     def hear(self, candidate: Candidate, bound: int) -> None:
         """Offer a configuration that is better than all before it."""
-        from milp_plan.training.problem import TrainingPlan
+        from .problem import TrainingPlan
 
         problem = self.ledger.problem
         plan = TrainingPlan(problem.name, problem.fingerprint, candidate.configuration)
@@ -98,12 +97,12 @@ class TrainingWay(Way["TrainingProblem", "TrainingPlan"]):
 
 
 class Training(Kind["TrainingProblem", "TrainingPlan"]):
-    """The kind of :class:`milp_plan.training.problem.TrainingProblem`."""
+    """The kind of :class:`milp_plan.kinds.training.problem.TrainingProblem`."""
 
     name = "training"
     title = "a parallel configuration of a model on a cluster: shortest training step"
-    handles = "milp_plan.training.problem:TrainingProblem"
-    plans = "milp_plan.training.problem:TrainingPlan"
+    handles = "milp_plan.kinds.training.problem:TrainingProblem"
+    plans = "milp_plan.kinds.training.problem:TrainingPlan"
 
     def formats(self) -> tuple[Format[TrainingProblem], ...]:
         """A model, a cluster, a batch; what reads them is loaded for such files alone."""
@@ -112,12 +111,12 @@ class Training(Kind["TrainingProblem", "TrainingPlan"]):
             return document.marker == "milp-plan-training"
 
         def read(document: Document, _: Mapping[str, Any]) -> TrainingProblem:
-            from milp_plan.training.problem_file import read
+            from .problem_file import read
 
             return read(document)
 
         def write(problem: TrainingProblem) -> bytes:
-            from milp_plan.training.problem_file import to_json
+            from .problem_file import to_json
 
             return to_json(problem)
 
@@ -125,7 +124,7 @@ class Training(Kind["TrainingProblem", "TrainingPlan"]):
 
     def read_plan(self, file: Path, problem: TrainingProblem, instance_file: Path) -> TrainingPlan:
         """Read a configuration."""
-        from milp_plan.training.formats import read_plan
+        from .formats import read_plan
 
         return read_plan(file, problem.name, instance_file)
 
@@ -135,13 +134,13 @@ class Training(Kind["TrainingProblem", "TrainingPlan"]):
 
     def plan_text(self, plan: TrainingPlan) -> bytes:
         """The configuration."""
-        from milp_plan.training.formats import plan_text
+        from .formats import plan_text
 
         return plan_text(plan)
 
     def verify(self, problem: TrainingProblem, plan: TrainingPlan) -> Verdict:
         """Degrees, fixed fields, schedule, memory at every instant, and the step replayed."""
-        from milp_plan.training.api import check
+        from .api import check
 
         return check(problem, plan)
 
@@ -192,21 +191,21 @@ class Training(Kind["TrainingProblem", "TrainingPlan"]):
         """The configuration, memory and time by parts; or what breaks and by how much."""
         if not verdict.ok:
             return super().explain(problem, plan, verdict)
-        from milp_plan.training.api import answer_for
-        from milp_plan.training.report import plan_lines
+        from .api import answer_for
+        from .report import plan_lines
 
         return "\n".join(plan_lines(answer_for(problem, plan)))
 
     def draw(self, problem: TrainingProblem, plan: TrainingPlan) -> Any:
         """A step on every stage, and memory by stage."""
-        from milp_plan.training.api import answer_for
+        from .api import answer_for
 
         return answer_for(problem, plan).draw()
 
     def panels(self, problem: TrainingProblem, plan: TrainingPlan) -> Sequence[Panel]:
         """A step on every stage, and memory by stage."""
-        from milp_plan.training.api import answer_for
-        from milp_plan.training.picture import panels
+        from .api import answer_for
+        from .picture import panels
 
         return panels(answer_for(problem, plan))
 
@@ -214,7 +213,7 @@ class Training(Kind["TrainingProblem", "TrainingPlan"]):
         self, problem: TrainingProblem | None, plan: TrainingPlan
     ) -> Iterator[dict[str, Any]]:
         """Fields of the configuration with their values."""
-        from milp_plan.training.formats import configuration_rows
+        from .formats import configuration_rows
 
         for name, value in configuration_rows(plan.configuration):
             row = {"field": name, "value": value}
@@ -227,13 +226,13 @@ class Training(Kind["TrainingProblem", "TrainingPlan"]):
 
     def reasons(self) -> Reasons[TrainingProblem, TrainingPlan]:
         """Its parts and limits, and why a plan's value is what it is."""
-        from ..reasons.training import TrainingReasons
+        from .reasons import TrainingReasons
 
         return TrainingReasons()
 
     def obstacle(self, problem: TrainingProblem, budget: Budget) -> str | None:
         """Fixed fields that leave no configuration."""
-        from milp_plan.training.space import Space
+        from .space import Space
 
         space = Space(problem, problem.fixed)
         return None if next(iter(space), None) else f"no configuration can run: {space.why_empty()}"
@@ -242,7 +241,7 @@ class Training(Kind["TrainingProblem", "TrainingPlan"]):
         self, problem: TrainingProblem, budget: Budget, incumbent: int | None
     ) -> Iterator[Bound]:
         """Operations of the model over the rates of all devices."""
-        from milp_plan.training.costing import operations_bound
+        from .costing import operations_bound
 
         yield operations_bound(problem)
 

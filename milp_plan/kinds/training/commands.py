@@ -9,20 +9,22 @@ from typing import TYPE_CHECKING
 
 import click
 
-from . import interrupts
-from .exits import Exit, most_serious
-from .inputs import PATH
-from .interrupts import Deferred
-from .limits import SECONDS, refuse_idle
-from .output import note, say
-from .outputs import Content, Output, refuse
+from milp_plan.cli import interrupts
+from milp_plan.cli.exits import Exit, most_serious
+from milp_plan.cli.inputs import PATH
+from milp_plan.cli.interrupts import Deferred
+from milp_plan.cli.limits import SECONDS, refuse_idle
+from milp_plan.cli.output import note, say
+from milp_plan.cli.outputs import Content, Output, refuse
+
+from .calibrate_command import calibrate
 
 if TYPE_CHECKING:
-    from milp_plan.training.problem import TrainingPlan, TrainingProblem
+    from .problem import TrainingPlan, TrainingProblem
 
 
 FRAMEWORKS = ("megatron", "torchtitan", "nanotron", "deepspeed", "fsdp2")
-"""Formats of :mod:`milp_plan.training.exports`."""
+"""Formats of :mod:`milp_plan.kinds.training.exports`."""
 
 
 def byte_size(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
@@ -113,15 +115,13 @@ def train(
     Exits with 3 when the framework of --export cannot run the plan, with 4 when no configuration
     fits, with 5 when none was found in time, and with 7 when the plan of --check breaks a rule.
     """
-    from milp_plan.core.budget import Budget
-    from milp_plan.io.files import write_document
-    from milp_plan.training import api, exports, formats, report
     from milp_plan.backends import Stop
-    from milp_plan.io import write_document
+    from milp_plan.io.files import write_document
     from milp_plan.run import Settings, solve
-    from milp_plan.training import api, exports, formats, problem_file, report
-    from milp_plan.training.efficiency import rates_of
-    from milp_plan.training.profile import read_profile
+
+    from . import api, exports, formats, problem_file, report
+    from .efficiency import rates_of
+    from .profile import read_profile
 
     if (framework is None) is not (output is None):
         raise click.UsageError("--export FORMAT and --output FILE go together; give both or none")
@@ -176,7 +176,7 @@ def train(
         if plan_output is not None:
             write_document(plan_output, formats.plan_text(outcome.plan))
         if plot_file is not None:
-            from milp_plan.draw import write_figure
+            from milp_plan.draw.canvas import write_figure
 
             write_figure(answer.draw(), plot_file)
         _export(problem, outcome.plan, framework, output)
@@ -188,7 +188,8 @@ def _export(
 ) -> None:
     """Write a plan as configuration of a framework, where one is given."""
     from milp_plan.io.files import write_document
-    from milp_plan.training import exports
+
+    from . import exports
 
     if framework is not None and output is not None:
         write_document(output, exports.export(problem, plan, framework).encode())
@@ -206,3 +207,7 @@ def sides(
         words = f"CLUSTER alone beside {option}" if expected == 1 else "MODEL and CLUSTER"
         raise click.UsageError(f"expected {words}, found {len(names)} names: {' '.join(names)}")
     return (model_file if model_file is not None else names[0]), names[-1]
+
+
+COMMANDS = (train, calibrate)
+"""Verbs of the command line."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from milp_plan.core.training_stages import (
+from .stages_problem import (
     Chunk,
     Counts,
     Device,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 from milp_plan.core import Finding, InputError
-from milp_plan.training.formats import ALIASES
+from milp_plan.kinds.training.formats import ALIASES
 
 from .problem import Deployment
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from milp_plan.training.efficiency import Efficiency
-from milp_plan.training.report import gigabytes, seconds
+from milp_plan.kinds.training.efficiency import Efficiency
+from milp_plan.kinds.training.report import gigabytes, seconds
 
 from .costs import ROUND_NS, PassTime
 from .problem import Deployment, Objective, Phase, ServingProblem

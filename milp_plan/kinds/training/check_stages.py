@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from milp_plan.check.statement import misattributed, overclaimed
 from milp_plan.core import Verdict, Violation
-from milp_plan.core.training_stages import (
-    TrainingStagesPlan,
-    TrainingStagesProblem,
-    peaks_of,
-    step_of,
-)
 from milp_plan.core.verdict import Counts
 
-from .statement import misattributed, overclaimed
+from .stages_problem import TrainingStagesPlan, TrainingStagesProblem, peaks_of, step_of
 
 OBJECTIVE = "makespan"
 

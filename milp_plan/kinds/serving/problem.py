@@ -10,10 +10,10 @@ from functools import cached_property
 
 from milp_plan.core import Finding, InputError, Units
 from milp_plan.core.errors import below_findings
-from milp_plan.training.architecture import Architecture
-from milp_plan.training.cluster import TrainingCluster
-from milp_plan.training.configuration import Configuration, Precision
-from milp_plan.training.problem import MOST_TOKENS
+from milp_plan.kinds.training.architecture import Architecture
+from milp_plan.kinds.training.cluster import TrainingCluster
+from milp_plan.kinds.training.configuration import Configuration, Precision
+from milp_plan.kinds.training.problem import MOST_TOKENS
 
 
 class Phase(StrEnum):

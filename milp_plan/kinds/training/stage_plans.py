@@ -11,21 +11,15 @@ from math import floor
 
 from milp_plan.backends import Limits, Stop
 from milp_plan.backends.highs import solve
-from milp_plan.check.training_stages import verify_training_stages
-from milp_plan.core.training_stages import (
-    Counts,
-    TrainingStagesPlan,
-    TrainingStagesProblem,
-    peaks_of,
-    step_of,
-)
 from milp_plan.models.modelling import compile_source
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import get
 
+from .check_stages import verify_training_stages
 from .configuration import Configuration, Recompute
 from .costing import PlanCosts
 from .stage_costs import OFFLOADED, WAYS, stages_problem
+from .stages_problem import Counts, TrainingStagesPlan, TrainingStagesProblem, peaks_of, step_of
 from .step import Step, derive, excess_of
 
 
