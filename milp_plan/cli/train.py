@@ -54,6 +54,12 @@ def byte_size(_ctx: click.Context, _parameter: click.Parameter, text: str | None
     "--reserve", callback=byte_size, help="Memory of every device left free; default 14 %."
 )
 @click.option("--fix", multiple=True, metavar="FIELD=VALUE", help="Such as tensor=8; repeatable.")
+@click.option(
+    "--framework",
+    "planned_for",
+    type=click.Choice([*FRAMEWORKS, "any"]),
+    help="Plan only what this framework runs; default that of --export, any without it.",
+)
 @click.option("--rates", type=PATH, help="Rates that calibrate --fit wrote.")
 @click.option("--time-limit", type=SECONDS, default=30.0, show_default=True, help="Seconds.")
 @click.option(
@@ -89,6 +95,7 @@ def train(
     memory: int | None,
     reserve: int | None,
     fix: tuple[str, ...],
+    planned_for: str | None,
     rates: Path | None,
     time_limit: float,
     check_file: Path | None,
@@ -105,8 +112,9 @@ def train(
     optimizer sharding are chosen with the degrees; --fix gives any of them a value. For inference
     see serve.
 
-    Exits with 3 when the framework of --export cannot run the plan, with 4 when no configuration
-    fits, with 5 when none was found in time, and with 7 when the plan of --check breaks a rule.
+    Exits with 3 when the framework runs no configuration, or not the plan of --check, with 4 when
+    no configuration fits, with 5 when none was found in time, and with 7 when the plan of --check
+    breaks a rule.
     """
     from milp_plan.core.budget import Budget
     from milp_plan.io import write_document
@@ -140,7 +148,9 @@ def train(
     fixed = formats.fixed_fields(fix)
     if check_file is not None:
         why = "--check looks at one plan; leave it out"
-        refuse_idle(dict.fromkeys(("fix", "time_limit", "plan_output", "plot_file"), why))
+        refuse_idle(
+            dict.fromkeys(("fix", "planned_for", "time_limit", "plan_output", "plot_file"), why)
+        )
         plan, unread = exports.read_configuration(check_file, problem)
         if unread:
             note(f"{check_file}: not read: {', '.join(unread)}")
@@ -150,7 +160,14 @@ def train(
             ctx.exit(Exit.NOT_VALID)
         _export(problem, replace(plan, value=verdict.value), framework, output)
         ctx.exit(Exit.DONE)
-    answer = api.plan_training(problem, fixed, Budget(time_limit, ctx.obj), efficiency)
+    planned_for = planned_for or framework
+    answer = api.plan_training(
+        problem,
+        fixed,
+        Budget(time_limit, ctx.obj),
+        efficiency,
+        None if planned_for == "any" else planned_for,
+    )
     say(json.dumps(report.data(answer)) if as_json else str(answer))
     ended = interrupts.code() if answer.found.interrupted else Exit.DONE
     if answer.best is None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from milp_plan.core import Finding, InputError, Verdict
+from milp_plan.core import Finding, InputError, UnsupportedProblemError, Verdict
 from milp_plan.core.budget import Budget
 
 from .architecture import Architecture
@@ -15,12 +15,14 @@ from .cluster import TrainingCluster, training_cluster
 from .configuration import Configuration
 from .costing import PlanCosts
 from .efficiency import Efficiency, shipped
+from .exports import refusals
 from .huggingface import read_config
 from .memory import MARGIN
 from .models import model as named_model
 from .problem import TrainingPlan, TrainingProblem
 from .report import Answer
 from .search import search
+from .space import Space, no_reason
 
 MOST_MEMORY = 10**15
 """Bytes of a device at most."""
@@ -88,6 +90,7 @@ def plan_training(
     fixed: Mapping[str, Any] | None = None,
     budget: Budget | None = None,
     efficiency: Efficiency | None = None,
+    framework: str | None = None,
 ) -> Answer:
     """Return the best configuration that is found, with a bound and what else there is.
 
@@ -101,15 +104,28 @@ def plan_training(
         When to stop; by default 30 seconds.
     efficiency
         Rates that devices and framework reach; by default the shipped ones.
+    framework
+        Plan only what this one of :data:`.exports.FORMATS` runs; ``None`` for what any runs.
+
+    Raises
+    ------
+    InputError
+        No framework of that name.
+    UnsupportedProblemError
+        The framework runs no configuration of the space.
     """
     efficiency = efficiency or shipped()
     costs = PlanCosts(problem, efficiency)
-    found = search(problem, costs, fixed or {}, budget or Budget(30.0))
+    refused = refusals(problem, framework) if framework else no_reason
+    found = search(problem, costs, fixed or {}, budget or Budget(30.0), refused)
+    if found.refused and found.refused == found.considered and found.finished:
+        reasons = "\n  ".join(Space(problem, fixed or {}, refused).why_refused())
+        raise UnsupportedProblemError(f"{framework} cannot run any configuration:\n  {reasons}")
     best = found.best[0].configuration if found.best else None
     time = None if best is None else costs.step(best)
     memory = () if best is None else costs.memory(best)
     hidden = {} if best is None else costs.overlapped(best)
-    return Answer(problem, found, time, hidden, memory, efficiency, fixed or {})
+    return Answer(problem, found, time, hidden, memory, efficiency, fixed or {}, framework)
 
 
 def plan_of(answer: Answer) -> TrainingPlan:

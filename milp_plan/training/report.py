@@ -59,6 +59,8 @@ class Answer:
         Rates that were used, with their errors on measured steps that were not fitted.
     fixed
         Fields that the user fixed.
+    framework
+        What the plan is for; ``None`` for any.
     """
 
     problem: TrainingProblem
@@ -68,6 +70,7 @@ class Answer:
     memory: tuple[MemoryUse, ...]
     efficiency: Efficiency
     fixed: Mapping[str, Any]
+    framework: str | None = None
 
     @property
     def best(self) -> Candidate | None:
@@ -189,6 +192,7 @@ def lines(answer: Answer) -> Iterator[str]:
         yield f"  {configuration_text(answer.best.configuration)}"
         yield from _figures(answer, answer.best)
         yield from _proof(answer)
+        yield from _framework(answer)
         yield from _next_best(answer)
     yield from _misses(answer)
     yield f"  not considered  {'; '.join(_left_out(answer))}"
@@ -343,6 +347,27 @@ def _proof(answer: Answer) -> Iterator[str]:
     yield f"  bound {seconds(found.bound_ns)} · {gap} · {counts}{ended}"
 
 
+def _framework(answer: Answer) -> Iterator[str]:
+    """Say what planning for a framework leaves out, and what that costs."""
+    found, best = answer.found, answer.best
+    if answer.framework is None or best is None:
+        return
+    counts = f"cannot run {found.refused:,} of {found.considered:,} configurations"
+    other = found.unrestricted
+    if other is None:
+        known = (
+            "none of these is faster" if answer.proved else "none of these is known to be faster"
+        )
+        yield f"  {answer.framework}  {counts}; {known}"
+        return
+    less = 1 - other.step_ns / best.step_ns
+    yield (
+        f"  {answer.framework}  {counts}; one of these takes {100 * less:.1f} % less  "
+        f"{configuration_text(other.configuration)}: "
+        f"{'; '.join(found.reasons)}"
+    )
+
+
 def _next_best(answer: Answer) -> Iterator[str]:
     assert answer.best is not None
     for candidate in answer.found.best[1:]:
@@ -361,6 +386,8 @@ def _misses(answer: Answer) -> Iterator[str]:
 def _left_out(answer: Answer) -> Iterable[str]:
     if answer.fixed:
         yield "other than " + ", ".join(f"{name} {value}" for name, value in answer.fixed.items())
+    if answer.framework is not None:
+        yield f"what {answer.framework} cannot run"
     yield from not_considered(answer.problem)
 
 
@@ -379,6 +406,10 @@ def data(answer: Answer) -> dict[str, Any]:
         "global_batch": problem.global_batch,
         "parameters": problem.architecture.all_parameters,
         "model_flops": problem.model_flops,
+        "framework": answer.framework,
+        "refused": found.refused,
+        "unrestricted": _candidate(answer, found.unrestricted) if found.unrestricted else None,
+        "unrestricted_refused": list(found.reasons),
         "fixed": {name: str(value) for name, value in answer.fixed.items()},
         "value": best.step_ns if best else None,
         "bound": found.bound_ns,

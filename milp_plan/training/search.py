@@ -17,7 +17,7 @@ from milp_plan.core.budget import Budget
 from .configuration import Configuration
 from .problem import TrainingProblem
 from .replay import NoScheduleError, schedule_bound
-from .space import Space
+from .space import Refused, Space, no_reason
 from .step import Priced, derive, excess_of, least_peaks
 
 PATIENCE = 200
@@ -123,6 +123,12 @@ class Found:
         Configurations in the space, those of which chunks were timed, those replayed.
     misses
         Configurations that would be faster but do not fit, the least excess first.
+    refused
+        Configurations in the space that the framework to plan for cannot run.
+    unrestricted
+        The best of these, if it is faster than the best.
+    reasons
+        Why the framework cannot run that one.
     looked
         Of the configurations whose chunks were timed, the first :data:`LOOKS`.
     finished
@@ -137,6 +143,9 @@ class Found:
     timed: int = 0
     replayed: int = 0
     misses: list[Miss] = field(default_factory=list)
+    refused: int = 0
+    unrestricted: Candidate | None = None
+    reasons: tuple[str, ...] = ()
     looked: list[Look] = field(default_factory=list)
     finished: bool = True
     interrupted: bool = False
@@ -151,10 +160,14 @@ class Found:
 
 
 def search(
-    problem: TrainingProblem, costs: Costs, fixed: Mapping[str, Any], budget: Budget
+    problem: TrainingProblem,
+    costs: Costs,
+    fixed: Mapping[str, Any],
+    budget: Budget,
+    refused: Refused = no_reason,
 ) -> Found:
-    """Return the best configurations of the space that the fixed fields leave."""
-    return _Search(problem, costs, fixed, budget).run(Space(problem, fixed))
+    """Return the best configurations of the space that fixed fields and a framework leave."""
+    return _Search(problem, costs, Space(problem, fixed, refused), budget).run()
 
 
 _SEEN, _WIDE = 0, 1
@@ -162,12 +175,12 @@ _SEEN, _WIDE = 0, 1
 
 class _Search:
     def __init__(
-        self, problem: TrainingProblem, costs: Costs, fixed: Mapping[str, Any], budget: Budget
+        self, problem: TrainingProblem, costs: Costs, space: Space, budget: Budget
     ) -> None:
-        self.problem, self.costs, self.fixed, self.budget = problem, costs, fixed, budget
+        self.problem, self.costs, self.space, self.budget = problem, costs, space, budget
         self.found = Found()
         self.unseen: list[tuple[int, int, int, Configuration]] = []
-        self.ready: list[tuple[int, int, Configuration, Priced]] = []
+        self.ready: list[tuple[int, int, Configuration, Priced, bool]] = []
         self.misses: list[Miss] = []
         self.waiting = 0
         self.bound: int | None = 0
@@ -178,24 +191,37 @@ class _Search:
         best = self.found.best
         return best[-1].step_ns if len(best) == KEPT else float("inf")
 
-    def run(self, space: Iterable[Configuration]) -> Found:
+    @property
+    def least_value(self) -> float:
+        """Value that a configuration must beat to be the best, whatever runs it."""
+        found = self.found
+        known = [*found.best[:1], *([found.unrestricted] if found.unrestricted else [])]
+        return min((each.step_ns for each in known), default=float("inf"))
+
+    @property
+    def none_runs(self) -> bool:
+        """Whether the framework refuses everything."""
+        return 0 < self.found.refused == self.found.considered
+
+    def run(self) -> Found:
         """Search until the end, the end of the budget or an interruption, which keeps the best."""
         found = self.found
         try:
-            found.finished = self.enumerate(space) and self.descend()
+            found.finished = self.enumerate() and (self.none_runs or self.descend())
         except KeyboardInterrupt:  # what was at hand is lost: the last bound still holds for it
             found.finished, found.interrupted = False, True
-        if found.finished:
+        if found.finished and not self.none_runs:
             self.bound = int(self.least()) if self.unseen or self.ready else None
         self.conclude(self.bound)
         return found
 
-    def enumerate(self, space: Iterable[Configuration]) -> bool:
+    def enumerate(self) -> bool:
         """List the space with its cheapest bounds; return whether time sufficed."""
-        for number, configuration in enumerate(space):
+        for number, configuration in enumerate(self.space):
             least = self.costs.least_ns(configuration)
             self.unseen.append((least, _SEEN, number, configuration))
             self.found.considered += 1
+            self.found.refused += bool(self.space.refused(configuration))
             if self.budget.over:
                 return False
         heapq.heapify(self.unseen)
@@ -212,7 +238,9 @@ class _Search:
                 break
             impatient = not found.best and found.timed % PATIENCE == PATIENCE - 1
             if self.ready and (impatient or self.ready[0][0] <= self.least()):
-                self.replay(*heapq.heappop(self.ready)[2:])
+                least, _, configuration, priced, refused = heapq.heappop(self.ready)
+                if not refused or least < self.least_value:
+                    self.replay(configuration, priced, refused)
                 found.timed += impatient
             else:
                 self.look(*heapq.heappop(self.unseen))
@@ -231,48 +259,66 @@ class _Search:
             return
         self.price(least, configuration)
         for variant in costs.variants(configuration):
-            if all(getattr(variant, name) == value for name, value in self.fixed.items()):
+            if all(getattr(variant, name) == value for name, value in self.space.fixed.items()):
                 self.price(least, variant)
 
     def price(self, least: int, configuration: Configuration) -> None:
-        """Time the chunks; what cannot fit is a miss, the rest waits for its replay."""
+        """Time the chunks; what cannot fit is a miss, the rest waits for its replay.
+
+        What the framework cannot run goes the same way, but only while it may be the best of all.
+        """
+        refused = bool(self.space.refused(configuration))
+        beaten = self.least_value if refused else self.value
+        if least >= beaten:
+            return
         first = self.costs.first_peak(configuration)
-        if not self.fits(configuration, least, (first,)):
-            self.remember(configuration, least, (first,))
+        if not self.fits(configuration, least, (first,), refused):
+            self.remember(configuration, least, (first,), refused)
             return
         self.found.timed += 1
         priced = self.costs.priced(configuration)
         least = max(least, schedule_bound(configuration, priced.chunks) + priced.after_ns)
         peaks = least_peaks(configuration, priced)
-        self.remember(configuration, least, peaks)
-        if least >= self.value:
+        self.remember(configuration, least, peaks, refused)
+        if least >= beaten:
             return
-        if self.fits(configuration, least, peaks):
+        if self.fits(configuration, least, peaks, refused):
             self.waiting += 1
-            heapq.heappush(self.ready, (least, self.waiting, configuration, priced))
+            heapq.heappush(self.ready, (least, self.waiting, configuration, priced, refused))
 
-    def remember(self, configuration: Configuration, least: int, peaks: tuple[int, ...]) -> None:
+    def remember(
+        self, configuration: Configuration, least: int, peaks: tuple[int, ...], refused: bool
+    ) -> None:
         """Keep bounds for a picture."""
-        if len(self.found.looked) < LOOKS:
+        if len(self.found.looked) < LOOKS and not refused:
             self.found.looked.append(Look(configuration, least, peaks))
 
-    def fits(self, configuration: Configuration, least: int, peaks: tuple[int, ...]) -> bool:
+    def fits(
+        self, configuration: Configuration, least: int, peaks: tuple[int, ...], refused: bool
+    ) -> bool:
         """Whether memory suffices; remember what lacks little."""
         excess, stage = excess_of(self.problem, configuration, peaks)
-        if excess > 0:
+        if excess > 0 and not refused:
             self.misses.append(Miss(configuration, least, excess, stage))
         return excess <= 0
 
-    def replay(self, configuration: Configuration, priced: Priced) -> None:
+    def replay(self, configuration: Configuration, priced: Priced, refused: bool) -> None:
         """Derive value and peaks as the law says, and keep the configuration if it is good."""
         self.found.replayed += 1
         try:
             step = derive(configuration, priced)
         except NoScheduleError:
             return
-        if self.fits(configuration, step.step_ns, step.peaks):
+        candidate = Candidate(configuration, step.step_ns, step.peaks)
+        if not self.fits(configuration, step.step_ns, step.peaks, refused):
+            return
+        if refused:
+            if step.step_ns < self.least_value:
+                self.found.unrestricted = candidate
+                self.found.reasons = tuple(self.space.refused(configuration))
+        else:
             best = self.found.best
-            best.append(Candidate(configuration, step.step_ns, step.peaks))
+            best.append(candidate)
             best.sort(key=lambda candidate: (candidate.step_ns, simplicity(candidate)))
             distinct: dict[tuple[int, ...], Candidate] = {}
             for candidate in best:
@@ -284,6 +330,8 @@ class _Search:
         found = self.found
         if found.best:
             value = found.best[0].step_ns
+            if found.unrestricted is not None and found.unrestricted.step_ns >= value:
+                found.unrestricted, found.reasons = None, ()
             found.bound_ns = value if left is None else min(value, left)
             faster = [miss for miss in self.misses if miss.least_ns < value]
         else:

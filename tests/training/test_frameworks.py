@@ -1,0 +1,91 @@
+"""Planning for a framework: what it runs alone, with what that costs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from milp_plan.cli.exits import Exit
+from milp_plan.core import InputError, UnsupportedProblemError
+from milp_plan.core.budget import Budget
+from milp_plan.training.api import plan_of, plan_training, training_problem
+from milp_plan.training.exports import FORMATS, export, refusals
+from milp_plan.training.search import search
+from tests.cli.cases import call
+
+from .roofline import Roofline
+from .test_search import every, problem
+
+
+@pytest.mark.parametrize("framework", FORMATS)
+def test_the_best_of_what_runs_and_of_what_does_not_are_those_of_trying_everything(
+    framework: str,
+) -> None:
+    of = problem(50 * 10**9)
+    costs, refused = Roofline(of), refusals(of, framework)
+    found = search(of, costs, {}, Budget(None), refused)
+    steps = every(of, costs, refused)
+    runs = [step for c, step in steps.items() if not refused(c)]
+    others = [step for c, step in steps.items() if refused(c)]
+    assert found.best[0].step_ns == min(runs)
+    assert found.bound_ns == min(runs)
+    assert not refused(found.best[0].configuration)
+    if min(others) < min(runs):
+        assert found.unrestricted is not None
+        assert found.unrestricted.step_ns == min(others)
+        assert found.reasons == refused(found.unrestricted.configuration)
+    else:
+        assert found.unrestricted is None
+    assert all(not refused(miss.configuration) for miss in found.misses)
+
+
+def test_some_framework_is_slower_than_what_another_runs() -> None:
+    of = problem(50 * 10**9)
+    found = [search(of, Roofline(of), {}, Budget(None), refusals(of, name)) for name in FORMATS]
+    assert any(each.unrestricted for each in found)
+
+
+@pytest.mark.parametrize("framework", FORMATS)
+@pytest.mark.parametrize(
+    ("model", "cluster"),
+    [("llama3-8b", "2x8xH100"), ("mixtral-8x7b", "4x8xH100")],
+)
+def test_a_plan_for_a_framework_is_written_for_it(framework: str, model: str, cluster: str) -> None:
+    of = training_problem(model, cluster, global_batch=64, sequence=4096)
+    try:
+        answer = plan_training(of, framework=framework, budget=Budget(None))
+    except UnsupportedProblemError as error:
+        assert model == "mixtral-8x7b"
+        assert framework in ("torchtitan", "nanotron")
+        assert "of the shape of" in str(error) or "another shape than" in str(error)
+        return
+    assert export(of, plan_of(answer), framework)
+    assert framework in str(answer)
+
+
+def test_a_framework_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(InputError, match="one of megatron"):
+        plan_training(problem(), framework="jax")
+
+
+def test_the_command_plans_for_what_it_exports(tmp_path: Path) -> None:
+    asked = ("train", "llama3-8b", "8xH100", "--global-batch", "32", "--sequence", "4096", "--json")
+    file = tmp_path / "run.yaml"
+    free = json.loads(call(*asked).stdout)
+    assert (free["framework"], free["refused"], free["unrestricted"]) == (None, 0, None)
+    told = json.loads(call(*asked, "--export", "nanotron", "-o", file).stdout)
+    assert told["framework"] == "nanotron"
+    assert told["unrestricted"]["step_ns"] == free["value"] < told["value"]
+    assert told["unrestricted_refused"]
+    assert "zero_stage: 1" in file.read_text()
+    alone = json.loads(call(*asked, "--framework", "nanotron").stdout)
+    assert alone["value"] == told["value"]
+    apart = call(*asked, "--framework", "any", "--export", "nanotron", "-o", file)
+    assert apart.exit_code == Exit.BAD_INPUT
+    assert json.loads(apart.stdout)["value"] == free["value"]
+    vision = ("train", "llava-7b", "8xH100", "--global-batch", "32", "--framework", "megatron")
+    refused = call(*vision)
+    assert refused.exit_code == Exit.BAD_INPUT
+    assert "megatron cannot run any configuration" in refused.stderr
