@@ -21,7 +21,8 @@ from milp_plan.backends import Limits
 from milp_plan.check import verify
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.budget import Budget
-from milp_plan.draw.canvas import drawing_style, new_figure
+from milp_plan.draw.canvas import new_figure
+from milp_plan.draw.style import drawing_style
 from milp_plan.models.registry import get
 from milp_plan.pipeline import Lanes, chain_problem, offload_problem, place, uniform
 from milp_plan.run import Settings, solve

@@ -10,21 +10,22 @@ from milp_plan.draw.canvas import (
     FULL,
     MEMORY,
     axis_label,
-    drawing_style,
     figure_legend,
     new_figure,
     time_scale,
 )
+from milp_plan.draw.style import drawing_style
 from milp_plan.pipeline import times
 
-from .configuration import Configuration
+from .configuration import Configuration, degrees_text
 from .costing import PlanCosts
 from .replay import Chunk, shop_and_words
-from .report import Answer, degrees_text, memory_parts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from .report import Answer
 
 _GB = 10**9
 _MOST_PASSES = 64
@@ -163,7 +164,7 @@ def _memory(axis: Axes, answer: Answer, stages: int) -> None:
     assert best is not None
     left = [0.0] * stages
     for part, colour in _PARTS.items():
-        sizes = [memory_parts(answer, best, stage)[part] / _GB for stage in range(stages)]
+        sizes = [answer.memory_parts(best, stage)[part] / _GB for stage in range(stages)]
         axis.barh(range(stages), sizes, 0.84, left=left, color=colour, label=part)
         left = [a + b for a, b in zip(left, sizes, strict=True)]
     for stage in range(stages):

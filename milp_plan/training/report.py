@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from milp_plan.core import Units, Verdict
 
-from .configuration import FASTER, Configuration, Offload, Precision, Schedule
+from .configuration import FASTER, Configuration, Offload, Precision, degrees_text
 from .costs import StepTime
 from .efficiency import Efficiency, ErrorBand
 from .memory import MemoryUse
@@ -21,16 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-_SCHEDULES = {
-    Schedule.GPIPE: "GPipe",
-    Schedule.ONE_F_ONE_B: "1F1B",
-    Schedule.INTERLEAVED: "interleaved 1F1B",
-    Schedule.ZB_H1: "ZB-H1",
-    Schedule.ZB_V: "ZB-V",
-    Schedule.V_HALF: "V-Half",
-    Schedule.V_MIN: "V-Min",
-    Schedule.DUALPIPE_V: "DualPipe-V",
-}
 _SHARDED = {
     0: "nothing sharded",
     1: "optimizer sharded",
@@ -111,26 +101,22 @@ class Answer:
 
         return picture(self)
 
+    def memory_parts(self, best: Candidate, stage: int) -> dict[str, int]:
+        """Return bytes of a stage's peak by parts; activations are what the replay says."""
+        use = self.memory[stage]
+        parts = {
+            "weights": use.weights_bytes,
+            "gradients": use.gradients_bytes,
+            "optimizer": use.optimizer_bytes,
+            "buffers": use.buffers_bytes,
+        }
+        return parts | {"activations": best.peaks[stage] - sum(parts.values())}
+
     @property
     def proved(self) -> bool:
         """Whether nothing in the space is better, or nothing in it fits."""
         gap = self.found.gap
         return self.found.finished if gap is None else gap == 0
-
-
-def degrees_text(c: Configuration) -> str:
-    """Write degrees, micro-batches and schedule alone."""
-    virtual = f" ({c.virtual} virtual)" if c.virtual > 1 else ""
-    parts = [f"TP {c.tensor}", f"PP {c.pipeline}{virtual}", f"DP {c.data}"]
-    if c.context > 1:
-        parts.insert(1, f"CP {c.context}")
-    if c.expert * c.expert_tensor > 1:
-        split = f" x ETP {c.expert_tensor}" if c.expert_tensor > 1 else ""
-        parts.append(f"EP {c.expert}{split}")
-    parts.append(f"micro-batch {c.micro_batch} x {c.micro_batches}")
-    if c.pipeline > 1:
-        parts.append(_SCHEDULES[c.schedule])
-    return " · ".join(parts)
 
 
 def configuration_text(c: Configuration) -> str:
@@ -279,20 +265,8 @@ def _error(answer: Answer) -> str:
 
 
 def _memory(answer: Answer, best: Candidate, stage: int) -> str:
-    use = memory_parts(answer, best, stage)
+    use = answer.memory_parts(best, stage)
     return ", ".join(f"{name} {amount / _GB:.1f}" for name, amount in use.items())
-
-
-def memory_parts(answer: Answer, best: Candidate, stage: int) -> dict[str, int]:
-    """Return bytes of a stage's peak by parts; activations are what the replay says."""
-    use = answer.memory[stage]
-    parts = {
-        "weights": use.weights_bytes,
-        "gradients": use.gradients_bytes,
-        "optimizer": use.optimizer_bytes,
-        "buffers": use.buffers_bytes,
-    }
-    return parts | {"activations": best.peaks[stage] - sum(parts.values())}
 
 
 def shares(answer: Answer) -> list[tuple[str, float]]:
@@ -433,7 +407,7 @@ def data(answer: Answer) -> dict[str, Any]:
             "time_ns": time_parts(answer, best),
             "peak_stage": stage,
             "overlapped_ns": dict(answer.hidden),
-            "memory_bytes": memory_parts(answer, best, stage),
+            "memory_bytes": answer.memory_parts(best, stage),
         }
     return told
 

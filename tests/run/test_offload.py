@@ -13,7 +13,8 @@ from milp_plan.pipeline import Lanes, offload_problem, pipeline_problem, place, 
 from milp_plan.run import Outcome, Progress, Settings, solve
 from milp_plan.run.kinds.schedule import KIND
 from milp_plan.run.ledger import Ledger
-from milp_plan.run.model import ModelAnswer, Solver
+from milp_plan.run.model import Solver
+from milp_plan.run.model_answer import ModelAnswer
 from milp_plan.run.record import outcome_of
 from milp_plan.run.solving import choose
 from milp_plan.run.ways.offload import OffloadWay

@@ -25,7 +25,8 @@ from milp_plan.pipeline import Precedence, read_offload, residence_bound
 from milp_plan.planners.experts.offload import expert_plan, list_schedules
 
 from ..ledger import Ledger
-from ..model import ModelAnswer, Solver
+from ..model import Solver
+from ..model_answer import ModelAnswer
 from ..polish import polish
 from ..way import Step, Way
 
