@@ -55,6 +55,7 @@ class WireSoftware(Strict):
     sharded_overlap: bool = True
     crossing_ns: Nanoseconds = 0.0
     stall_ns: Nanoseconds = 0.0
+    scattered_sends: bool = False
     fused_attention: bool = True
     dropout: bool = False
     weight_bytes: Bytes = 2

@@ -170,7 +170,7 @@ def search(
     return _Search(problem, costs, Space(problem, fixed, refused), budget).run()
 
 
-_SEEN, _WIDE = 0, 1
+_SEEN, _WIDE, _ALONE = 0, 1, 2
 
 
 class _Search:
@@ -180,7 +180,9 @@ class _Search:
         self.problem, self.costs, self.space, self.budget = problem, costs, space, budget
         self.found = Found()
         self.unseen: list[tuple[int, int, int, Configuration]] = []
-        self.ready: list[tuple[int, int, Configuration, Priced, bool]] = []
+        self.ready: list[tuple[int, int, Configuration, Priced]] = []
+        self.aside: list[tuple[int, int, int, Configuration]] = []
+        self.cap = float("inf")
         self.misses: list[Miss] = []
         self.waiting = 0
         self.bound: int | None = 0
@@ -189,14 +191,7 @@ class _Search:
     def value(self) -> float:
         """Value that a configuration must beat to be kept."""
         best = self.found.best
-        return best[-1].step_ns if len(best) == KEPT else float("inf")
-
-    @property
-    def least_value(self) -> float:
-        """Value that a configuration must beat to be the best, whatever runs it."""
-        found = self.found
-        known = [*found.best[:1], *([found.unrestricted] if found.unrestricted else [])]
-        return min((each.step_ns for each in known), default=float("inf"))
+        return min(self.cap, best[-1].step_ns) if len(best) == KEPT else self.cap
 
     @property
     def none_runs(self) -> bool:
@@ -208,12 +203,29 @@ class _Search:
         found = self.found
         try:
             found.finished = self.enumerate() and (self.none_runs or self.descend())
+            if found.best and found.refused:
+                self.look_aside()
         except KeyboardInterrupt:  # what was at hand is lost: the last bound still holds for it
             found.finished, found.interrupted = False, True
         if found.finished and not self.none_runs:
             self.bound = int(self.least()) if self.unseen or self.ready else None
         self.conclude(self.bound)
         return found
+
+    def look_aside(self) -> None:
+        """Search what the framework cannot run for something faster than the best."""
+        costs, space = self.costs, Space(self.problem, self.space.fixed)
+        other = _Search(self.problem, costs, space, self.budget)
+        other.cap = self.found.best[0].step_ns
+        left = [entry for entry in self.unseen if self.space.refused(entry[-1])]
+        other.unseen = self.aside + left
+        heapq.heapify(other.unseen)
+        other.descend()
+        for candidate in other.found.best:
+            reasons = tuple(self.space.refused(candidate.configuration))
+            if reasons and candidate.step_ns < other.cap:
+                self.found.unrestricted, self.found.reasons = candidate, reasons
+                return
 
     def enumerate(self) -> bool:
         """List the space with its cheapest bounds; return whether time sufficed."""
@@ -238,9 +250,7 @@ class _Search:
                 break
             impatient = not found.best and found.timed % PATIENCE == PATIENCE - 1
             if self.ready and (impatient or self.ready[0][0] <= self.least()):
-                least, _, configuration, priced, refused = heapq.heappop(self.ready)
-                if not refused or least < self.least_value:
-                    self.replay(configuration, priced, refused)
+                self.replay(*heapq.heappop(self.ready)[2:])
                 found.timed += impatient
             else:
                 self.look(*heapq.heappop(self.unseen))
@@ -257,68 +267,54 @@ class _Search:
             evenly = max(least, costs.evenly_ns(configuration))
             heapq.heappush(self.unseen, (evenly, _WIDE, number, configuration))
             return
-        self.price(least, configuration)
-        for variant in costs.variants(configuration):
-            if all(getattr(variant, name) == value for name, value in self.space.fixed.items()):
-                self.price(least, variant)
+        variants = () if level == _ALONE else costs.variants(configuration)
+        fixed = self.space.fixed.items()
+        free = (v for v in variants if all(getattr(v, name) == value for name, value in fixed))
+        for each in (configuration, *free):
+            if self.space.refused(each):
+                self.aside.append((least, _ALONE, len(self.aside), each))
+            else:
+                self.price(least, each)
 
     def price(self, least: int, configuration: Configuration) -> None:
-        """Time the chunks; what cannot fit is a miss, the rest waits for its replay.
-
-        What the framework cannot run goes the same way, but only while it may be the best of all.
-        """
-        refused = bool(self.space.refused(configuration))
-        beaten = self.least_value if refused else self.value
-        if least >= beaten:
-            return
+        """Time the chunks; what cannot fit is a miss, the rest waits for its replay."""
         first = self.costs.first_peak(configuration)
-        if not self.fits(configuration, least, (first,), refused):
-            self.remember(configuration, least, (first,), refused)
+        if not self.fits(configuration, least, (first,)):
+            self.remember(configuration, least, (first,))
             return
         self.found.timed += 1
         priced = self.costs.priced(configuration)
         least = max(least, schedule_bound(configuration, priced.chunks) + priced.after_ns)
         peaks = least_peaks(configuration, priced)
-        self.remember(configuration, least, peaks, refused)
-        if least >= beaten:
+        self.remember(configuration, least, peaks)
+        if least >= self.value:
             return
-        if self.fits(configuration, least, peaks, refused):
+        if self.fits(configuration, least, peaks):
             self.waiting += 1
-            heapq.heappush(self.ready, (least, self.waiting, configuration, priced, refused))
+            heapq.heappush(self.ready, (least, self.waiting, configuration, priced))
 
-    def remember(
-        self, configuration: Configuration, least: int, peaks: tuple[int, ...], refused: bool
-    ) -> None:
+    def remember(self, configuration: Configuration, least: int, peaks: tuple[int, ...]) -> None:
         """Keep bounds for a picture."""
-        if len(self.found.looked) < LOOKS and not refused:
+        if len(self.found.looked) < LOOKS:
             self.found.looked.append(Look(configuration, least, peaks))
 
-    def fits(
-        self, configuration: Configuration, least: int, peaks: tuple[int, ...], refused: bool
-    ) -> bool:
+    def fits(self, configuration: Configuration, least: int, peaks: tuple[int, ...]) -> bool:
         """Whether memory suffices; remember what lacks little."""
         excess, stage = excess_of(self.problem, configuration, peaks)
-        if excess > 0 and not refused:
+        if excess > 0:
             self.misses.append(Miss(configuration, least, excess, stage))
         return excess <= 0
 
-    def replay(self, configuration: Configuration, priced: Priced, refused: bool) -> None:
+    def replay(self, configuration: Configuration, priced: Priced) -> None:
         """Derive value and peaks as the law says, and keep the configuration if it is good."""
         self.found.replayed += 1
         try:
             step = derive(configuration, priced)
         except NoScheduleError:
             return
-        candidate = Candidate(configuration, step.step_ns, step.peaks)
-        if not self.fits(configuration, step.step_ns, step.peaks, refused):
-            return
-        if refused:
-            if step.step_ns < self.least_value:
-                self.found.unrestricted = candidate
-                self.found.reasons = tuple(self.space.refused(configuration))
-        else:
+        if self.fits(configuration, step.step_ns, step.peaks):
             best = self.found.best
-            best.append(candidate)
+            best.append(Candidate(configuration, step.step_ns, step.peaks))
             best.sort(key=lambda candidate: (candidate.step_ns, simplicity(candidate)))
             distinct: dict[tuple[int, ...], Candidate] = {}
             for candidate in best:
@@ -330,8 +326,6 @@ class _Search:
         found = self.found
         if found.best:
             value = found.best[0].step_ns
-            if found.unrestricted is not None and found.unrestricted.step_ns >= value:
-                found.unrestricted, found.reasons = None, ()
             found.bound_ns = value if left is None else min(value, left)
             faster = [miss for miss in self.misses if miss.least_ns < value]
         else:
