@@ -21,15 +21,15 @@ from milp_plan.core.budget import Budget
 from milp_plan.training import Configuration
 from milp_plan.training.api import training_problem
 from milp_plan.training.costing import PlanCosts
-from milp_plan.training.efficiency import Efficiency, shipped
+from milp_plan.training.efficiency import shipped
 from milp_plan.training.exports import refusals
 from milp_plan.training.formats import fixed_fields
 from milp_plan.training.measured import Measured
-from milp_plan.training.memory import MARGIN
+from milp_plan.training.memory import default_reserve
 from milp_plan.training.problem import TrainingProblem
 from milp_plan.training.report import configuration_text
 from milp_plan.training.search import Found, search
-from milp_plan.training.space import Space, no_reason
+from milp_plan.training.space import Space
 from milp_plan.training.step import derive, excess_of, least_peaks
 
 Row = dict[str, Any]
@@ -46,8 +46,9 @@ def measure(case: Mapping[str, Any]) -> Row:
             case["cluster"],
             global_batch=case["batch"],
             sequence=case["sequence"],
+            framework=_framework(case),
         )
-        rows = [_row(case, problem, shipped(), _printed(case))]
+        rows = [_row(case, problem, _printed(case))]
         tflops = case.get("tflops")
         flops = problem.model_flops / problem.cluster.devices
         rows[0]["measured"] = flops / (tflops * 1e12) if tflops else case["measured_s"]
@@ -60,10 +61,16 @@ def measure(case: Mapping[str, Any]) -> Row:
     for run, measured in _apart(chosen.read(folder())):
         problem = TrainingProblem(
             *(run.architecture, run.cluster, run.sequence, run.configuration.global_batch),
-            round(MARGIN * run.cluster.memory_bytes),
+            default_reserve(run.cluster),
+            efficiency=efficiency,
+            framework=_framework(case),
         )
-        rows.append(_row(case, problem, efficiency, run.configuration) | {"measured": measured})
+        rows.append(_row(case, problem, run.configuration) | {"measured": measured})
     return {"rows": rows}
+
+
+def _framework(case: Mapping[str, Any]) -> str:
+    return "megatron" if case.get("megatron") else ""
 
 
 def _printed(case: Mapping[str, Any]) -> dict[str, Any]:
@@ -84,14 +91,13 @@ def _apart(runs: Sequence[Measured]) -> list[tuple[Measured, float]]:
 def _row(
     case: Mapping[str, Any],
     problem: TrainingProblem,
-    efficiency: Efficiency,
     expert: Configuration | Mapping[str, Any],
 ) -> Row:
-    costs, limit = PlanCosts(problem, efficiency), case["limit_s"]
+    costs, limit = PlanCosts(problem), case["limit_s"]
     given = fixed_fields([f"{name}={value}" for name, value in case.get("means", {}).items()])
     if isinstance(expert, Configuration):
         given |= {name: getattr(expert, name) for name in case.get("same", ())}
-    refused = refusals(problem, "megatron") if case.get("megatron") else no_reason
+    refused = refusals(problem)
     if not isinstance(expert, Configuration):
         found = search(problem, costs, given | expert, Budget(limit), refused)
         if not found.best:

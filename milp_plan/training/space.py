@@ -103,9 +103,14 @@ class Space:
                         yield whole
 
     def why_refused(self) -> tuple[str, ...]:
-        """Return why the framework refuses the first configuration of those it refuses least."""
-        found = (tuple(self.refused(each)) for each in self)
-        return min(found, key=len, default=())
+        """Return the fewest reasons why the framework runs nothing; none if it runs something."""
+        fewest: tuple[str, ...] = ()
+        for each in self:
+            reasons = tuple(self.refused(each))
+            if not reasons:
+                return ()
+            fewest = min(fewest or reasons, reasons, key=len)
+        return fewest
 
     def why_empty(self) -> str:
         """Say in one sentence why the fixed fields leave nothing that can run."""

@@ -13,6 +13,7 @@ from milp_plan.io.files import read_document
 from ..configuration import Configuration
 from ..formats import MARKER, read_plan
 from ..problem import TrainingPlan, TrainingProblem
+from ..space import no_reason
 from . import deepspeed, fsdp, megatron, nanotron, torchtitan
 from .job import Job, Launch, Refusals
 from .megatron_read import read_script
@@ -98,17 +99,17 @@ def export(problem: TrainingProblem, plan: TrainingPlan | Configuration, format_
     return entry.write(job)
 
 
-def refusals(
-    problem: TrainingProblem, framework: str
-) -> Callable[[Configuration], tuple[str, ...]]:
-    """Return a function that says why a framework cannot run a configuration, a reason each.
+def refusals(problem: TrainingProblem) -> Callable[[Configuration], tuple[str, ...]]:
+    """Return a function that says why the problem's framework cannot run a configuration.
 
     Raises
     ------
     InputError
         No framework of that name.
     """
-    refusals_of = _format(framework).refusals_of
+    if not problem.framework:
+        return no_reason
+    refusals_of = _format(problem.framework).refusals_of
 
     def reasons(configuration: Configuration) -> tuple[str, ...]:
         return tuple(reason for reason, _ in refusals_of(Job(problem, configuration)).reasons)
