@@ -1,7 +1,7 @@
 """Fit the shipped rates of training steps: ``python benchmarks/training_fit.py``.
 
-Writes ``efficiency.json`` of the kind ``training`` from the sets of :mod:`training_rows`, with the error
-band of runs whose model or cluster size was left out of the fit.
+Writes ``efficiency.json`` of the kind ``training`` from the sets of :mod:`training_rows`, with the
+error band of runs whose model or cluster size was left out of the fit.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ START = {
     "megatron-2021": Software(
         *("megatron-2021", 20_000.0),
         overlap=0.05,
+        scattered_sends=True,
         fused_attention=False,
         dropout=True,
         gradient_bytes=2,
@@ -44,6 +45,7 @@ START = {
     "megatron-deepspeed": Software(
         *("megatron-deepspeed", 20_000.0),
         overlap=0.05,
+        scattered_sends=True,
         fused_attention=False,
         dropout=True,
         gradient_bytes=2,
