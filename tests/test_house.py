@@ -140,9 +140,9 @@ def test_no_module_keeps_problems() -> None:
         ("core/problem.py", "_FIELDS: dict[type, _Fields | None] = {}"),
         ("models/registry.py", "_isolated: dict[tuple[str, str | None], Found] = {}"),
         # processes, until the next run takes them over: they know loops and no problem
-        ("run/compiling.py", "_AHEAD: list[tuple[frozenset[str], Compiling]] = []"),
+        ("run/compiling.py", "_AHEAD: list[tuple[frozenset[LoopPart], Compiling]] = []"),
     }
-    assert kept == {("run/round.py", "_unpacked")} | by_other
+    assert kept == {("kinds/schedule/round.py", "_unpacked")} | by_other
 
 
 def test_commands_and_studies_know_kinds_and_none_by_name() -> None:
@@ -182,3 +182,29 @@ def test_what_the_drawing_of_the_house_names_is_there():
     ends = ("", ".py")
     missing = [n for n in named if not any((h / f"{n}{e}").exists() for h in homes for e in ends)]
     assert not missing
+
+
+def test_a_kind_imports_no_other_kind() -> None:
+    """Placement and pipeline are parts of the kind schedule, whose plans training replays."""
+    family = {"schedule", "placement", "pipeline"}
+    allowed = {(one, other) for one in family for other in family}
+    allowed |= {("training", "pipeline"), ("serving", "training"), ("local_updates", "schedule")}
+    found = set()
+    for name, text in sources("kinds"):
+        home = name.split("/")[1]
+        for other in re.findall(r"milp_plan\.kinds\.(\w+)", text):
+            if other != home:
+                found.add((home, other))
+    assert found - allowed == set()
+
+
+def test_no_shared_layer_names_a_kind() -> None:
+    """But for those that show or study plans of one kind."""
+    above = ("kinds", "api.py", "contract.py", "cli", "face", "report", "study", "execute")
+    named = {
+        (name, other)
+        for name, text in sources()
+        if name.split("/")[0] not in above
+        for other in re.findall(r"milp_plan\.kinds\.(\w+)", text)
+    }
+    assert named == set()

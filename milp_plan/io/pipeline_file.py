@@ -46,7 +46,7 @@ class PipelinePiece(Strict):
 
     @property
     def amounts(self) -> tuple[float, ...]:
-        """Its times and sizes, as :class:`milp_plan.kinds.pipeline.Piece` takes them."""
+        """Its times and sizes, as :class:`Piece` takes them."""
         times = self.forward, self.backward, self.weight
         sizes = self.held_to_backward, self.held_to_weight, self.gradient, self.parameters
         return (*times, *sizes)

@@ -8,7 +8,7 @@ from milp_plan.check import verify
 from milp_plan.core import InputError, Objective
 from milp_plan.io.files import write_document
 from milp_plan.io.goal import Goal
-from milp_plan.io.plan_file import read_plan
+from milp_plan.kinds.schedule.kind import KIND
 from milp_plan.kinds.placement.dnn_split import split_text
 from milp_plan.kinds.schedule.formats import read, write
 from tests.support.public import public_file
@@ -25,7 +25,7 @@ def both(tmp_path, split, goal):
     file = tmp_path / "split.json"
     file.write_text(json.dumps(split))
     problem = read(instance, goal)
-    return problem, read_plan(file, problem, instance), instance
+    return problem, KIND.read_plan(file, problem, instance), instance
 
 
 def test_a_split_is_a_plan(tmp_path):
@@ -57,7 +57,7 @@ def test_a_split_for_latency_has_one_call_per_accelerator(tmp_path):
 def test_a_plan_is_written_as_a_split_and_read_again(tmp_path):
     problem, plan, instance = both(tmp_path, SPLIT, Goal(Objective.BOTTLENECK))
     write_document(tmp_path / "again.json", split_text(problem, plan, instance))
-    again = read_plan(tmp_path / "again.json", problem, instance)
+    again = KIND.read_plan(tmp_path / "again.json", problem, instance)
     assert {r.operator: r.devices for r in again.runs} == {r.operator: r.devices for r in plan.runs}
 
 
@@ -78,7 +78,7 @@ def test_a_split_needs_a_file_of_the_benchmark(tmp_path):
     write(problem, native)
     (tmp_path / "split.json").write_text(json.dumps(SPLIT))
     with pytest.raises(InputError, match="a dnn-partitioning file"):
-        read_plan(tmp_path / "split.json", read(native), native)
+        KIND.read_plan(tmp_path / "split.json", read(native), native)
 
 
 PUBLISHED = {
@@ -137,7 +137,7 @@ def test_experts_are_worth_what_the_published_program_says(name):
     split = public_file(f"{FOLDER}/human-experts/{instance.stem}_expert.json")
     latency = name.startswith("latency")
     problem = read(instance, Goal(Objective.LATENCY if latency else Objective.BOTTLENECK))
-    verdict = verify(problem, read_plan(split, problem, instance))
+    verdict = verify(problem, KIND.read_plan(split, problem, instance))
     assert {violation.rule for violation in verdict.violations} == (
         {"memory"} if latency else set()
     )

@@ -55,7 +55,7 @@ def plan_text(plan: TrainingPlan) -> bytes:
         "planner": plan.planner,
         "parent": plan.parent,
     }
-    return json.dumps(content, indent=2).encode() + b"\n"
+    return json.dumps(content, indent=2, default=int).encode() + b"\n"  # integers of numpy
 
 
 def read_plan(
