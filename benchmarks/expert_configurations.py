@@ -171,7 +171,7 @@ def present(rows: list[Row]) -> Row:
         line["ratio"] = _over(line.get("predicted"), line.get("ours"))
         group = [each["measured"] for each in lines if _group(each) == _group(line)]
         line["slower"] = _over(line["measured"], min(group))
-        near = line["ratio"] is not None and line["ratio"] <= NEAR
+        near = line["ratio"] is not None and line["ratio"] <= NEAR and line["gap"] == 0
         line["met"] = near or line["slower"] > NEAR
         line["place"] = f"{line['rank']} of {line['count']:,}" if line.get("rank") else None
         line["proof"] = "proved" if line.get("gap") == 0 else _percent(line.get("gap"))

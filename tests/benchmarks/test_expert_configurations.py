@@ -37,6 +37,11 @@ def test_an_aim_is_met_near_ours_or_where_another_published_one_is_faster(study)
     assert found["sets"][0]["error"] == pytest.approx(0.1)
 
 
+def test_a_search_without_a_proof_does_not_meet_it(study):
+    found = study.present([{"set": "a", "rows": [line(ours=12.0, gap=0.5)]}])
+    assert found["met"] == 0
+
+
 def test_a_run_without_a_prediction_does_not_meet_it(study):
     row = {"set": "a", "rows": [{"model": "m", "devices": "d", "size": "s", "measured": 1.0}]}
     found = study.present([row])
