@@ -11,7 +11,7 @@ from milp_plan.core import Plan
 from milp_plan.kinds.schedule.coarsen.stage import coarsen
 from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from milp_plan.kinds.schedule.planners.retiming import Retiming
-from tests.support.training_steps import random_training
+from tests.support.training_graphs import random_training
 
 
 def orders(plan: Plan) -> dict[str, list[str]]:

@@ -15,7 +15,7 @@ from milp_plan.kinds.schedule.coarsen.cuts import Rest, Stages
 from milp_plan.kinds.schedule.coarsen.forecast import Forecast, packs
 from milp_plan.kinds.schedule.coarsen.stage import coarsen
 from milp_plan.kinds.schedule.coarsen.stages import ALIKE, best_cut
-from tests.support.training_steps import random_training
+from tests.support.training_graphs import random_training
 
 from .drafts import problem_of, random_plan, single, small_cluster, unlimited
 

@@ -8,9 +8,9 @@ from milp_plan.check import verify
 from milp_plan.core import InputError, Objective
 from milp_plan.io.files import write_document
 from milp_plan.io.goal import Goal
-from milp_plan.kinds.schedule.kind import KIND
 from milp_plan.kinds.placement.dnn_split import split_text
 from milp_plan.kinds.schedule.formats import read, write
+from milp_plan.kinds.schedule.kind import KIND
 from tests.support.public import public_file
 
 from .samples import store

@@ -23,7 +23,7 @@ from milp_plan.kinds.schedule.round import Answer, Round, work
 from milp_plan.kinds.schedule.team import MOST_FAILURES, Team
 from milp_plan.run.identity import sources
 from milp_plan.run.ledger import Ledger
-from tests.support.training_steps import random_training
+from tests.support.training_graphs import random_training
 
 pytestmark = [
     pytest.mark.untraced,
