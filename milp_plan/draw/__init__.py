@@ -1,8 +1,6 @@
 """Pictures of plans."""
 
 from .canvas import write_figure
-from .lanes import Bar, Lane, Lanes, lanes
-from .loads import loads_figure
-from .timeline import timeline
+from .figures import panels_figure
 
-__all__ = ["Bar", "Lane", "Lanes", "lanes", "loads_figure", "timeline", "write_figure"]
+__all__ = ["panels_figure", "write_figure"]

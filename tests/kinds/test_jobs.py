@@ -27,7 +27,6 @@ from milp_plan.core.jobs import (
 )
 from milp_plan.core.partition import partition
 from milp_plan.draw.canvas import write_figure
-from milp_plan.draw.jobs import jobs_figure
 from milp_plan.io.jobs import plan_to_json, read_plan, to_toml
 from milp_plan.planners.jobs import (
     LRTF,
@@ -44,7 +43,7 @@ from milp_plan.planners.jobs import (
     in_turn,
 )
 from milp_plan.planners.jobs.enumeration import best_order
-from milp_plan.run.kinds import read
+from milp_plan.run.kinds import kind_of, read
 from milp_plan.run.settings import Settings
 from milp_plan.run.slotted import Known, refine
 from milp_plan.run.slotted.dual_feasible import dual_feasible
@@ -560,10 +559,10 @@ def test_run_repeats_and_proves(make):
 
 def test_picture(tmp_path):
     for plan in (GOOD, changed(1, load=1)):
-        path = write_figure(jobs_figure(two(), plan), tmp_path / "plan.png")
+        path = write_figure(kind_of(two()).draw(two(), plan), tmp_path / "plan.png")
         assert path.stat().st_size > 5_000
     with pytest.raises(InputError):
-        jobs_figure(two(), replace(GOOD, runs=()))
+        kind_of(two()).draw(two(), replace(GOOD, runs=()))
 
 
 def test_longest_remaining_first_has_its_name():

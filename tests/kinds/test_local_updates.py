@@ -18,7 +18,6 @@ from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.core.local_updates import LocalUpdatesPlan, LocalUpdatesProblem, Stage
 from milp_plan.draw.canvas import write_figure
-from milp_plan.draw.local_updates import local_updates_figure
 from milp_plan.models.planted_local_updates import planted_local_updates
 from milp_plan.planners.local_updates import Search, greedy
 from milp_plan.run.kinds import kind_of, read
@@ -182,5 +181,5 @@ def test_the_model_goes_on_where_labels_end(monkeypatch):
 
 def test_picture(tmp_path):
     for some in (plan("b"), plan("nowhere")):
-        path = write_figure(local_updates_figure(PROBLEM, some), tmp_path / "plan.png")
+        path = write_figure(kind_of(PROBLEM).draw(PROBLEM, some), tmp_path / "plan.png")
         assert path.stat().st_size > 3_000

@@ -14,7 +14,6 @@ from milp_plan.core.budget import Budget
 from milp_plan.core.resharding import Card, Delivery, ReshardingPlan, ReshardingProblem, Slice
 from milp_plan.core.tiles import Mesh, Tile, intersection, slices_between, tiles, volume
 from milp_plan.draw.canvas import write_figure
-from milp_plan.draw.resharding import resharding_figure
 from milp_plan.models.planted_resharding import planted_resharding
 from milp_plan.planners.resharding import Search, busiest_first, load_only, randomised
 from milp_plan.run.kinds import kind_of, read
@@ -274,7 +273,7 @@ def test_the_model_goes_on_where_the_search_ends(monkeypatch):
 
 def test_picture(tmp_path):
     for some in (plan(*GOOD), plan(Delivery("low", "nobody", 3, 2))):
-        path = write_figure(resharding_figure(PROBLEM, some), tmp_path / "plan.png")
+        path = write_figure(kind_of(PROBLEM).draw(PROBLEM, some), tmp_path / "plan.png")
         assert path.stat().st_size > 3_000
 
 

@@ -260,13 +260,6 @@ class Schedule(Kind[PlanningProblem, Plan]):
 
         return placement_rows(problem, plan)
 
-    def draw(self, problem: PlanningProblem, plan: Plan) -> Any:
-        """Timeline, or loads where there is no clock."""
-        from milp_plan.draw import loads_figure, timeline
-
-        _need_known_names(problem, plan)
-        return (timeline if problem.serial is None else loads_figure)(problem, plan)
-
     def panels(self, problem: PlanningProblem, plan: Plan) -> Sequence[Panel]:
         """Timeline, memory and utilisation; or loads where there is no clock."""
         from milp_plan.draw.loads import loads_panels
