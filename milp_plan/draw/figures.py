@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from milp_plan.core.schedule import AGAIN
 
-from .canvas import drawing_style, figure_legend, ink, new_figure
+from .canvas import figure_legend, ink, new_figure
 from .panels import Box, Curve, Panel, span
+from .style import drawing_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
