@@ -105,7 +105,7 @@ def test_units_that_the_source_does_not_name_are_not_invented() -> None:
 def test_many_boxes_are_merged_and_a_note_says_so() -> None:
     problem, plan = chain(500)
     figure = drawn(problem, plan)
-    assert spans(bars(figure.axes[0])["forward"]) == [(0, 0, pytest.approx(5000, rel=1e-2))]
+    assert spans(bars(figure.axes[0])["forward"]) == [(0, 0, 5.0)]
     assert "501 tasks are drawn as 2 bars" in figure.get_supxlabel()
     assert "drawn as" not in drawn(*chain(9)).get_supxlabel()
 
@@ -113,11 +113,12 @@ def test_many_boxes_are_merged_and_a_note_says_so() -> None:
 def test_a_wide_gap_keeps_neighbours_apart() -> None:
     problem, plan = chain(500)
     late = [
-        replace(run, start_ns=run.start_ns + 100 * k, stop_ns=run.stop_ns + 100 * k)
+        replace(run, start_ns=run.start_ns + later, stop_ns=run.stop_ns + later)
         for k, run in enumerate(plan.runs)
+        for later in [1_000 * (k >= 250)]
     ]
     figure = drawn(problem, replace(plan, runs=tuple(late)))
-    assert len(spans(bars(figure.axes[0])["forward"])) == 500
+    assert len(spans(bars(figure.axes[0])["forward"])) == 2
 
 
 def test_overlapping_transfers_are_see_through() -> None:
