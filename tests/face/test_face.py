@@ -87,7 +87,7 @@ def test_rooms_are_modules_as_well() -> None:
     from milp_plan.check import verify
 
     assert check.verify is verify
-    assert draw.timeline is not None
+    assert draw.panels_figure is not None
 
 
 def test_every_name_is_there_and_nothing_heavy_is_loaded_for_it() -> None:
