@@ -106,7 +106,7 @@ def _row(
     step = derive(expert, costs.priced(expert))
     found = search(problem, costs, given, Budget(limit), refused)
     space = Space(problem, given, refused)
-    rank, count = _rank(space, costs, expert)
+    rank, count = _rank(space, costs, expert, Budget(limit))
     return {
         **_texts(problem),
         "expert": configuration_text(expert),
@@ -135,20 +135,28 @@ def _ours(found: Found) -> Row:
     }
 
 
-def _rank(space: Space, costs: PlanCosts, expert: Configuration) -> tuple[int, int]:
-    """Place of the experts' configuration among those that fit, and how many these are."""
-    value = costs.step(expert).total_ns
-    steps = []
+def _rank(
+    space: Space, costs: PlanCosts, expert: Configuration, budget: Budget
+) -> tuple[int | None, int]:
+    """Place of the experts' configuration among those that fit, and how many there are in all.
+
+    No place where time does not suffice.
+    """
+    value, count, before = costs.step(expert).total_ns, 0, 0
     for each in space:
         if space.refused(each):
             continue
-        first = excess_of(space.problem, each, (costs.first_peak(each),))[0]
-        if first > 0:
+        count += 1
+        if max(costs.least_ns(each), costs.evenly_ns(each)) >= value:
+            continue
+        if budget.over:
+            return None, count
+        if excess_of(space.problem, each, (costs.first_peak(each),))[0] > 0:
             continue
         peaks = least_peaks(each, costs.priced(each))
-        if excess_of(space.problem, each, peaks)[0] <= 0:
-            steps.append(costs.step(each).total_ns)
-    return 1 + sum(step < value for step in steps), len(steps)
+        fits = excess_of(space.problem, each, peaks)[0] <= 0
+        before += fits and costs.step(each).total_ns < value
+    return 1 + before, count
 
 
 def present(rows: list[Row]) -> Row:
@@ -163,9 +171,9 @@ def present(rows: list[Row]) -> Row:
         line["ratio"] = _over(line.get("predicted"), line.get("ours"))
         group = [each["measured"] for each in lines if _group(each) == _group(line)]
         line["slower"] = _over(line["measured"], min(group))
-        near = line["ratio"] is not None and line["ratio"] <= NEAR
+        near = line["ratio"] is not None and line["ratio"] <= NEAR and line["gap"] == 0
         line["met"] = near or line["slower"] > NEAR
-        line["place"] = f"{line['rank']} of {line['count']:,}" if "rank" in line else None
+        line["place"] = f"{line['rank']} of {line['count']:,}" if line.get("rank") else None
         line["proof"] = "proved" if line.get("gap") == 0 else _percent(line.get("gap"))
     errors = {
         name: [

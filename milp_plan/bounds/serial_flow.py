@@ -201,8 +201,8 @@ def probe(
     for other in range(classes):
         if other == number or barred[other]:
             continue
-        trial.capacity[:] = base.capacity
-        trial.sink[:] = base.sink
+        copy_into(base.capacity, trial.capacity)
+        copy_into(base.sink, trial.sink)
         if inside[other]:
             trial.sink[other] = FREE
             if value + push(trial, sources, 1, limit - value) >= limit:

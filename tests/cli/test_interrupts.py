@@ -30,8 +30,8 @@ from .cases import INSTANCES, call
     [
         (signal.SIGINT, Exit.INTERRUPTED),
         (signal.SIGTERM, Exit.TERMINATED),
-        (signal.SIGHUP, Exit.HUNG_UP),
-        (signal.SIGQUIT, Exit.QUIT),
+        pytest.param(signal.SIGHUP, Exit.HUNG_UP, marks=pytest.mark.slow),
+        pytest.param(signal.SIGQUIT, Exit.QUIT, marks=pytest.mark.slow),
     ],
 )
 def test_the_best_plan_is_kept(number: signal.Signals, code: Exit, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from milp_plan.coarsen import coarsen
 from milp_plan.core import Plan
 from milp_plan.planners import PLANNERS
 from milp_plan.planners.retiming import Retiming
-from tests.support.training import random_training
+from tests.support.training_graphs import random_training
 
 
 def orders(plan: Plan) -> dict[str, list[str]]:

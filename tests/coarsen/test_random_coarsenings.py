@@ -13,7 +13,7 @@ from milp_plan.core import Plan, PlanningProblem
 from tests.support.magnitudes import magnified, some_take_no_time
 from tests.support.plans import planted
 from tests.support.problems import random_problem
-from tests.support.training import random_training
+from tests.support.training_graphs import random_training
 from tests.support.ways import planted_ways, serial_plan
 
 from .drafts import LOOSE, random_plan, unlimited

@@ -15,7 +15,7 @@ from milp_plan.coarsen.cuts import Rest, Stages
 from milp_plan.coarsen.forecast import Forecast, packs
 from milp_plan.coarsen.stages import ALIKE, best_cut
 from milp_plan.core import FULL, Operator, PlanningProblem, Value
-from tests.support.training import random_training
+from tests.support.training_graphs import random_training
 
 from .drafts import problem_of, random_plan, single, small_cluster, unlimited
 

@@ -23,7 +23,7 @@ from milp_plan.run.cluster import MOST_FAILURES, Team
 from milp_plan.run.identity import sources
 from milp_plan.run.ledger import Ledger
 from milp_plan.run.round import Answer, Round, work
-from tests.support.training import random_training
+from tests.support.training_graphs import random_training
 
 pytestmark = [
     pytest.mark.untraced,

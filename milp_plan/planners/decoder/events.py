@@ -7,7 +7,7 @@ for a more urgent transfer whose value is being made.
 
 from __future__ import annotations
 
-from milp_plan.core.compiled import compiled, inlined
+from milp_plan.core.compiled import compiled, copy_into, inlined
 
 from .heaps import drop_event, push_event
 from .holding import (
@@ -349,9 +349,9 @@ def prepare(a: Ints, t: Ints) -> None:
     a[t[BUSY] : t[BUSY] + t[RESOURCES]] = False
     a[t[LISTED] : t[LISTED] + t[QUEUES]] = False
     a[t[DIRTY] : t[DIRTY] + t[SITES]] = False
-    a[t[USED] : t[USED] + t[DEVICES]] = a[t[BASE] : t[BASE] + t[DEVICES]]
+    copy_into(a[t[BASE] : t[BASE] + t[DEVICES]], a[t[USED] : t[USED] + t[DEVICES]])
     if a[t[TIMED]]:
-        a[t[PEAK] : t[PEAK] + t[DEVICES]] = a[t[BASE] : t[BASE] + t[DEVICES]]
+        copy_into(a[t[BASE] : t[BASE] + t[DEVICES]], a[t[PEAK] : t[PEAK] + t[DEVICES]])
     a[t[COUNT] : t[COUNT] + 5] = 0
     a[t[HEAD]] = 0
     for leg in range(a[t[LEG_COUNT]]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from milp_plan.core.compiled import compiled, inlined
+from milp_plan.core.compiled import compiled, copy_into, inlined
 
 from .layout import (
     BASE,
@@ -184,7 +184,7 @@ def static_excess(a: Ints, t: Ints) -> int:
     Where there are none, no order of the tasks holds too many at any instant.
     """
     a[t[PEAK] : t[PEAK] + t[DEVICES]] = 0  # of workspaces, first
-    a[t[USED] : t[USED] + t[DEVICES]] = a[t[BASE] : t[BASE] + t[DEVICES]]
+    copy_into(a[t[BASE] : t[BASE] + t[DEVICES]], a[t[USED] : t[USED] + t[DEVICES]])
     for operator in range(t[OPERATORS]):
         made = a[t[MADE] + operator]
         site = a[t[SITE] + operator]

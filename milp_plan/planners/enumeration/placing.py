@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from milp_plan.bounds.region_search import insert, one_by_one, preemptive
-from milp_plan.core.compiled import compiled
+from milp_plan.core.compiled import compiled, copy_into
 
 from ..decoder import layout as at
 from ..decoder.decoder import decode
@@ -391,9 +391,9 @@ def _keep(a: Ints, t: Ints, s: Stack, value: int) -> None:
     count = len(s.chosen)
     s.numbers[BEST] = value
     tasks = count + a[t[at.LEG_COUNT]]
-    s.site[:] = a[t[at.SITE] : t[at.SITE] + count]
-    s.option[:] = a[t[at.OPTION] : t[at.OPTION] + count]
-    s.start[:tasks] = a[t[at.START] : t[at.START] + tasks]
+    copy_into(a[t[at.SITE] : t[at.SITE] + count], s.site)
+    copy_into(a[t[at.OPTION] : t[at.OPTION] + count], s.option)
+    copy_into(a[t[at.START] : t[at.START] + tasks], s.start)
 
 
 @compiled

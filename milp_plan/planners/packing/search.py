@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from milp_plan.core.budget import Budget
-from milp_plan.core.compiled import compiled
+from milp_plan.core.compiled import compiled, sort_stably
 
 from .field import Field, Indices, Integers, aligned
 
@@ -135,15 +135,21 @@ def _may_fit(field: Field, desk: Desk, depth: int, low: int) -> bool:
 def _rank(field: Field, desk: Desk, depth: int, low: int) -> None:
     """Rank a group by the load of its fullest sections, then as ranks were at first."""
     items, load, rank = desk.items[depth, low : desk.stop[depth, low]], desk.load, desk.rank[depth]
+    keys, first, second = np.empty((3, len(items)), np.int64)
     load[:] = 0
-    for i in items:
-        load[field.lower[i] : field.upper[i]] += field.size[i]
-    items = items[np.argsort(desk.rank[0][items])]
-    most = np.empty(len(items), np.int64)
     for at, i in enumerate(items):
-        most[at] = -load[field.lower[i] : field.upper[i]].max()
-    for at, i in enumerate(items[np.argsort(most, kind="mergesort")]):
-        rank[i] = at
+        keys[at] = desk.rank[0, i]
+        for section in range(field.lower[i], field.upper[i]):
+            load[section] += field.size[i]
+    sort_stably(keys, first)
+    for at in range(len(items)):
+        i = items[first[at]]
+        keys[at] = 0
+        for section in range(field.lower[i], field.upper[i]):
+            keys[at] = min(keys[at], -load[section])
+    sort_stably(keys, second)
+    for at in range(len(items)):
+        rank[items[first[second[at]]]] = at
 
 
 @compiled

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from milp_plan.core.compiled import compiled
+from milp_plan.core.compiled import compiled, sort_stably
 
 from ..decoder import NEVER, Decoder
 from ..decoder import layout as at
@@ -257,6 +257,7 @@ def in_order(tasks: Tasks, k: int, when: Ints, order: Ints) -> None:
         for j in range(tasks.before_ptr[k, task], tasks.before_ptr[k, task + 1]):
             when[task] = max(when[task], when[tasks.before[k, j]])
         keys[i] = when[task]
-    found = np.argsort(keys, kind="mergesort")
+    found = np.empty(count, dtype=np.int64)
+    sort_stably(keys, found)
     for i in range(count):
         order[i] = tasks.base[k, found[i]]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from milp_plan.core.compiled import compiled
+from milp_plan.core.compiled import compiled, copy_into
 
 Ints = NDArray[np.int64]
 
@@ -129,7 +129,7 @@ def splits_of(  # noqa: C901, PLR0912, PLR0915 (one loop nest)
             net = nets.nets[at]
             if left[net] == 0 and able:
                 taken[slot[net]] = False
-        states[:found] = after[:found]
+        copy_into(after[:found], states)
         many, passed = found, passed + found
         able = able and found > 0 and passed <= MOST_STATES
         if not able:
