@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -21,7 +19,7 @@ from .style import STYLE, drawing_style
 
 if TYPE_CHECKING:
     from matplotlib.axis import Axis
-    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.figure import Figure
 
 COLOURS = {
     "forward": "#0072B2",
@@ -144,24 +142,9 @@ def _in_order(kinds: Iterable[str], first: Iterable[str]) -> list[str]:
 _LETTERS = 160
 """Of a line of text in a picture, at most."""
 
-_part: ContextVar[Any] = ContextVar("part", default=None)
-"""The part of a figure that the next picture is drawn into."""
-
-
-@contextmanager
-def drawn_into(part: SubFigure) -> Iterator[None]:
-    """Draw the next picture into a part of a figure instead of a figure of its own."""
-    before = _part.set(part)
-    try:
-        yield
-    finally:
-        _part.reset(before)
-
 
 def new_figure(width: float, height: float) -> Figure:
     """Return an empty figure of that size in inches; it needs no display.
-
-    Inside :func:`drawn_into` it is the part of a figure instead, whatever its size.
 
     Raises
     ------
@@ -175,9 +158,6 @@ def new_figure(width: float, height: float) -> Figure:
             "figures need matplotlib, which is not installed; "
             "install it with: pip install 'milp_plan[plot]'"
         ) from error
-    part: Figure | None = _part.get()
-    if part is not None:
-        return part
     return Picture(figsize=(width, height), dpi=150, layout="constrained")
 
 

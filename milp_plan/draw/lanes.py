@@ -10,22 +10,16 @@ from milp_plan.check import Link
 from milp_plan.core import Cluster, CommunicationModel, Plan, PlanningProblem
 from milp_plan.core.schedule import Task, schedule
 
-MOST_TASKS = 400
-"""Plans with more tasks than this are drawn with neighbours of one kind merged."""
-
-MOST_CHANNELS = 24
+MOST_CHANNELS = 48
 """Plans that use more channels than this are drawn with one lane per sending device."""
 
 MOST_CHUNKS = 4
 """Devices with more blocks of one micro-batch than this hold layers, not chunks of a pipeline."""
 
-_GAP_SHARE = 500
-"""Neighbours merge when the gap between them is at most this fraction of the makespan."""
-
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One task in a lane, or several merged ones. Ticks; ``tasks`` says how many.
+    """One task in a lane, in ticks.
 
     ``chunk`` counts the stages of a pipeline on one device, from 0; ``critical`` says whether the
     makespan hangs on it.
@@ -35,7 +29,6 @@ class Bar:
     kind: str
     start_ns: int
     stop_ns: int
-    tasks: int = 1
     chunk: int = field(default=0, compare=False)
     critical: bool = field(default=False, compare=False)
 
@@ -72,32 +65,21 @@ class Lanes:
         Lanes of devices, in device order, and of the channels or ports in use.
     start_ns, stop_ns
         First and last tick of any task; the start is 0 unless the plan begins earlier.
-    tasks
-        Number of operators and transfers.
-    overlapping
-        Whether transfers in one lane may overlap, because they do not contend.
     idle
         Names of devices that run nothing.
     chunks
         The most stages of a pipeline on one device.
     notes
-        What was merged or left out to keep the figure readable, one sentence each.
+        What was merged or left out to keep the picture readable, one sentence each.
     """
 
     compute: tuple[Lane, ...]
     transfer: tuple[Lane, ...]
     start_ns: int
     stop_ns: int
-    tasks: int
-    overlapping: bool = False
     notes: tuple[str, ...] = ()
     idle: tuple[str, ...] = ()
     chunks: int = 1
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """Kinds of all bars, sorted."""
-        return tuple(sorted({bar.kind for lane in self.all for bar in lane.bars}))
 
     @property
     def looks(self) -> tuple[tuple[str, int], ...]:
@@ -111,11 +93,7 @@ class Lanes:
 
 
 def lanes(
-    problem: PlanningProblem,
-    plan: Plan,
-    most_tasks: int = MOST_TASKS,
-    most_channels: int = MOST_CHANNELS,
-    chain: Iterable[Link] = (),
+    problem: PlanningProblem, plan: Plan, chain: Iterable[Link] = (), most: int = MOST_CHANNELS
 ) -> Lanes:
     """Arrange a plan's tasks in lanes.
 
@@ -123,10 +101,10 @@ def lanes(
     ----------
     problem, plan
         The plan needs a schedule.
-    most_tasks, most_channels
-        Sizes above which tasks and channels are merged.
     chain
-        Tasks that the makespan hangs on; they never merge with others.
+        Tasks that the makespan depends on.
+    most
+        Channels above which those of one sender share a lane.
 
     Raises
     ------
@@ -138,11 +116,10 @@ def lanes(
     devices = set(problem.cluster.device_names)
     operators = [task for task in tasks if devices.issuperset(task.resources)]
     transfers = [task for task in tasks if not devices.issuperset(task.resources)]
-    overlapping = bool(transfers) and problem.cluster.communication is CommunicationModel.DELAY
-    if overlapping:
+    if transfers and problem.cluster.communication is CommunicationModel.DELAY:
         notes.append("Transfers do not contend: those on one channel may overlap.")
     used = _used(problem.cluster, transfers)
-    if len(used) > most_channels:
+    if len(used) > most:
         notes.append(f"{len(used)} channels or ports are drawn as one lane per sending device.")
         transfers = [_by_sender(task) for task in transfers]
         used = [f"from {device}" for device in problem.cluster.device_names]
@@ -155,23 +132,11 @@ def lanes(
     transfer = tuple(lane for lane in _fill(used, transfers, critical, {}) if lane.bars)
     stop = max((task.stop_ns for task in tasks), default=0)
     start = min((task.start_ns for task in tasks), default=0)
-    if len(tasks) > most_tasks:
-        gap = max(stop - min(start, 0), 0) // _GAP_SHARE
-        compute = tuple(_merged(lane, gap) for lane in compute)
-        transfer = tuple(_merged(lane, gap) for lane in transfer)
-        bars = sum(len(lane.bars) for lane in (*compute, *transfer))
-        if bars < sum(len(task.resources) for task in tasks):
-            merged = (
-                f"{len(tasks):,} tasks are drawn as {bars:,} bars: neighbours of one kind merge."
-            )
-            notes.insert(0, merged)
     return Lanes(
         compute,
         transfer,
         min(start, 0),
         stop,
-        len(tasks),
-        overlapping,
         tuple(notes),
         tuple(lane.name for lane in compute if not lane.bars),
         1 + max(chunk_of.values(), default=0),
@@ -261,20 +226,3 @@ def _fill(
             chunk = chunk_of.get((name, task.name), 0)
             bars[name].append(Bar(task.name, task.kind, *times, chunk=chunk, critical=hangs))
     return tuple(Lane(name, tuple(found)) for name, found in bars.items())
-
-
-def _merged(lane: Lane, gap: int) -> Lane:
-    bars: list[Bar] = []
-    for bar in lane.bars:
-        last = bars[-1] if bars else None
-        if last is not None and _look(last) == _look(bar) and bar.start_ns - last.stop_ns <= gap:
-            count = last.tasks + bar.tasks
-            stop = max(last.stop_ns, bar.stop_ns)
-            bars[-1] = replace(last, label=f"{count} tasks", stop_ns=stop, tasks=count)
-        else:
-            bars.append(bar)
-    return replace(lane, bars=tuple(bars))
-
-
-def _look(bar: Bar) -> tuple[str, int, bool]:
-    return bar.kind, bar.chunk, bar.critical

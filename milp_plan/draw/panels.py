@@ -1,11 +1,11 @@
-"""Plans as plain panels of boxes and curves, for pages that draw them themselves."""
+"""Plans as plain panels of boxes and curves: figures and pages draw them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from .canvas import COLOURS, SPARE, Scale, axis_label
+from .canvas import COLOURS, FULL, MEMORY, SPARE, Scale, axis_label
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ class Panel:
         Above it.
     x, y
         Axes; ``y`` is ``None`` where there are rows.
-    rows
-        Names of rows, from above.
+    rows, ends
+        Names of rows, from above; what is written at their right ends, or nothing.
     boxes, curves
         What is drawn.
     fills
@@ -84,12 +84,15 @@ class Panel:
         Of a row, where 1 is usual.
     from_zero
         Whether ``y`` begins at 0, not at the lowest of its values.
+    summary
+        Whether it sums up another panel: pages show it, figures leave it out.
     """
 
     title: str
     x: Axis
     y: Axis | None = None
     rows: Sequence[str] = ()
+    ends: Sequence[str] = ()
     boxes: Sequence[Box] = ()
     curves: Sequence[Curve] = ()
     fills: Mapping[str, str] = field(default_factory=dict)
@@ -97,6 +100,15 @@ class Panel:
     searched: bool = False
     row_height: float = 1.0
     from_zero: bool = False
+    summary: bool = False
+
+
+def span(panel: Panel) -> tuple[float, float]:
+    """Return the first and last number along ``x``; it begins at 0, if not before."""
+    ends = [edge for box in panel.boxes for edge in (box.left, box.right)]
+    ends += [x for curve in panel.curves for x, _ in curve.points]
+    low, high = min([0.0, *ends]), max([0.0, *ends])
+    return low, high if high > low else low + 1.0
 
 
 def row_box(
@@ -111,6 +123,22 @@ def row_box(
 ) -> Box:
     """Return a box that fills a row, ``at`` its name, from above to below."""
     return Box(*span, row - 0.42, row + 0.42, kind, name, at, said, critical)
+
+
+def memory_panel(rows: Sequence[tuple[str, int, int | None]], size: Scale) -> Panel:
+    """Return a bar for each memory: its name, the bytes in it and its limit, if it has one."""
+    used, above, free = "in use", "above the limit", "free"
+    boxes = []
+    for row, (name, amount, limit) in enumerate(rows):
+        said = f"{size.text(amount)}, "
+        said += "no limit" if limit is None else f"limit {size.text(limit)}"
+        kind = above if limit is not None and amount > limit else used
+        boxes.append(row_box(row, name, (0, size(amount)), kind, name, said=said))
+        if limit is not None and amount < limit:
+            boxes.append(row_box(row, name, (size(amount), size(limit)), free, name, said=said))
+    fills = {used: MEMORY, above: FULL, free: "#CCCCCC"}
+    names = [name for name, _, _ in rows]
+    return Panel("Memory", Axis("memory", size), rows=names, boxes=boxes, fills=fills)
 
 
 def numbered(names: Iterable[str]) -> dict[str, str]:

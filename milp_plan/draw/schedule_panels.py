@@ -1,26 +1,24 @@
-"""The timeline of a plan as panels: devices and channels, memory, utilisation."""
+"""Panels of a plan with a schedule: devices and channels, memory, utilisation."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from milp_plan.check import critical_chain, replay, verify
 from milp_plan.check.replay import DeviceMemory
-from milp_plan.core import Plan, PlanningProblem
+from milp_plan.core import Plan, PlanningProblem, Units
 
 from .canvas import FULL, MEMORY, Scale, chunk_name, looks, size_scale, time_scale
-from .lanes import Lanes, idle_note, lanes
-from .panels import Axis, Box, Panel, row_box
+from .lanes import Lane, Lanes, idle_note, lanes
+from .panels import Axis, Box, Curve, Panel, row_box
 
-_ALL = 10**9
-_MOST_CHANNELS = 96
 _MOST_STEPS = 20_000
-"""Changes of memory on all devices above which short ones are told by their highest."""
+"""Changes of memory on all devices above which short ones are joined at their highest."""
 _GRAINS = 1_000
 _FILL_SHARE = 0.12
 """Rows are as high as limits where some device holds at least this share of its own."""
-_HELD, _ABOVE = "held", "above the limit"
+_USED, _ABOVE = "memory", "above the limit"
 _SHARE = Scale(1, "%")
 
 
@@ -35,7 +33,7 @@ def schedule_panels(problem: PlanningProblem, plan: Plan) -> tuple[Panel, ...]:
         The plan has no schedule.
     """
     chain = critical_chain(problem, plan) if verify(problem, plan).ok else ()
-    rows = lanes(problem, plan, _ALL, _MOST_CHANNELS, chain)
+    rows = lanes(problem, plan, chain)
     memory = replay(problem, plan).devices
     time = time_scale(problem.units, rows.stop_ns)
     shown = tuple(entry for entry in memory.values() if entry.peak_bytes or entry.steps[1:])
@@ -62,6 +60,7 @@ def _timeline(rows: Lanes, time: Scale) -> Panel:
         "Timeline",
         Axis("time", time),
         rows=[lane.name for lane in shown],
+        ends=_busy(shown, rows),
         boxes=boxes,
         fills=_named(fills, rows.chunks),
         notes=(*rows.notes, *idle_note(rows)),
@@ -79,26 +78,32 @@ def _memory(
     near = fullest >= _FILL_SHARE
     grain = (rows.stop_ns - rows.start_ns) // _GRAINS
     grain = grain if sum(len(entry.steps) for entry in memory) > _MOST_STEPS else 0
-    boxes = []
+    boxes, limits = [], []
     for row, entry in enumerate(memory):
+        if entry.limit_bytes and near:
+            at = row + 0.42 - 0.84 * min(1.0, entry.limit_bytes / max(entry.peak_bytes, 1))
+            ends = [(time(start), at) for start in (rows.start_ns, rows.stop_ns)]
+            limits.append(Curve("limit", ends, FULL, limit=True))
         limit = "no limit" if entry.limit_bytes is None else f"limit {size.text(entry.limit_bytes)}"
         top = max(entry.limit_bytes or highest, entry.peak_bytes, 1) * (1.0 if near else fullest)
         for start, stop, held in _spans(entry, rows.stop_ns, grain):
             full = entry.limit_bytes is not None and held > entry.limit_bytes
             edges = (time(start), time(stop), row + 0.42 - 0.84 * held / top, row + 0.42)
             said = f"{size.text(held)}, {limit}"
-            boxes.append(Box(*edges, _ABOVE if full else _HELD, entry.device, entry.device, said))
+            boxes.append(Box(*edges, _ABOVE if full else _USED, entry.device, entry.device, said))
     what = "the limit of its device, or the highest peak without one"
     part = "" if near else f"{100 * fullest:.2g} % of "
     notes = [f"The height of a row is {part}{what}."]
     if grain:
-        notes.append("Memory that changes faster than can be seen is told by its highest.")
-    fills = {_HELD: MEMORY, _ABOVE: FULL}
+        notes.append("Memory that changes faster than can be seen is drawn at its highest.")
+    fills = {_USED: MEMORY, _ABOVE: FULL}
     drawn = {box.kind for box in boxes}
     return Panel(
         "Memory",
         Axis("time", time),
-        rows=[_memory_name(entry, size) for entry in memory],
+        rows=[entry.device for entry in memory],
+        ends=[_fullness(entry, problem.units) for entry in memory],
+        curves=limits,
         boxes=boxes,
         fills={kind: colour for kind, colour in fills.items() if kind in drawn},
         notes=notes,
@@ -111,10 +116,12 @@ def _share(entry: DeviceMemory, highest: int) -> float:
     return entry.peak_bytes / max(entry.limit_bytes or highest, 1)
 
 
-def _memory_name(entry: DeviceMemory, size: Scale) -> str:
+def _fullness(entry: DeviceMemory, units: Units) -> str:
     if not entry.limit_bytes:
-        return f"{entry.device}: {size.text(entry.peak_bytes)}"
-    return f"{entry.device}: {100 * entry.peak_bytes / entry.limit_bytes:.0f} %"
+        return size_scale(units, entry.peak_bytes).text(entry.peak_bytes)
+    share = 100 * entry.peak_bytes / entry.limit_bytes
+    limit = size_scale(units, entry.limit_bytes).text(entry.limit_bytes)
+    return f"{share:.0f} % of {limit}"
 
 
 def _spans(entry: DeviceMemory, stop: int, grain: int) -> Iterator[tuple[int, int, int]]:
@@ -150,10 +157,17 @@ def _utilisation(rows: Lanes) -> Panel:
     return Panel(
         "Utilisation",
         Axis("share of the makespan", _SHARE),
-        rows=[f"{lane.name}: {100 * lane.busy_ns / whole:.0f} %" for lane in shown],
+        rows=[lane.name for lane in shown],
+        ends=_busy(shown, rows),
         boxes=boxes,
         fills=_named(fills, rows.chunks),
+        summary=True,
     )
+
+
+def _busy(shown: Iterable[Lane], rows: Lanes) -> list[str]:
+    whole = max(1, rows.stop_ns - rows.start_ns)
+    return [f"{100 * lane.busy_ns / whole:.0f} % busy" for lane in shown]
 
 
 def _named(fills: Mapping[tuple[str, int], str], chunks: int) -> dict[str, str]:

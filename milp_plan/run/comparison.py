@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,9 @@ from milp_plan.core.shown import Shown
 
 from .kinds import AnyKind, kind_of
 from .reasons.base import Move
+
+_MOST_LETTERS = 40
+"""Of the title of a side, from its end."""
 
 Amount = Fraction | int | None
 """As the first problem counts."""
@@ -80,12 +82,16 @@ class Comparison(Shown):
         BackendUnavailableError
             matplotlib is not installed.
         """
-        from milp_plan.draw.beside import beside
         from milp_plan.draw.canvas import write_figure
+        from milp_plan.draw.figures import panels_figure
 
         kind = kind_of(self.before.problem)
-        sides = (self.before, self.after)
-        figure = beside([partial(kind.draw, side.problem, side.plan) for side in sides], titles)
+        columns = []
+        for side, title in zip((self.before, self.after), titles, strict=True):
+            short = title if len(title) <= _MOST_LETTERS else f"…{title[-_MOST_LETTERS:]}"
+            headline = kind.headline(side.problem, side.plan)
+            columns.append((f"{short}\n{headline}", kind.panels(side.problem, side.plan)))
+        figure = panels_figure(columns)
         if path is not None:
             write_figure(figure, Path(path))
         return figure

@@ -322,18 +322,32 @@ class Kind(ABC, Generic[P, S]):
         ------
         UnsupportedProblemError
             There is no picture of this kind.
+        MissingFacetError, InputError
+            As :meth:`panels`.
         """
-        raise UnsupportedProblemError(f"plans of the kind {self.name!r} have no picture")
+        from milp_plan.draw.figures import panels_figure
+
+        return panels_figure([(self.headline(problem, plan), self.panels(problem, plan))])
+
+    def headline(self, problem: P, plan: S) -> str:
+        """Return the title of a plan's picture: problem, value and planner."""
+        of: Any = problem
+        value = self.measure(problem).text(self.verify(problem, plan).value)
+        planner = getattr(plan, "planner", "")
+        objective = self.measure(problem).objective.replace("_", " ")
+        return f"{of.name}: {objective} {value}" + (f", planned by {planner}" if planner else "")
 
     def panels(self, problem: P, plan: S) -> Sequence[Panel]:
-        """Return what reports draw of a plan, valid or not: panels of boxes and curves.
+        """Return what pictures and reports draw of a plan, valid or not.
 
         Raises
         ------
+        UnsupportedProblemError
+            There is no picture of this kind.
         MissingFacetError, InputError
-            As :meth:`draw`.
+            The plan cannot be drawn: it is incomplete, or names what the problem does not have.
         """
-        return ()
+        raise UnsupportedProblemError(f"plans of the kind {self.name!r} have no picture")
 
     def record_tables(
         self, _record: Mapping[str, Any], _measure: Measure

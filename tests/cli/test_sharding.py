@@ -16,8 +16,8 @@ from milp_plan.core import Units
 from milp_plan.core.amounts import time_text
 from milp_plan.core.sharding import ShardingProblem, sharding_problem
 from milp_plan.kinds.sharding.check import verify_sharding
-from milp_plan.kinds.sharding.draw import usage_figure
 from milp_plan.kinds.sharding.iopddl import read_iopddl, read_solution, write_iopddl
+from milp_plan.run import kind_of
 
 
 @pytest.fixture
@@ -184,7 +184,7 @@ def test_names_go_all_the_way(tmp_path: Path) -> None:
 
 
 def _figure(problem: ShardingProblem, plan: Path) -> Any:
-    return usage_figure(problem, read_solution(plan, problem))
+    return kind_of(problem).draw(problem, read_solution(plan, problem))
 
 
 def test_names_without_labels_stay(tmp_path: Path) -> None:

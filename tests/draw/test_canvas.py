@@ -14,7 +14,7 @@ from milp_plan.draw.canvas import (
     write_figure,
 )
 from milp_plan.draw.style import drawing_style
-from milp_plan.draw.timeline import timeline
+from milp_plan.run import kind_of
 from tests.report.plans import plan_of_two_devices, two_devices
 
 
@@ -59,7 +59,8 @@ def test_colours_differ_and_stay_with_their_kind():
 def test_files_are_complete_and_repeatable(tmp_path, suffix):
     first, second = (
         write_figure(
-            timeline(two_devices(), plan_of_two_devices()), tmp_path / "new" / f"{name}{suffix}"
+            kind_of(two_devices()).draw(two_devices(), plan_of_two_devices()),
+            tmp_path / "new" / f"{name}{suffix}",
         )
         for name in ("a", "b")
     )

@@ -30,8 +30,8 @@ def test_a_lane_per_device_and_channel():
         Bar("embed.dx@0", "backward-input", 10_000, 14_000),
     )
     assert found.transfer[0].bars == (Bar("hidden to d1", "transfer", 2_000, 5_000),)
-    assert (found.start_ns, found.stop_ns, found.tasks) == (0, 14_000, 5)
-    assert found.kinds == ("backward-input", "forward", "transfer")
+    assert (found.start_ns, found.stop_ns) == (0, 14_000)
+    assert found.looks == (("backward-input", 0), ("forward", 0), ("transfer", 0))
     assert found.notes == ()
 
 
@@ -44,33 +44,13 @@ def test_ports_of_the_endpoint_model():
 def test_transfers_without_contention_are_still_seen():
     found = lanes(two_devices(CommunicationModel.DELAY), plan_of_two_devices())
     assert names(found.transfer) == ["d0->d1", "d1->d0"]
-    assert found.overlapping
     assert "do not contend" in found.notes[0]
-
-
-def test_neighbours_of_one_kind_merge_above_the_size_limit():
-    problem, plan = chain(9)
-    found = lanes(problem, plan, most_tasks=9)
-    assert found.compute[0].bars == (
-        Bar("9 tasks", "forward", 0, 90, 9),
-        Bar("u", "update", 90, 100, 1),
-    )
-    assert found.notes == ("10 tasks are drawn as 2 bars: neighbours of one kind merge.",)
-    assert len(lanes(problem, plan, most_tasks=10).compute[0].bars) == 10
-
-
-def test_a_wide_gap_keeps_neighbours_apart():
-    problem, plan = chain(2)
-    late = replace(plan.runs[1], start_ns=11, stop_ns=21)
-    runs = (plan.runs[0], late, replace(plan.runs[2], start_ns=21, stop_ns=31))
-    found = lanes(problem, replace(plan, runs=runs), most_tasks=1)
-    assert [bar.tasks for bar in found.compute[0].bars] == [1, 1, 1]
 
 
 def test_many_channels_become_one_lane_per_sender():
     problem, plan = star(6)
-    assert len(lanes(problem, plan, most_channels=5).transfer) == 5
-    found = lanes(problem, plan, most_channels=4)
+    assert len(lanes(problem, plan, most=5).transfer) == 5
+    found = lanes(problem, plan, most=4)
     assert names(found.transfer) == ["from d0"]
     assert len(found.transfer[0].bars) == 5
     assert found.notes == ("5 channels or ports are drawn as one lane per sending device.",)
@@ -79,7 +59,7 @@ def test_many_channels_become_one_lane_per_sender():
 def test_many_ports_become_one_lane_per_sender():
     problem, plan = star(6)
     cluster = replace(problem.cluster, communication=CommunicationModel.ENDPOINT)
-    found = lanes(replace(problem, cluster=cluster), plan, most_channels=5)
+    found = lanes(replace(problem, cluster=cluster), plan, most=5)
     assert names(found.transfer) == ["from d0"]
 
 

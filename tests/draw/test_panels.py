@@ -48,10 +48,10 @@ def test_timeline_memory_and_utilisation() -> None:
         ("hidden to d1", "d0->d1", 2, 5, True),
         ("gradient to d0", "d1->d0", 8, 10, True),
     ]
-    assert memory.rows == ["d0: 100 %", "d1: 75 %"]
+    assert memory.ends == ["100 % of 4 MiB", "75 % of 4 MiB"]
     first = [(b.left, b.right, b.said) for b in memory.boxes if b.row == "d0"]
     assert first == [(0, 8, "3 MiB, limit 4 MiB"), (8, 14, "4 MiB, limit 4 MiB")]
-    assert busy.rows[:2] == ["d0: 43 %", "d1: 21 %"]
+    assert busy.ends[:2] == timeline.ends[:2] == ["43 % busy", "21 % busy"]
     assert [round(box.right - box.left, 6) for box in busy.boxes if box.row == "d0"] == [
         round(100 * part / 14, 6) for part in (2, 4)
     ]
@@ -59,7 +59,7 @@ def test_timeline_memory_and_utilisation() -> None:
 
 def test_memory_above_the_limit_has_a_colour_of_its_own() -> None:
     memory = schedule_panels(two_devices(memory_bytes=MEMORY - 1), plan_of_two_devices())[1]
-    assert {box.kind for box in memory.boxes if box.row == "d0"} == {"held", "above the limit"}
+    assert {box.kind for box in memory.boxes if box.row == "d0"} == {"memory", "above the limit"}
 
 
 def test_memory_far_below_the_limit_is_drawn_larger_and_says_so() -> None:

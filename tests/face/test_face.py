@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 import milp_plan
-from milp_plan.draw.timeline import timeline
 from milp_plan.kinds.sharding.planted import planted_sharding
 from tests.run.cases import REPOSITORY, trap
 from tests.support.hybrid import chain
@@ -86,9 +85,10 @@ def test_a_plan_is_drawn(tmp_path: Path) -> None:
 def test_rooms_are_modules_as_well() -> None:
     from milp_plan import check
     from milp_plan.check import verify
+    from milp_plan.draw import figures
 
     assert check.verify is verify
-    assert timeline is not None
+    assert figures.panels_figure is not None
 
 
 def test_every_name_is_there_and_nothing_heavy_is_loaded_for_it() -> None:

@@ -15,7 +15,6 @@ from milp_plan.core.partition import partition
 from milp_plan.draw.canvas import write_figure
 from milp_plan.kinds.jobs.bounds import Sizes, jobs_bounds, jobs_obstacle
 from milp_plan.kinds.jobs.check import verify_jobs
-from milp_plan.kinds.jobs.draw import jobs_figure
 from milp_plan.kinds.jobs.format import plan_to_json, read_plan, to_toml
 from milp_plan.kinds.jobs.planners import (
     LRTF,
@@ -46,7 +45,7 @@ from milp_plan.kinds.jobs.problem import (
 from milp_plan.kinds.jobs.time_indexed import Known, refine
 from milp_plan.kinds.jobs.time_indexed.dual_feasible import dual_feasible
 from milp_plan.kinds.jobs.timelines import settled
-from milp_plan.run.kinds import read
+from milp_plan.run.kinds import kind_of, read
 from milp_plan.run.settings import Settings
 from milp_plan.run.solving import solve
 from tests.support.jobs import chains, optimum, plain
@@ -560,10 +559,10 @@ def test_run_repeats_and_proves(make):
 
 def test_picture(tmp_path):
     for plan in (GOOD, changed(1, load=1)):
-        path = write_figure(jobs_figure(two(), plan), tmp_path / "plan.png")
+        path = write_figure(kind_of(two()).draw(two(), plan), tmp_path / "plan.png")
         assert path.stat().st_size > 5_000
     with pytest.raises(InputError):
-        jobs_figure(two(), replace(GOOD, runs=()))
+        kind_of(two()).draw(two(), replace(GOOD, runs=()))
 
 
 def test_longest_remaining_first_has_its_name():

@@ -17,7 +17,6 @@ from milp_plan.kinds.local_updates.bounds import (
     work_bound,
 )
 from milp_plan.kinds.local_updates.check import verify_local_updates
-from milp_plan.kinds.local_updates.draw import local_updates_figure
 from milp_plan.kinds.local_updates.planners import Search, greedy
 from milp_plan.kinds.local_updates.planted import planted_local_updates
 from milp_plan.kinds.local_updates.problem import LocalUpdatesPlan, LocalUpdatesProblem, Stage
@@ -182,5 +181,5 @@ def test_the_model_goes_on_where_labels_end(monkeypatch):
 
 def test_picture(tmp_path):
     for some in (plan("b"), plan("nowhere")):
-        path = write_figure(local_updates_figure(PROBLEM, some), tmp_path / "plan.png")
+        path = write_figure(kind_of(PROBLEM).draw(PROBLEM, some), tmp_path / "plan.png")
         assert path.stat().st_size > 3_000

@@ -17,7 +17,6 @@ from milp_plan.draw.canvas import write_figure
 from milp_plan.io.files import read_document
 from milp_plan.kinds.packing.bounds import fullest_instant, packing_bounds, packing_obstacle
 from milp_plan.kinds.packing.check import verify_packing
-from milp_plan.kinds.packing.draw import packing_figure
 from milp_plan.kinds.packing.minimalloc import packing_text, read_packing
 from milp_plan.kinds.packing.planners import FITS, MOST, Packer
 from milp_plan.kinds.packing.planners.search import FAILED, PACKED, Trial
@@ -410,7 +409,7 @@ def test_more_than_the_search_takes():
 def test_picture(tmp_path, example):
     kind, problem = read(example)
     for plan in (Packer(problem).fit(FITS[0]), packed(problem, 0, 0, 0, 0, 99)):
-        path = write_figure(packing_figure(problem, plan), tmp_path / "plan.png")
+        path = write_figure(kind_of(problem).draw(problem, plan), tmp_path / "plan.png")
         assert path.stat().st_size > 5_000
     assert kind.draw(problem, plan).axes[0].get_title(loc="left") == "example: height 103 B"
 

@@ -12,7 +12,6 @@ from milp_plan.core.budget import Budget
 from milp_plan.draw.canvas import write_figure
 from milp_plan.kinds.resharding.bounds import receiver_bound, resharding_obstacle, sender_bound
 from milp_plan.kinds.resharding.check import verify_resharding
-from milp_plan.kinds.resharding.draw import resharding_figure
 from milp_plan.kinds.resharding.planners import Search, busiest_first, load_only, randomised
 from milp_plan.kinds.resharding.planted import planted_resharding
 from milp_plan.kinds.resharding.problem import (
@@ -287,7 +286,7 @@ def test_the_model_goes_on_where_the_search_ends(monkeypatch):
 
 def test_picture(tmp_path):
     for some in (plan(*GOOD), plan(Delivery("low", "nobody", 3, 2))):
-        path = write_figure(resharding_figure(PROBLEM, some), tmp_path / "plan.png")
+        path = write_figure(kind_of(PROBLEM).draw(PROBLEM, some), tmp_path / "plan.png")
         assert path.stat().st_size > 3_000
 
 

@@ -184,12 +184,6 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
                     row["recomputes"] = found.recomputes if found else None
                 yield row
 
-    def draw(self, problem: HybridProblem, plan: HybridPlan) -> Any:
-        """Time and memory of every stage, under the limits that the plan was made for."""
-        from .draw import stages_figure
-
-        return stages_figure(_as_planned(problem, plan), plan)
-
     def panels(self, problem: HybridProblem, plan: HybridPlan) -> Sequence[Panel]:
         """Time and memory of every stage, under the limits that the plan was made for."""
         from .draw import stages_panels

@@ -164,12 +164,6 @@ class Jobs(Kind["JobsProblem", "JobsPlan"]):
                 row["stop"] = None if option is None else run.start + option.ticks
             yield row | {"load": run.load, "store": run.store}
 
-    def draw(self, problem: JobsProblem, plan: JobsPlan) -> Any:
-        """A lane for each device, coloured by job."""
-        from .draw import jobs_figure
-
-        return jobs_figure(problem, plan)
-
     def panels(self, problem: JobsProblem, plan: JobsPlan) -> Sequence[Panel]:
         """A row for each device, coloured by job."""
         from .draw import jobs_panels

@@ -121,12 +121,6 @@ class LocalUpdates(Kind["LocalUpdatesProblem", "LocalUpdatesPlan"]):
                 row["head_ticks"] = None if stage is None else stage.head
             yield row
 
-    def draw(self, problem: LocalUpdatesProblem, plan: LocalUpdatesPlan) -> Any:
-        """A row for each device."""
-        from .draw import local_updates_figure
-
-        return local_updates_figure(problem, plan)
-
     def panels(self, problem: LocalUpdatesProblem, plan: LocalUpdatesPlan) -> Sequence[Panel]:
         """A row for each device."""
         from .draw import local_updates_panels

@@ -209,12 +209,19 @@ def _write(
 
 
 def _draw(packed: Sequence[PackedMemory], path: Path) -> None:
+    from milp_plan.core import Units
     from milp_plan.draw.canvas import write_figure
+    from milp_plan.draw.figures import panels_figure
 
-    from .draw import addresses_figure
+    from .draw import addresses_panel
 
-    plans = [(p.outcome.plan, p.memory.limit_bytes) for p in packed if p.outcome.plan is not None]
-    write_figure(addresses_figure(plans), path)
+    panels = []
+    for entry in packed:
+        if entry.outcome.plan is not None:
+            memory = entry.memory
+            title = f"{memory.device}: {size_text(Units(), entry.height)}"
+            panels.append(addresses_panel(title, entry.outcome.plan, memory.limit_bytes))
+    write_figure(panels_figure([("", panels)]), path)
 
 
 def _show(item: Item, packed: Sequence[PackedMemory], files: dict[str, str]) -> None:

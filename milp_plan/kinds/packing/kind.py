@@ -205,12 +205,6 @@ class Packing(Kind["PackingProblem", "PackingPlan"]):
                 "end": place.offset + buffer.size,
             }
 
-    def draw(self, problem: PackingProblem, plan: PackingPlan) -> Any:
-        """Rectangles of time and addresses, and the load over time."""
-        from .draw import packing_figure
-
-        return packing_figure(problem, plan)
-
     def panels(self, problem: PackingProblem, plan: PackingPlan) -> Sequence[Panel]:
         """Rectangles of time and addresses, and the load over time."""
         from .draw import packing_panels

@@ -263,12 +263,6 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
                 clock += ticks or 0
             yield row
 
-    def draw(self, problem: RematerialisationProblem, plan: RematerialisationPlan) -> Any:
-        """Memory with and without, and the added runs."""
-        from .draw import rematerialisation_figure
-
-        return rematerialisation_figure(problem, plan)
-
     def panels(
         self, problem: RematerialisationProblem, plan: RematerialisationPlan
     ) -> Sequence[Panel]:

@@ -131,12 +131,6 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
                 row["bytes"] = None if known is None else known.size
             yield row | {"start_ns": entry.start, "stop_ns": entry.stop}
 
-    def draw(self, problem: ReshardingProblem, plan: ReshardingPlan) -> Any:
-        """A row for each card that sends, and for each that receives."""
-        from .draw import resharding_figure
-
-        return resharding_figure(problem, plan)
-
     def panels(self, problem: ReshardingProblem, plan: ReshardingPlan) -> Sequence[Panel]:
         """A row for each card that sends, and for each that receives."""
         from .draw import resharding_panels

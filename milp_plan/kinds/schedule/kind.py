@@ -272,14 +272,6 @@ class Schedule(Kind[PlanningProblem, Plan]):
 
         return placement_rows(problem, plan)
 
-    def draw(self, problem: PlanningProblem, plan: Plan) -> Any:
-        """Timeline, or loads where there is no clock."""
-        from milp_plan.draw.timeline import timeline
-        from milp_plan.kinds.placement.draw import loads_figure
-
-        _need_known_names(problem, plan)
-        return (timeline if problem.serial is None else loads_figure)(problem, plan)
-
     def panels(self, problem: PlanningProblem, plan: Plan) -> Sequence[Panel]:
         """Timeline, memory and utilisation; or loads where there is no clock."""
         from milp_plan.draw.schedule_panels import schedule_panels

@@ -1,122 +1,86 @@
-"""Picture of a sharding plan: memory in use at every instant, against the limit."""
+"""Panels of a sharding plan: memory in use at every instant, and the dearest operators."""
 
 from __future__ import annotations
 
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
-from milp_plan.core import Finding, InputError, Units, Verdict
-from milp_plan.core.amounts import time_text
+from milp_plan.core import Finding, InputError, Units
 from milp_plan.core.sharding import ShardingPlan, ShardingProblem
-from milp_plan.draw.canvas import Scale, axis_label, new_figure, size_scale, time_scale
-from milp_plan.draw.panels import Axis, Curve, Panel
-from milp_plan.draw.style import drawing_style
+from milp_plan.draw.canvas import Scale, size_scale, time_scale
+from milp_plan.draw.panels import Axis, Curve, Panel, row_box
 
 from .check import verify_sharding
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-
 FLAT = 4
-"""Limits above so many times the peak are told, not drawn: the curve would lie flat."""
+"""A limit above this many times the peak is a note, not a line: the curve would lie flat."""
 
 MOST = 20
 """Operators whose strategies are named."""
 
 
-def _dearest(axes: Axes, problem: ShardingProblem, plan: ShardingPlan, which: list[int]) -> None:
-    """A bar for each of the dearest operators, with the name of its strategy."""
-    offsets = problem.strategies.offsets
-    costs = [int(problem.strategies.cost[int(offsets[k]) + plan.chosen[k]]) for k in which]
-    scale = Scale(1, "") if problem.units is None else time_scale(problem.units, max(costs))
-    axes.barh(range(len(which)), [scale(cost) for cost in costs], color="#56B4E9")
-    for place, k in enumerate(which):
-        text = f" {problem.label(k, plan.chosen[k])}"
-        axes.text(0, place, text, verticalalignment="center", fontsize=6)
-    axes.set_yticks(range(len(which)), [problem.operators[k] for k in which])
-    axes.invert_yaxis()
-    more = len(problem.operators) - len(which)
-    unit = f" ({scale.unit})" if scale.unit else ""
-    others = f"; {more:,} operators cost less" if more else ""
-    axes.set_xlabel(f"cost of the strategy{unit}{others}")
-
-
-def usage_figure(problem: ShardingProblem, plan: ShardingPlan) -> Figure:
-    """Draw a plan, valid or not.
-
-    Raises
-    ------
-    BackendUnavailableError
-        matplotlib is not installed.
-    InputError
-        It does not choose a strategy for every operator.
-    """
-    verdict = verify_sharding(problem, plan)
-    instants, held = _held(problem, plan, verdict)
-    shown = problem.limit is not None and problem.limit <= FLAT * max(held, default=0)
-    limit = problem.limit or 0
-    scale = size_scale(Units(), max([*held, limit if shown else 0], default=0))
-    named = bool(problem.labels)
-    table = problem.strategies
-    costs = [int(table.cost[int(table.offsets[k]) + pick]) for k, pick in enumerate(plan.chosen)]
-    dearest = sorted(range(len(costs)), key=lambda k: -costs[k])[:MOST]
-    figure = new_figure(9.0, 3.2 + 0.17 * len(dearest) if named else 3.0)
-    with drawing_style():
-        from matplotlib.ticker import MaxNLocator
-
-        if named:
-            axes, below = figure.subplots(2, 1, height_ratios=[3.0, 0.4 + 0.17 * len(dearest)])
-            _dearest(below, problem, plan, dearest)
-        else:
-            axes = figure.subplots()
-        amounts = [scale(amount) for amount in held]
-        axes.step(instants, amounts, where="post", color="#0072B2")
-        if shown:
-            axes.axhline(scale(limit), color="black", linewidth=0.8, linestyle="--")
-        axes.set_ylim(0, 1.05 * max([*amounts, scale(limit) if shown else 0.0], default=0) or None)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        above = f"; the limit, {size_scale(Units(), limit).text(limit)}, is far above"
-        axes.set_xlabel("instant" + (above if problem.limit is not None and not shown else ""))
-        axes.set_ylabel(axis_label("memory", scale))
-        cost = "" if verdict.value is None else f": total cost {_cost(problem, verdict.value)}"
-        axes.set_title(f"{problem.name}{cost}", loc="left")
-    return figure
-
-
-def _cost(problem: ShardingProblem, value: int) -> str:
-    return f"{value:,}" if problem.units is None else time_text(problem.units, value)
-
-
 def usage_panels(problem: ShardingProblem, plan: ShardingPlan) -> tuple[Panel, ...]:
-    """Return the memory in use at every instant and its limit.
+    """Return the memory in use at every instant and its limit, and the dearest operators.
+
+    Operators are drawn where strategies have names.
 
     Raises
     ------
     InputError
         The plan does not choose a strategy for every operator.
     """
-    instants, held = _held(problem, plan, verify_sharding(problem, plan))
-    if not instants:
-        return ()
-    scale = size_scale(Units(), max([*held, problem.limit or 0]))
-    points = [(at, scale(amount)) for at, amount in zip(instants, held, strict=True)]
-    curves = [Curve("in use", points, "#0072B2")]
-    if problem.limit is not None:
-        ends = [(instants[0], scale(problem.limit)), (instants[-1], scale(problem.limit))]
-        curves.append(Curve("limit", ends, "#D55E00", limit=True))
-    x, y = Axis("instant", Scale(1, "")), Axis("memory", scale)
-    return (Panel("Memory at every instant", x, y, curves=curves, from_zero=True),)
-
-
-def _held(
-    problem: ShardingProblem, plan: ShardingPlan, verdict: Verdict
-) -> tuple[list[int], list[int]]:
-    """Instants at which memory changes, and the bytes from then on."""
+    verdict = verify_sharding(problem, plan)
     if any(violation.rule == "assignment" for violation in verdict.violations):
         expected = f"a strategy for each of {len(problem.operators)} operators"
         raise InputError([Finding("plan", "other choices", expected, "plan the instance again")])
+    instants, used = _used(problem, plan)
+    panels = [_memory(problem, instants, used)] if instants else []
+    if problem.labels:
+        panels.append(_dearest(problem, plan))
+    return tuple(panels)
+
+
+def _memory(problem: ShardingProblem, instants: list[int], used: list[int]) -> Panel:
+    limit = problem.limit
+    near = limit is not None and limit <= FLAT * max(used)
+    scale = size_scale(Units(), max([*used, (limit or 0) if near else 0]))
+    points = [(at, scale(amount)) for at, amount in zip(instants, used, strict=True)]
+    curves, notes = [Curve("in use", points, "#0072B2")], []
+    if limit is not None and near:
+        ends = [(at, scale(limit)) for at in (instants[0], instants[-1])]
+        curves.append(Curve("limit", ends, "#D55E00", limit=True))
+    elif limit is not None:
+        notes.append(f"The limit, {size_scale(Units(), limit).text(limit)}, is far above.")
+    x, y = Axis("instant", Scale(1, "")), Axis("memory", scale)
+    return Panel("Memory at every instant", x, y, curves=curves, notes=notes, from_zero=True)
+
+
+def _dearest(problem: ShardingProblem, plan: ShardingPlan) -> Panel:
+    """A bar for each of the dearest operators, with the name of its strategy."""
+    table = problem.strategies
+    costs = [int(table.cost[int(table.offsets[k]) + pick]) for k, pick in enumerate(plan.chosen)]
+    which = sorted(range(len(costs)), key=lambda k: -costs[k])[:MOST]
+    most = max(costs, default=0)
+    scale = Scale(1, "") if problem.units is None else time_scale(problem.units, most)
+    rows = [problem.operators[k] for k in which]
+    labels = [problem.label(k, plan.chosen[k]) for k in which]
+    boxes = [
+        row_box(row, labels[row], (0, scale(costs[k])), "cost", rows[row], said=labels[row])
+        for row, k in enumerate(which)
+    ]
+    more = len(costs) - len(which)
+    return Panel(
+        "Dearest operators",
+        Axis("cost of the strategy", scale),
+        rows=rows,
+        ends=labels,
+        boxes=boxes,
+        fills={"cost": "#56B4E9"},
+        notes=[f"{more:,} operators cost less."] if more else [],
+    )
+
+
+def _used(problem: ShardingProblem, plan: ShardingPlan) -> tuple[list[int], list[int]]:
+    """Instants at which memory changes, and the bytes from then on."""
     changes: dict[int, int] = {}
     rows = problem.strategies.offsets[:-1] + list(plan.chosen)
     used = problem.strategies.usage[rows].tolist()
@@ -125,5 +89,4 @@ def _held(
             changes[start] = changes.get(start, 0) + usage
             changes[stop] = changes.get(stop, 0) - usage
     instants = sorted(changes)
-    held = list(accumulate(changes[instant] for instant in instants))
-    return instants, held
+    return instants, list(accumulate(changes[instant] for instant in instants))

@@ -209,12 +209,6 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
             f"at most {size_text(Units(), parts['peak_usage'])} in use at an instant ({limit})"
         )
 
-    def draw(self, problem: ShardingProblem, plan: ShardingPlan) -> Any:
-        """Memory in use at every instant; the dearest operators with the names of strategies."""
-        from .draw import usage_figure
-
-        return usage_figure(problem, plan)
-
     def panels(self, problem: ShardingProblem, plan: ShardingPlan) -> Sequence[Panel]:
         """Memory in use at every instant."""
         from .draw import usage_panels

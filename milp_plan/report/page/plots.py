@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from milp_plan.core import BackendUnavailableError
-from milp_plan.draw.panels import Box, Panel
+from milp_plan.draw.panels import Box, Panel, span
 
 if TYPE_CHECKING:
     from bokeh.plotting import figure
@@ -57,7 +57,7 @@ class Plots:
     def plan(self, kind: str, panels: Sequence[Panel]) -> None:
         """Note how far the axes of a kind's panels reach, before any is drawn."""
         for panel in panels:
-            low, high = _span(panel)
+            low, high = span(panel)
             known = self._spans.get((kind, panel.x.label), (low, high))
             self._spans[kind, panel.x.label] = (min(low, known[0]), max(high, known[1]))
 
@@ -108,7 +108,7 @@ class Plots:
         plot.border_fill_color = None
         plot.outline_line_color = None
         if panel.rows:
-            _set_rows(plot, panel.rows)
+            _set_rows(plot, panel)
         elif panel.y is not None:
             plot.yaxis.axis_label = panel.y.label
             if panel.from_zero:
@@ -119,14 +119,6 @@ class Plots:
         return plot
 
 
-def _span(panel: Panel) -> tuple[float, float]:
-    """From the first to the last figure along ``x``; curves and boxes begin at 0, if not before."""
-    ends = [edge for box in panel.boxes for edge in (box.left, box.right)]
-    ends += [x for curve in panel.curves for x, _ in curve.points]
-    low, high = min([0.0, *ends]), max([0.0, *ends])
-    return low, high if high > low else low + 1.0
-
-
 def _height(panel: Panel) -> int:
     if not panel.rows:
         return _PLOT_PIXELS
@@ -134,13 +126,16 @@ def _height(panel: Panel) -> int:
     return 60 + round(each * panel.row_height * len(panel.rows))
 
 
-def _set_rows(plot: figure, rows: Sequence[str]) -> None:
+def _set_rows(plot: figure, panel: Panel) -> None:
     from bokeh.models import FixedTicker, PlainText, Range1d
 
-    plot.y_range = Range1d(len(rows) - 0.5, -0.5)
-    plot.yaxis.ticker = FixedTicker(ticks=list(range(len(rows))))
+    names: Sequence[str] = panel.rows
+    if panel.ends:
+        names = [f"{row}: {end}" for row, end in zip(panel.rows, panel.ends, strict=True)]
+    plot.y_range = Range1d(len(names) - 0.5, -0.5)
+    plot.yaxis.ticker = FixedTicker(ticks=list(range(len(names))))
     plot.yaxis.major_label_overrides = {
-        row: PlainText(text=short_name(name)) for row, name in enumerate(rows)
+        row: PlainText(text=short_name(name)) for row, name in enumerate(names)
     }
     plot.yaxis.major_tick_line_color = None
     plot.ygrid.visible = False
