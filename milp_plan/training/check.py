@@ -25,7 +25,7 @@ def verify(problem: TrainingProblem, plan: TrainingPlan, costs: Costs) -> Verdic
         Value: time of a step in nanoseconds; ``None`` if the configuration cannot run. Components:
         passes, what follows them, and the peak memory of each pipeline stage.
     """
-    broken = [*misattributed(problem, plan), *_degrees(problem, plan)]
+    broken = [*misattributed(problem, plan), *_degrees(problem, plan), *_fixed(problem, plan)]
     if any(violation.rule == "degrees" for violation in broken):
         return Verdict(tuple(broken), OBJECTIVE, None)
     try:
@@ -46,6 +46,13 @@ def _degrees(problem: TrainingProblem, plan: TrainingPlan) -> Iterator[Violation
     )
     for reason in reasons:
         yield Violation("degrees", (), reason)
+
+
+def _fixed(problem: TrainingProblem, plan: TrainingPlan) -> Iterator[Violation]:
+    for name, value in problem.fixed.items():
+        chosen = getattr(plan.configuration, name)
+        if chosen != value:
+            yield Violation("fixed", (name,), f"{name} is {chosen}, it is fixed to {value}")
 
 
 def _memory(problem: TrainingProblem, plan: TrainingPlan, step: Step) -> Iterator[Violation]:

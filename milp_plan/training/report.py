@@ -10,9 +10,9 @@ from milp_plan.core import Units, Verdict
 
 from .configuration import FASTER, Configuration, Offload, Precision, degrees_text
 from .costs import StepTime
-from .efficiency import Efficiency, ErrorBand
+from .efficiency import ErrorBand
 from .memory import MemoryUse
-from .problem import TrainingProblem
+from .problem import TrainingPlan, TrainingProblem
 from .profile import kinds_text
 from .search import Candidate, Found, Miss
 from .space import Space, not_considered
@@ -45,10 +45,6 @@ class Answer:
         Of the best configuration by parts; ``None`` where none fits.
     hidden
         Nanoseconds of a step's traffic that computation hides, by kind of parallelism.
-    efficiency
-        Rates that were used, with their errors on measured steps that were not fitted.
-    fixed
-        Fields that the user fixed.
     """
 
     problem: TrainingProblem
@@ -56,8 +52,17 @@ class Answer:
     time: StepTime | None
     hidden: Mapping[str, int]
     memory: tuple[MemoryUse, ...]
-    efficiency: Efficiency
-    fixed: Mapping[str, Any]
+
+    @property
+    def plan(self) -> TrainingPlan | None:
+        """The best configuration as a plan."""
+        if self.best is None:
+            return None
+        of = self.problem
+        made_for = (of.name, of.fingerprint)
+        return TrainingPlan(
+            *made_for, self.best.configuration, self.best.step_ns, "search", of.parent
+        )
 
     @property
     def best(self) -> Candidate | None:
@@ -183,8 +188,8 @@ def lines(answer: Answer) -> Iterator[str]:
 def _nothing(answer: Answer) -> Iterator[str]:
     found = answer.found
     if not found.considered and found.finished:
-        reason = Space(answer.problem, answer.fixed).why_empty()
-        with_fixed = " with the fixed fields" if answer.fixed else ""
+        reason = Space(answer.problem, answer.problem.fixed).why_empty()
+        with_fixed = " with the fixed fields" if answer.problem.fixed else ""
         yield f"  no configuration can run{with_fixed}: {reason}"
     elif found.finished:
         lacking = min((miss.excess_bytes for miss in found.misses), default=0)
@@ -195,6 +200,13 @@ def _nothing(answer: Answer) -> Iterator[str]:
     else:
         when = "before the interruption" if found.interrupted else "in time"
         yield f"  no configuration {when}: {found.timed:,} of {found.considered:,} looked at"
+
+
+def plan_lines(answer: Answer) -> Iterator[str]:
+    """Write the best configuration and its figures for people, line by line."""
+    assert answer.best is not None
+    yield configuration_text(answer.best.configuration)
+    yield from (line.strip() for line in _figures(answer, answer.best))
 
 
 def _figures(answer: Answer, best: Candidate) -> Iterator[str]:
@@ -222,7 +234,7 @@ def _figures(answer: Answer, best: Candidate) -> Iterator[str]:
     if hidden:
         yield f"  overlaps: {hidden} of a step beside compute"
     measured = "of layers measured; others " if problem.architecture.measured_batch else ""
-    yield f"  costs {measured}{answer.efficiency.origin(devices(answer))}"
+    yield f"  costs {measured}{answer.problem.costs_origin}"
 
 
 def _stages_text(problem: TrainingProblem, c: Configuration) -> str:
@@ -243,7 +255,7 @@ def devices(answer: Answer) -> list[str]:
 
 def error_band(answer: Answer) -> ErrorBand | None:
     """Return errors on held-out steps; ``None`` where none was of these devices, in 16 bits."""
-    efficiency = answer.efficiency
+    efficiency = answer.problem.efficiency
     known = efficiency.band.rows and efficiency.measured(devices(answer))
     if answer.problem.architecture.measured_batch:
         return None
@@ -333,8 +345,9 @@ def _misses(answer: Answer) -> Iterator[str]:
 
 
 def _left_out(answer: Answer) -> Iterable[str]:
-    if answer.fixed:
-        yield "other than " + ", ".join(f"{name} {value}" for name, value in answer.fixed.items())
+    if answer.problem.fixed:
+        fixed = (f"{name} {value}" for name, value in answer.problem.fixed.items())
+        yield "other than " + ", ".join(fixed)
     yield from not_considered(answer.problem)
 
 
@@ -353,7 +366,7 @@ def data(answer: Answer) -> dict[str, Any]:
         "global_batch": problem.global_batch,
         "parameters": problem.architecture.all_parameters,
         "model_flops": problem.model_flops,
-        "fixed": {name: str(value) for name, value in answer.fixed.items()},
+        "fixed": {name: str(value) for name, value in answer.problem.fixed.items()},
         "value": best.step_ns if best else None,
         "bound": found.bound_ns,
         "gap": found.gap,
@@ -364,7 +377,7 @@ def data(answer: Answer) -> dict[str, Any]:
         "replayed": found.replayed,
         "not_considered": list(_left_out(answer)),
         "reserve_bytes": problem.reserve_bytes,
-        "costs": answer.efficiency.origin(devices(answer)),
+        "costs": answer.problem.costs_origin,
         "error_band": asdict(band) if band else None,
         "rejected": [_miss(miss) for miss in found.misses],
         "next_best": [_candidate(answer, entry) for entry in found.best[1:]],

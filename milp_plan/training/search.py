@@ -8,7 +8,7 @@ the law. A configuration is looked at again only while its lower bound is below 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -30,7 +30,7 @@ MISSES = 3
 """Configurations that are listed because their memory does not suffice."""
 
 
-LOOKS = 4000
+LOOKS = 1000
 """Configurations that are remembered for a picture of alternatives."""
 
 
@@ -102,11 +102,18 @@ class Miss:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A configuration of which chunks were timed: lower bounds on its step and its peaks."""
+    """A configuration of which chunks were timed.
 
-    configuration: Configuration
+    Parameters
+    ----------
+    least_ns
+        Lower bound on its step.
+    permille
+        Memory of the fullest device, of what it may use; at least.
+    """
+
     least_ns: int
-    peaks: tuple[int, ...]
+    permille: int
 
 
 @dataclass
@@ -138,7 +145,7 @@ class Found:
     replayed: int = 0
     misses: list[Miss] = field(default_factory=list)
     looked: list[Look] = field(default_factory=list)
-    finished: bool = True
+    finished: bool = False
     interrupted: bool = False
 
     @property
@@ -150,21 +157,48 @@ class Found:
         return (value - self.bound_ns) / value
 
 
+Hear = Callable[[Candidate, int], object]
+"""Called with a configuration that is better than all before it, and the bound so far."""
+
+
 def search(
-    problem: TrainingProblem, costs: Costs, fixed: Mapping[str, Any], budget: Budget
+    problem: TrainingProblem,
+    costs: Costs,
+    fixed: Mapping[str, Any],
+    budget: Budget,
 ) -> Found:
     """Return the best configurations of the space that the fixed fields leave."""
-    return _Search(problem, costs, fixed, budget).run(Space(problem, fixed))
+    return Search(problem, costs, fixed, budget).run()
 
 
 _SEEN, _WIDE = 0, 1
 
 
-class _Search:
+class Search:
+    """A search, whose result so far is known at any time.
+
+    Parameters
+    ----------
+    problem, costs
+        What is planned, and by which costs.
+    fixed
+        Field of a configuration -> the one value that it may have.
+    budget
+        When to stop.
+    hear
+        Called with everything that is better than all before it.
+    """
+
     def __init__(
-        self, problem: TrainingProblem, costs: Costs, fixed: Mapping[str, Any], budget: Budget
+        self,
+        problem: TrainingProblem,
+        costs: Costs,
+        fixed: Mapping[str, Any],
+        budget: Budget,
+        hear: Hear = lambda _candidate, _bound: None,
     ) -> None:
         self.problem, self.costs, self.fixed, self.budget = problem, costs, fixed, budget
+        self.hear = hear
         self.found = Found()
         self.unseen: list[tuple[int, int, int, Configuration]] = []
         self.ready: list[tuple[int, int, Configuration, Priced]] = []
@@ -178,16 +212,17 @@ class _Search:
         best = self.found.best
         return best[-1].step_ns if len(best) == KEPT else float("inf")
 
-    def run(self, space: Iterable[Configuration]) -> Found:
+    def run(self) -> Found:
         """Search until the end, the end of the budget or an interruption, which keeps the best."""
         found = self.found
         try:
-            found.finished = self.enumerate(space) and self.descend()
+            found.finished = self.enumerate(Space(self.problem, self.fixed)) and self.descend()
+            if found.finished:
+                self.bound = int(self.least()) if self.unseen or self.ready else None
         except KeyboardInterrupt:  # what was at hand is lost: the last bound still holds for it
-            found.finished, found.interrupted = False, True
-        if found.finished:
-            self.bound = int(self.least()) if self.unseen or self.ready else None
-        self.conclude(self.bound)
+            found.interrupted = True
+        finally:
+            self.conclude(self.bound)
         return found
 
     def enumerate(self, space: Iterable[Configuration]) -> bool:
@@ -254,7 +289,9 @@ class _Search:
     def remember(self, configuration: Configuration, least: int, peaks: tuple[int, ...]) -> None:
         """Keep bounds for a picture."""
         if len(self.found.looked) < LOOKS:
-            self.found.looked.append(Look(configuration, least, peaks))
+            limits = (self.problem.limit_bytes(configuration, s) for s in range(len(peaks)))
+            most = max(1000 * peak // limit for peak, limit in zip(peaks, limits, strict=False))
+            self.found.looked.append(Look(least, most))
 
     def fits(self, configuration: Configuration, least: int, peaks: tuple[int, ...]) -> bool:
         """Whether memory suffices; remember what lacks little."""
@@ -271,13 +308,15 @@ class _Search:
         except NoScheduleError:
             return
         if self.fits(configuration, step.step_ns, step.peaks):
-            best = self.found.best
-            best.append(Candidate(configuration, step.step_ns, step.peaks))
+            best, made = self.found.best, Candidate(configuration, step.step_ns, step.peaks)
+            best.append(made)
             best.sort(key=lambda candidate: (candidate.step_ns, simplicity(candidate)))
             distinct: dict[tuple[int, ...], Candidate] = {}
             for candidate in best:
                 distinct.setdefault(candidate.degrees, candidate)
             best[:] = list(distinct.values())[:KEPT]
+            if best[0] is made:
+                self.hear(made, min(made.step_ns, self.bound or 0))
 
     def conclude(self, left: int | None) -> None:
         """Set the bound, and choose the misses to list: faster than the best, nearest to fit."""
