@@ -271,7 +271,7 @@ class FormulationContract:
         """
         values = model.name_values(vector)
         options, guide = self.make_options(), guide or Guide()
-        plan = self.formulation.decode(problem, options, guide, values)
+        plan: Any = self.formulation.decode(problem, options, guide, values)
         if self.relaxes:
             claim = float(model.cost @ vector + model.offset)
             return plan, round(claim * self.formulation.scale(problem, options, guide).unit)

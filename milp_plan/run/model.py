@@ -119,7 +119,8 @@ class Solver:
         """
         if answer.plan is None or answer.value is not None or not self.formulation.card.relaxes:
             return None
-        found: Guide | None = self.formulation.refined(problem, self.options, guide, answer.plan)
+        relaxing: Any = self.formulation
+        found: Guide | None = relaxing.refined(problem, self.options, guide, answer.plan)
         return found
 
     def failed(self, error: FormulationFailureError) -> ModelAnswer:
