@@ -79,6 +79,8 @@ class Watched:
         """The model."""
         for part, span in enumerate(self.parts):
             self._columns(part, span.start)
+        if not self.table.places:  # nothing may run again; solvers want a column
+            self.table.column(("idle", (0, 0)), upper=0.0)
         for part, span in enumerate(self.parts):
             needed = {i for j in span for i in self.problem.inputs[j] if i < span.start}
             for i in sorted(needed):

@@ -198,9 +198,9 @@ class Way(ABC, Generic[P, S]):
 
         ledger = self.ledger
         guide, limits = Guide(cutoff, ledger.lower), ledger.limits(budget.left_s, gap)
-        self.ask_model(ledger.solver, guide, limits, budget, lambda: start)
+        self.ask_lazily(ledger.solver, guide, limits, budget, lambda: start)
 
-    def ask_model(
+    def ask_lazily(
         self,
         solver: Solver,
         guide: Guide,
@@ -257,7 +257,7 @@ class Way(ABC, Generic[P, S]):
             return
         start, cutoff = self.start_alone()
         limits = ledger.limits(ledger.budget.left_s)
-        self.ask_model(ledger.solver, Guide(cutoff), limits, ledger.budget, lambda: start)
+        self.ask_lazily(ledger.solver, Guide(cutoff), limits, ledger.budget, lambda: start)
 
     def go(self) -> None:
         """Take the steps, until there is nothing left to do or no time is left."""

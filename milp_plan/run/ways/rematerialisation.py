@@ -161,7 +161,7 @@ class RematerialisationWay(Way[RematerialisationProblem, RematerialisationPlan])
                 answer = quick.run(ledger.problem, Guide(), limits, budget, confirm=False)
                 ledger.believe(answer, by=MODELS)
             if budget.left_s > LEAST_S and not ledger.done:
-                ledger.details["models"] = self.ask_model(
+                ledger.details["models"] = self.ask_lazily(
                     solver, Guide(), limits, budget, lambda: ledger.plan,
                     by=MODELS, phase="models", repair=self.repaired,
                 )  # fmt: skip
