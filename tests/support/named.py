@@ -176,6 +176,7 @@ _MAKERS: dict[str, tuple[Callable[[int], Any], Callable[[Any], int | None]]] = {
     "pipeline_order": (_pipeline, _value(brute_force)),
     "pipeline_period": (_pipeline, _value(brute_force)),
     "remat_backbone": (_remat, _least_remat),
+    "remat_lazy_memory": (_remat, _least_remat),
     "remat_retention": (_remat, _least_remat),
     "remat_staged": (_remat, _least_remat),
     "resharding": (_reshard, resharding.least),
