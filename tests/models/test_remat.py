@@ -14,7 +14,6 @@ from milp_plan.api import Guide
 from milp_plan.backends import Limits, Stop
 from milp_plan.contract import FormulationContract
 from milp_plan.kinds.rematerialisation.check import usage, verify_rematerialisation
-from milp_plan.kinds.rematerialisation.planted import planted_remat
 from milp_plan.kinds.rematerialisation.problem import (
     Computation,
     RematerialisationObjective,
@@ -22,6 +21,7 @@ from milp_plan.kinds.rematerialisation.problem import (
     RematerialisationProblem,
 )
 from milp_plan.kinds.rematerialisation.stages import Staged
+from tests.support.planted_rematerialisation import planted_remat
 from tests.support.rematerialisation import ask_scipy, drawn, least, least_paged, powered
 from tests.support.seeds import few
 
