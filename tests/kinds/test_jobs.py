@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import pytest
 
+from benchmarks.introspection import Simulation
 from milp_plan.backends import Limits
 from milp_plan.backends.highs import Session
 from milp_plan.core import InputError
@@ -24,7 +25,6 @@ from milp_plan.kinds.jobs.planners import (
     STARTS,
     Chains,
     Rounding,
-    Simulation,
     Tables,
     allotments,
     arrivals,

@@ -18,12 +18,12 @@ from milp_plan.kinds.local_updates.bounds import (
 )
 from milp_plan.kinds.local_updates.check import verify_local_updates
 from milp_plan.kinds.local_updates.planners import Search, greedy
-from milp_plan.kinds.local_updates.planted import planted_local_updates
 from milp_plan.kinds.local_updates.problem import LocalUpdatesPlan, LocalUpdatesProblem, Stage
 from milp_plan.run.kinds import kind_of, read
 from milp_plan.run.settings import Settings
 from milp_plan.run.solving import solve
 from tests.support.local_updates import least, step
+from tests.support.planted_local_updates import planted_local_updates
 from tests.support.tiny import short_lines
 
 LINE = (Stage("a", 1, 2, 1, most=2), Stage("b", 1, 2, 1), Stage("c", 1, 2, 1))

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.first_come import first_come
 from milp_plan import zoo
 from milp_plan.check import verify
 from milp_plan.core import FULL, InputError
@@ -15,16 +16,15 @@ from milp_plan.kinds.local_updates.planners import (
     best_cuts,
     chain_of,
     chain_plan,
-    first_come,
     greedy,
     orders,
     step_time,
 )
-from milp_plan.kinds.local_updates.planted import planted_local_updates
 from milp_plan.kinds.local_updates.problem import LocalUpdatesProblem, Stage
 from milp_plan.kinds.local_updates.transform import blocks_of, with_local_updates
 from milp_plan.kinds.pipeline.placement import place
 from milp_plan.kinds.pipeline.template import pipeline_problem, uniform
+from tests.support.planted_local_updates import planted_local_updates
 
 SCALE = 20
 

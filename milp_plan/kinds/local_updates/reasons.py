@@ -6,7 +6,18 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from milp_plan.core import Counts, Verdict
-from milp_plan.run.reasons.base import Move, Reasons, Remedy, Resource, Task, Usage, Why, chain_of
+from milp_plan.run.reasons.base import (
+    Move,
+    Reasons,
+    Remedy,
+    Resource,
+    Task,
+    Usage,
+    Why,
+    chain_of,
+    largest_first,
+    used_up,
+)
 
 from .problem import LocalUpdatesPlan, LocalUpdatesProblem
 
@@ -55,18 +66,17 @@ class LocalUpdatesReasons(Reasons[LocalUpdatesProblem, LocalUpdatesPlan]):
         stops = plan_stops(problem, plan)
         tasks = list(_tasks(problem, {problem.by_name[n] for n in plan.cuts}, stops))
         value = verdict.value or 0
-        usage = [
+        usage = largest_first(
             Usage(name, "device", ticks, value, Counts.TIME)
-            for name, ticks in sorted(verdict.components.items(), key=lambda e: (-e[1], e[0]))
-        ]
+            for name, ticks in verdict.components.items()
+        )
         limits = self.used(problem, plan)
-        full = tuple(entry.name for entry in limits if entry.amount == entry.whole)
         spent = problem.price(plan.cuts)
         busiest = max(verdict.components.values(), default=0)
         remedies = []
         if problem.budget is not None and spent < sum(s.price for s in problem.stages[:-1]):
             remedies.append(Remedy("a budget for more cuts", value - busiest))
-        return Why(chain_of(tasks), tuple(usage), limits, full, (), tuple(remedies))
+        return Why(chain_of(tasks), usage, limits, used_up(limits), (), tuple(remedies))
 
     def used(self, problem: LocalUpdatesProblem, plan: LocalUpdatesPlan) -> tuple[Usage, ...]:
         """What is limited, and what a plan uses of it."""

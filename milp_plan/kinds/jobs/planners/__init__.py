@@ -2,7 +2,6 @@
 
 from .chains import LRTF, RANKS, Chains, in_turn
 from .gangs import GANGS, Gangs
-from .introspection import Simulation
 from .lists import ANNEALING, STARTS, Listing, Tables, allotments, placed
 from .online import FIFO, LONGEST, POLICIES, SRPT, arrivals
 from .rounding import Rounding
@@ -21,7 +20,6 @@ __all__ = [
     "Gangs",
     "Listing",
     "Rounding",
-    "Simulation",
     "Tables",
     "allotments",
     "arrivals",

@@ -1,6 +1,5 @@
 """Planners of local updates: schedules of given cuts, and which boundaries to cut."""
 
-from .dispatch import first_come
 from .greedy import GREEDY, greedy
 from .schedules import Chain, Task, chain_of, chain_plan, orders, plan_stops, step_time, stops_of
 from .search import SEARCH, Search, best_cuts
@@ -14,7 +13,6 @@ __all__ = [
     "best_cuts",
     "chain_of",
     "chain_plan",
-    "first_come",
     "greedy",
     "orders",
     "plan_stops",

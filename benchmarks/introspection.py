@@ -14,8 +14,8 @@ from dataclasses import replace
 from fractions import Fraction
 from math import ceil
 
-from ..problem import Job, JobsPlan, JobsProblem, Option, Unit
-from .lists import STARTS, Listing, Tables, allotments, placed
+from milp_plan.kinds.jobs.planners.lists import STARTS, Listing, Tables, allotments, placed
+from milp_plan.kinds.jobs.problem import Job, JobsPlan, JobsProblem, Option, Unit
 
 Chosen = list[tuple[int, int]]
 """Jobs in an order, each with the number of its option."""
