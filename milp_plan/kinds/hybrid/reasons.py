@@ -9,7 +9,8 @@ from fractions import Fraction
 from milp_plan.core import Counts, UnsupportedProblemError, Verdict
 from milp_plan.run.reasons.base import Block, Move, Reasons, Remedy, Resource, Usage, Why
 
-from . import HybridPlan, HybridProblem
+from .plan import HybridPlan
+from .problem import HybridProblem
 
 BOUNDLESS = Fraction(2**80)
 """Bytes that no device has: where the limit of memory is lifted."""
