@@ -28,7 +28,8 @@ from milp_plan.draw.style import drawing_style
 from milp_plan.io.plan_file import plan_to_json
 from milp_plan.kinds.schedule.bounds.catalogue import all_bounds
 from milp_plan.kinds.schedule.formats import read, write
-from milp_plan.kinds.schedule.planners.constructions import best_starts, placed, structure
+from milp_plan.kinds.schedule.planners.constructions.portfolio import best_starts, placed
+from milp_plan.kinds.schedule.planners.constructions.structure import structure
 from milp_plan.kinds.schedule.planners.decoder import Decoder
 from milp_plan.zoo import generate
 

@@ -28,7 +28,8 @@ from milp_plan.kinds.schedule.coarsen.reduction import Coarsening
 from milp_plan.kinds.schedule.coarsen.stage import coarsen
 from milp_plan.kinds.schedule.formats import write
 from milp_plan.kinds.schedule.planners.baselines import PLANNERS
-from milp_plan.kinds.schedule.planners.enumeration import Enumeration, EveryPlan
+from milp_plan.kinds.schedule.planners.enumeration.every import EveryPlan
+from milp_plan.kinds.schedule.planners.enumeration.search import Enumeration
 from milp_plan.kinds.schedule.planners.learning import ClauseLearning
 from milp_plan.kinds.schedule.planners.portfolio import best_plan
 from milp_plan.kinds.schedule.ways.stage_series import LEARN_SHARE, LISTS

@@ -157,6 +157,9 @@ class Kind(ABC, Generic[P, S]):
     ----------
     name, title
         Short name, and what is planned in a few words.
+    marker
+        Member ``format`` of its native files: a file that has it is of no other kind, which then
+        need not be loaded.
     handles
         Module and name of the class of its problems, ``"milp_plan.core.problem:PlanningProblem"``.
     plans
@@ -179,6 +182,7 @@ class Kind(ABC, Generic[P, S]):
 
     name: ClassVar[str]
     title: ClassVar[str]
+    marker: ClassVar[str | None] = None
     handles: ClassVar[str]
     plans: ClassVar[str]
     changes: ClassVar[tuple[Change, ...]] = ()
@@ -415,6 +419,10 @@ class Kind(ABC, Generic[P, S]):
     @abstractmethod
     def ways(self) -> Sequence[type[Way[P, S]]]:
         """Ways to plan its problems; the first that applies is taken."""
+
+    def ways_for(self, problem: P) -> Sequence[type[Way[P, S]]]:
+        """Return :meth:`ways`, but some that do not apply to a problem: those are not loaded."""
+        return self.ways()
 
     def search_round(self, ledger: Ledger[P, S], *, construct: bool) -> None:
         """Search from the ledger's plan within its budget: what a worker of a cluster does.

@@ -13,7 +13,6 @@ from milp_plan.core import Finding, InputError, UnusedOptionError
 from milp_plan.io import native_wire
 from milp_plan.io.defects import nearest, syntax_finding
 from milp_plan.io.files import Document, read_document
-from milp_plan.io.pipeline_file import toml_content
 
 from .change import Change
 from .kind import Format, Kind
@@ -174,9 +173,11 @@ def _names(kind: AnyKind) -> set[str]:
 
 
 def _format_of(document: Document) -> tuple[AnyKind, Format[Any]]:
-    for kind, entry in formats():
-        if entry.can_read(document):
-            return kind, entry
+    owners = [kind for kind in kinds() if document.marker and kind.marker == document.marker]
+    for kind in owners or kinds():
+        for entry in kind.formats():
+            if entry.can_read(document):
+                return kind, entry
     titles = "; ".join(entry.title for _, entry in formats())
     raise InputError([unknown_format(document, titles)])
 
@@ -187,6 +188,8 @@ def unknown_format(document: Document, titles: str) -> Finding:
     if document.marker is not None and document.marker.endswith("-plan"):
         return Finding("format", "a plan file", "an instance file", "name the instance instead")
     if ".toml" in document.path.suffixes:
+        from milp_plan.io.pipeline_file import toml_content
+
         toml_content(document)  # says where it is none
     elif document.data.lstrip()[:1] in (b"{", b"["):
         wrong = syntax_finding(document.data)

@@ -15,7 +15,6 @@ from milp_plan.core import (
 )
 from milp_plan.core.budget import Budget, TimeIsUp, alarm
 from milp_plan.models.registry import Found, find, get, shipped
-from milp_plan.run.dask import client_at
 
 from .kind import Kind
 from .kinds import kind_of
@@ -154,6 +153,8 @@ def _plan(ledger: Ledger[Any, Any], *, derived: bool, solver: Solver | None) -> 
         ledger.fail(choice.failure)
     ledger.check_start()
     if settings.dask is not None:
+        from .dask import client_at
+
         ledger.cluster = client_at(settings.dask)
     with alarm(ledger.budget.left_s + LEEWAY_S):
         way = choice.way(ledger)
@@ -176,8 +177,9 @@ def refuse_unused(kind: Kind[Any, Any], problem: Any, settings: Settings) -> Non
 
 def _refuse_ignored(kind: Kind[Any, Any], problem: Any, settings: Settings) -> None:
     """Refuse settings that no way of a kind uses: before any formulation is looked for."""
-    why = {name: f"{WHY_UNUSED[name]} for a {kind.name} problem" for name in kind.ignores}
-    _refuse(problem, settings, why)
+    if any(getattr(settings, name) != getattr(USUAL, name) for name in WHY_UNUSED):
+        why = {name: f"{WHY_UNUSED[name]} for a {kind.name} problem" for name in kind.ignores}
+        _refuse(problem, settings, why)
 
 
 def _refuse(problem: Any, settings: Settings, why: Mapping[str, str]) -> None:
@@ -223,7 +225,7 @@ def choose(
     named = _named(settings, loading_s) if given is None else given.found
     left: list[str] = []
     repeatable = settings.node_limit is not None
-    ways = [way for way in kind.ways() if way.unsuited(problem, repeatable) is None]
+    ways = [way for way in kind.ways_for(problem) if way.unsuited(problem, repeatable) is None]
     if settings.two_stage:
         ways = [way for way in ways if "two_stage" in way.uses] or ways
     for way in ways:

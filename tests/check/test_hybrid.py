@@ -6,17 +6,9 @@ from random import Random
 
 import pytest
 
-from milp_plan.kinds.hybrid import (
-    Choice,
-    Configuration,
-    Flow,
-    HybridPlan,
-    HybridProblem,
-    Layer,
-    Limits,
-    Stage,
-)
 from milp_plan.kinds.hybrid.check import verify_hybrid
+from milp_plan.kinds.hybrid.plan import Choice, HybridPlan, Stage
+from milp_plan.kinds.hybrid.problem import Configuration, Flow, HybridProblem, Layer, Limits
 from tests.support.hybrid import random_problem
 from tests.support.seeds import few
 

@@ -11,15 +11,8 @@ from matplotlib.colors import to_hex
 from milp_plan.core import CommunicationModel, ComputationGraph, InputError, Units
 from milp_plan.core.sharding import ShardingPlan, sharding_problem
 from milp_plan.draw.canvas import COLOURS
-from milp_plan.kinds.hybrid import (
-    Choice,
-    Configuration,
-    HybridPlan,
-    HybridProblem,
-    Layer,
-    Limits,
-    Stage,
-)
+from milp_plan.kinds.hybrid.plan import Choice, HybridPlan, Stage
+from milp_plan.kinds.hybrid.problem import Configuration, HybridProblem, Layer, Limits
 from milp_plan.kinds.pipeline.experts import EXPERTS
 from milp_plan.kinds.pipeline.placement import place
 from milp_plan.kinds.pipeline.template import pipeline_problem, uniform

@@ -4,7 +4,7 @@ from fractions import Fraction
 import pytest
 
 from milp_plan.core import InputError
-from milp_plan.kinds.hybrid import Configuration, Flow, HybridProblem, Layer, Limits
+from milp_plan.kinds.hybrid.problem import Configuration, Flow, HybridProblem, Layer, Limits
 from tests.support.hybrid import chain, random_problem
 
 PLAIN = Configuration("plain", Fraction(1), Fraction(0), Fraction(0), Fraction(0))

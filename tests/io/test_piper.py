@@ -4,9 +4,11 @@ import pytest
 
 from milp_plan import run
 from milp_plan.core import InputError
-from milp_plan.kinds.hybrid import Choice, HybridPlan, Limits, Stage, piper
+from milp_plan.kinds.hybrid import piper
 from milp_plan.kinds.hybrid.format import read_hybrid_plan, write_hybrid_plan
 from milp_plan.kinds.hybrid.piper import read_hybrid
+from milp_plan.kinds.hybrid.plan import Choice, HybridPlan, Stage
+from milp_plan.kinds.hybrid.problem import Limits
 from milp_plan.kinds.schedule.formats import read
 from tests.support.public import PUBLIC, needs_public
 

@@ -14,7 +14,8 @@ from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from milp_plan.kinds.schedule.planners.late import put_off
 from milp_plan.kinds.schedule.planners.objective import objective_value
 from milp_plan.kinds.schedule.planners.portfolio import best_plan
-from milp_plan.kinds.schedule.planners.search import Crew, annealing
+from milp_plan.kinds.schedule.planners.search import annealing
+from milp_plan.kinds.schedule.planners.search.crew import Crew
 from tests.support.anything import random_case, timeless_case
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem_with_plan

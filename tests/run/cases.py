@@ -12,7 +12,8 @@ from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.bound import Bound
 from milp_plan.kinds.schedule.formats import read
 from milp_plan.kinds.schedule.planners.baselines import PLANNERS
-from milp_plan.kinds.schedule.planners.enumeration import Enumeration, EveryPlan
+from milp_plan.kinds.schedule.planners.enumeration.every import EveryPlan
+from milp_plan.kinds.schedule.planners.enumeration.search import Enumeration
 from milp_plan.kinds.schedule.planners.learning import ClauseLearning
 from milp_plan.kinds.schedule.planners.portfolio import best_plan
 from milp_plan.kinds.schedule.ways import stage_series, two_stages

@@ -14,7 +14,7 @@ import pytest
 
 from milp_plan.backends import highs
 from milp_plan.cli.main import main
-from milp_plan.kinds.schedule.planners.search import Crew
+from milp_plan.kinds.schedule.planners.search.crew import Crew
 
 from .cases import weaken
 

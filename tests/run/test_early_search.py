@@ -7,7 +7,8 @@ import pytest
 from milp_plan.check import verify
 from milp_plan.core.budget import Budget
 from milp_plan.kinds.schedule.kind import KIND
-from milp_plan.kinds.schedule.planners.search import Crew, annealing
+from milp_plan.kinds.schedule.planners.search import annealing
+from milp_plan.kinds.schedule.planners.search.crew import Crew
 from milp_plan.kinds.schedule.ways import schedule
 from milp_plan.kinds.schedule.ways.early_search import EarlySearch
 from milp_plan.kinds.schedule.ways.schedule import ScheduleWay

@@ -15,7 +15,7 @@ import pytest
 from milp_plan.backends import Stop, highs
 from milp_plan.check import verify
 from milp_plan.io.plan_file import read_plan
-from milp_plan.kinds.schedule.planners.enumeration import Enumeration
+from milp_plan.kinds.schedule.planners.enumeration.search import Enumeration
 from milp_plan.kinds.schedule.planners.learning import ClauseLearning
 from milp_plan.kinds.schedule.ways import schedule
 from milp_plan.run import Settings, solve, solving

@@ -11,7 +11,7 @@ from milp_plan.core.budget import Budget
 from milp_plan.io.native import from_json, to_json
 from milp_plan.io.plan_file import plan_from_json, plan_to_json
 from milp_plan.kinds.schedule.coarsen.stage import coarsen
-from milp_plan.kinds.schedule.planners.search import Crew
+from milp_plan.kinds.schedule.planners.search.crew import Crew
 from milp_plan.kinds.schedule.ways import memory
 from milp_plan.kinds.schedule.ways.memory import does_without, first_runs
 from milp_plan.run import Settings, solve

@@ -8,7 +8,7 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core.budget import Budget
-from milp_plan.kinds.schedule.planners.enumeration import best_order, suits
+from milp_plan.kinds.schedule.planners.enumeration.memory_orders import best_order, suits
 from tests.support.seeds import few
 from tests.support.ways import scarce_ways
 from tests.support.ways_brute import known_plan

@@ -11,16 +11,8 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise, product
 
-from milp_plan.kinds.hybrid import (
-    Choice,
-    Configuration,
-    Flow,
-    HybridPlan,
-    HybridProblem,
-    Layer,
-    Limits,
-    Stage,
-)
+from milp_plan.kinds.hybrid.plan import Choice, HybridPlan, Stage
+from milp_plan.kinds.hybrid.problem import Configuration, Flow, HybridProblem, Layer, Limits
 
 
 def chain(*seconds: int, **limits: object) -> HybridProblem:

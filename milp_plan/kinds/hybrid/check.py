@@ -16,7 +16,8 @@ from types import NoneType
 from milp_plan.check.statement import misattributed, overclaimed
 from milp_plan.core import Counts, Verdict, Violation, ceil_div
 
-from . import Choice, Configuration, HybridPlan, HybridProblem, Limits, Stage
+from .plan import Choice, HybridPlan, Stage
+from .problem import Configuration, HybridProblem, Limits
 
 OBJECTIVE = "time_per_sample"
 """Seconds between two micro-batches that leave the slowest stage."""

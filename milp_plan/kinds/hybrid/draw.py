@@ -6,8 +6,9 @@ from milp_plan.core import Finding, InputError
 from milp_plan.draw.canvas import size_scale, time_scale
 from milp_plan.draw.panels import Axis, Panel, memory_panel, row_box
 
-from . import HybridPlan, HybridProblem
 from .check import verify_hybrid
+from .plan import HybridPlan
+from .problem import HybridProblem
 
 
 def stages_panels(problem: HybridProblem, plan: HybridPlan) -> tuple[Panel, ...]:

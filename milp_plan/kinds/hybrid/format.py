@@ -13,7 +13,8 @@ from milp_plan.core import Finding, InputError
 from milp_plan.io.files import read_document, write_document
 from milp_plan.io.wire import Strict, decode, encode
 
-from . import Choice, HybridPlan, Limits, Stage
+from .plan import Choice, HybridPlan, Stage
+from .problem import Limits
 
 MARKER = "milp-plan-hybrid-plan"
 

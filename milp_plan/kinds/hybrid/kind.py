@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
     from milp_plan.run.reasons.base import Reasons
 
-    from . import HybridPlan, HybridProblem
+    from .plan import HybridPlan
+    from .problem import HybridProblem
 
 SWITCHES = (
     Change("no_data", "No data parallelism."),

@@ -22,7 +22,7 @@ PARTS = (HYBRID,)
 
 
 def _layers() -> HybridProblem:
-    from . import Configuration, Flow, HybridProblem, Layer, Limits
+    from .problem import Configuration, Flow, HybridProblem, Layer, Limits
 
     """Layers in a row, each plain or recomputed, at two tensor degrees."""
     names = [f"layer{i}" for i in range(6)]

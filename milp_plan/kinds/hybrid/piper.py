@@ -20,7 +20,7 @@ from milp_plan.io.pipeline_file import exact
 from milp_plan.io.text import lay_out
 from milp_plan.io.wire import Count, Positive, decode
 
-from . import Configuration, Flow, HybridProblem, Layer, Limits
+from .problem import Configuration, Flow, HybridProblem, Layer, Limits
 
 TITLE = "hybrid parallelism of Piper, NeurIPS 2021 (JSON)"
 

@@ -19,7 +19,8 @@ from milp_plan.run.reasons.base import (
     used_up,
 )
 
-from . import HybridPlan, HybridProblem
+from .plan import HybridPlan
+from .problem import HybridProblem
 
 BOUNDLESS = Fraction(2**80)
 """Bytes that no device has: where the limit of memory is lifted."""

@@ -11,9 +11,10 @@ from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.run.way import Step, Way
 
-from . import HybridPlan, HybridProblem
 from .loops import HYBRID
+from .plan import HybridPlan
 from .planners import MARGIN, HybridAnswer, plan_exactly, plan_uniformly
+from .problem import HybridProblem
 
 BOUND = "exact search"
 UNIFORM = "uniform split"

@@ -30,18 +30,12 @@ from milp_plan.core.dag import depth
 from milp_plan.io.defects import refuse_other
 from milp_plan.io.files import Document
 from milp_plan.run.change import Change, count, host, objective_of, positive
-from milp_plan.run.kind import Export, Format, Kind, Measure
+from milp_plan.run.kind import Export, Format, Kind, Measure, Restart
 from milp_plan.run.scope import Scope
 from milp_plan.run.way import Way
 
 from .loops import PARTS
 from .torch_exports import torch_exports
-
-if TYPE_CHECKING:
-    from milp_plan.draw.panels import Panel
-    from milp_plan.io.goal import Goal
-    from milp_plan.run.reasons.base import Reasons
-from milp_plan.run.kind import Restart
 
 if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
@@ -93,6 +87,7 @@ class Schedule(Kind[PlanningProblem, Plan]):
 
     name = "schedule"
     title = "operators on devices: placement, sharding options, order, transfers, memory"
+    marker = "milp-plan-instance"
     handles = "milp_plan.core.problem:PlanningProblem"
     plans = "milp_plan.core.plan:Plan"
     loop_parts = PARTS
@@ -348,6 +343,18 @@ class Schedule(Kind[PlanningProblem, Plan]):
             OrderWay,
             ScheduleWay,
         )
+
+    def ways_for(self, problem: PlanningProblem) -> Sequence[type[Way[PlanningProblem, Plan]]]:
+        """The general one alone, unless law, objective or form are special."""
+        from milp_plan.kinds.pipeline.reading import read_shop
+
+        from .ways.schedule import ScheduleWay
+
+        special = problem.serial is not None or problem.has_memory_ways
+        special = special or problem.objective is Objective.PEAK_MEMORY
+        if special or not isinstance(read_shop(problem), str):
+            return self.ways()
+        return (ScheduleWay,)
 
     def search_round(self, ledger: Ledger[PlanningProblem, Plan], *, construct: bool) -> None:
         """Search from the ledger's plan, after constructions where they are asked for."""

@@ -227,7 +227,7 @@ def run_near() -> None:
 def run_schedules() -> None:
     """Every loop of the decoder and of its search is compiled with whoever calls it."""
     from .model.planted import planted_with_plan
-    from .planners.search import Crew
+    from .planners.search.crew import Crew
 
     problem, plan = planted_with_plan(0)
     crew = Crew(problem, orders=False)
@@ -258,7 +258,7 @@ def run_moves() -> None:
 def run_sequences() -> None:
     """Call the loops of sequences."""
     from .model.planted import planted_with_plan
-    from .planners.search import Sequences
+    from .planners.search.sequences import Sequences
 
     problem, plan = planted_with_plan(0)
     roomy = problem.cluster.with_memory(dict.fromkeys(problem.cluster.device_names))
@@ -270,7 +270,7 @@ def run_sequences() -> None:
 def run_enumeration() -> None:
     """Call the loops of enumeration."""
     from .model.planted import planted
-    from .planners.enumeration import Enumeration
+    from .planners.enumeration.search import Enumeration
 
     every = Enumeration(planted(0))
     tuple(every.plans(Budget()))

@@ -23,14 +23,10 @@ from milp_plan.core import (
     PlanningProblem,
     Value,
 )
-from milp_plan.kinds.schedule.planners.constructions import (
-    best_gated,
-    best_starts,
-    gated,
-    layouts,
-    structure,
-    ungated,
-)
+from milp_plan.kinds.schedule.planners.constructions.gates import best_gated, gated, ungated
+from milp_plan.kinds.schedule.planners.constructions.layouts import layouts
+from milp_plan.kinds.schedule.planners.constructions.portfolio import best_starts
+from milp_plan.kinds.schedule.planners.constructions.structure import structure
 from milp_plan.kinds.schedule.planners.decoder import Decoder
 from milp_plan.kinds.schedule.planners.indexed import indexed
 from milp_plan.zoo import generate

@@ -12,14 +12,11 @@ from milp_plan.check import verify
 from milp_plan.core import Objective, Placement, PlanningProblem
 from milp_plan.core.budget import Budget
 from milp_plan.kinds.schedule.formats import read
-from milp_plan.kinds.schedule.planners.constructions import (
-    Pass,
-    best_starts,
-    layouts,
-    structure,
-    urgencies,
-)
 from milp_plan.kinds.schedule.planners.constructions.assignment import assignment
+from milp_plan.kinds.schedule.planners.constructions.layouts import layouts
+from milp_plan.kinds.schedule.planners.constructions.portfolio import best_starts
+from milp_plan.kinds.schedule.planners.constructions.structure import Pass, structure
+from milp_plan.kinds.schedule.planners.constructions.urgency import urgencies
 from milp_plan.kinds.schedule.planners.decoder import Decoder
 from milp_plan.kinds.schedule.planners.indexed import indexed
 from milp_plan.zoo import generate

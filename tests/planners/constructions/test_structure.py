@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from milp_plan.core import Option, PlanningProblem
-from milp_plan.kinds.schedule.planners.constructions import Pass, structure
+from milp_plan.kinds.schedule.planners.constructions.structure import Pass, structure
 from milp_plan.zoo import generate
 
 CASES = [

@@ -12,8 +12,8 @@ from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.core.budget import Budget
 from milp_plan.kinds.schedule.bounds.catalogue import infeasibility
 from milp_plan.kinds.schedule.formats import read
-from milp_plan.kinds.schedule.planners.enumeration import Enumeration
 from milp_plan.kinds.schedule.planners.enumeration import search as settings
+from milp_plan.kinds.schedule.planners.enumeration.search import Enumeration
 from milp_plan.zoo import TRAPS
 from tests.support.anything import random_case
 from tests.support.brute import brute_force

@@ -18,7 +18,7 @@ from milp_plan.core import (
     Value,
 )
 from milp_plan.core.budget import Budget
-from milp_plan.kinds.schedule.planners.enumeration import EveryPlan
+from milp_plan.kinds.schedule.planners.enumeration.every import EveryPlan
 from tests.support.anything import optimum, schedule_case
 from tests.support.seeds import few
 

@@ -5,7 +5,6 @@ from itertools import product
 import numpy as np
 import pytest
 
-from milp_plan.kinds.hybrid import Configuration, Flow, HybridProblem, Layer, Limits
 from milp_plan.kinds.hybrid.check import verify_hybrid
 from milp_plan.kinds.hybrid.piper import read_hybrid
 from milp_plan.kinds.hybrid.planners import (
@@ -19,6 +18,7 @@ from milp_plan.kinds.hybrid.planners.free_layers import without_free_layers
 from milp_plan.kinds.hybrid.planners.knapsack import FOUND, NONE, Menu, choose
 from milp_plan.kinds.hybrid.planners.lattice import all_down_sets, prefixes
 from milp_plan.kinds.hybrid.planners.tables import is_exact
+from milp_plan.kinds.hybrid.problem import Configuration, Flow, HybridProblem, Layer, Limits
 from tests.support.hybrid import best_value, chain, random_problem
 from tests.support.public import PUBLIC, needs_public
 

@@ -9,10 +9,13 @@ import pytest
 from milp_plan.check import verify
 from milp_plan.core import Objective
 from milp_plan.core.budget import Budget
-from milp_plan.kinds.schedule.planners.search import Crew, Sequences, State, annealing, sequences
+from milp_plan.kinds.schedule.planners.search import annealing, sequences
 from milp_plan.kinds.schedule.planners.search import crew as crew_module
 from milp_plan.kinds.schedule.planners.search import rounds as rounds_module
+from milp_plan.kinds.schedule.planners.search.crew import Crew
 from milp_plan.kinds.schedule.planners.search.rounds import ENOUGH
+from milp_plan.kinds.schedule.planners.search.sequences import Sequences
+from milp_plan.kinds.schedule.planners.search.states import State
 from milp_plan.zoo import generate
 from tests.check.cases import cluster, op, option, plan, problem, run, value
 from tests.support.brute import brute_force

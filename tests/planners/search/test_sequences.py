@@ -12,7 +12,9 @@ from milp_plan.core import Objective
 from milp_plan.core.budget import Budget
 from milp_plan.kinds.schedule.planners.decoder import NEVER, Decoder
 from milp_plan.kinds.schedule.planners.portfolio import best_plan
-from milp_plan.kinds.schedule.planners.search import Crew, Sequences, sequences
+from milp_plan.kinds.schedule.planners.search import sequences
+from milp_plan.kinds.schedule.planners.search.crew import Crew
+from milp_plan.kinds.schedule.planners.search.sequences import Sequences
 from milp_plan.kinds.schedule.planners.search.tasks import new_tasks, read_tasks, settle
 from tests.check.cases import cluster, op, plan, problem, run, send, value
 from tests.support.brute import brute_force

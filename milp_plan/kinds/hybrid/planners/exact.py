@@ -19,7 +19,8 @@ import numpy.typing as npt
 
 from milp_plan.core.budget import now
 
-from .. import Choice, HybridPlan, HybridProblem, Stage
+from ..plan import Choice, HybridPlan, Stage
+from ..problem import HybridProblem
 from .free_layers import without_free_layers
 from .lattice import Lattice, all_down_sets, prefixes
 from .sweep import CROWDED, EXHAUSTED, Front, Rule, gather, new_draft, new_front, settle, sweep

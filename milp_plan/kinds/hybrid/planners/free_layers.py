@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from .. import Choice, Configuration, Flow, HybridPlan, HybridProblem, Layer, Limits, Stage
+from ..plan import Choice, HybridPlan, Stage
+from ..problem import Configuration, Flow, HybridProblem, Layer, Limits
 
 
 @dataclass(frozen=True)

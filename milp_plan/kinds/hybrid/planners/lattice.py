@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from .. import HybridProblem
+from ..problem import HybridProblem
 
 _WORD = 64
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .. import Configuration, Flow, HybridProblem
+from ..problem import Configuration, Flow, HybridProblem
 from .free_layers import allowed
 from .lattice import Lattice
 

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from itertools import pairwise, product
 from math import inf
 
-from .. import HybridPlan, HybridProblem, Layer
+from ..plan import HybridPlan
+from ..problem import HybridProblem, Layer
 from .exact import best_stage
 from .lattice import Lattice, prefixes
 from .tables import Family, Tables, family, tables

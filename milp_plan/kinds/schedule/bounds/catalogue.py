@@ -12,8 +12,6 @@ from milp_plan.core.budget import Budget, OutOfTime
 from milp_plan.core.compiled import interpreting
 from milp_plan.core.view import view
 from milp_plan.kinds.pipeline.stagger import stagger_bound
-from milp_plan.kinds.placement.bounds.memory import serial_obstacle
-from milp_plan.kinds.placement.bounds.relaxed import read_relaxed
 
 from .anywhere import anywhere, anywhere_unlimited
 from .frame import Frame
@@ -89,11 +87,12 @@ def all_bounds(
 
 def _serial(problem: PlanningProblem, budget: Budget, incumbent: int | None) -> Iterable[Bound]:
     """Bounds under the serial law, whose modules load compiled code."""
+    from milp_plan.kinds.placement.bounds.catalogue import serial_bounds
+    from milp_plan.kinds.placement.bounds.relaxed import read_relaxed
+
     graph = read_relaxed(problem)
     if isinstance(graph, str):
         return (Bound("none", 0, graph),)
-    from milp_plan.kinds.placement.bounds.catalogue import serial_bounds
-
     return serial_bounds(graph, budget, incumbent)
 
 
@@ -117,6 +116,8 @@ def infeasibility(problem: PlanningProblem, budget: Budget | None = None) -> Inf
     if problem.unplaced is not None:
         return Infeasible(problem.unplaced.reason, problem.unplaced.operators)
     if problem.serial is not None:
+        from milp_plan.kinds.placement.bounds.memory import serial_obstacle
+
         return serial_obstacle(problem)
     frame = frame_of(anywhere(problem) if problem.has_memory_ways else problem)
     if frame.obstacle is not None:

@@ -14,6 +14,16 @@ from .iterated import iterated_greedy
 from .late import put_off
 from .planner import Planner
 
+QUICK = frozenset({"single_device", "list_critical_path", "heft", "etf_memory", "dfs_release"})
+"""List schedules whose best plan is the start of a model that is asked alone."""
+
+FIRST_LISTS = ("heft", "list_critical_path", "list_most_successors", "etf_memory", "contiguous")
+"""Those that are best most often, or need little memory: others may not get their turn."""
+
+LISTS = {name: PLANNERS[name] for name in dict.fromkeys((*FIRST_LISTS, *PLANNERS))}
+del LISTS["iterated_greedy"]
+"""List schedules: what makes a plan in one pass, without a search."""
+
 
 def best_plan(
     problem: PlanningProblem,
@@ -82,3 +92,11 @@ def best_plan(
             best = plan.claimed(problem.objective.value, verdict.value, name)
             on_plan(best)
     return best, values
+
+
+def list_start(problem: PlanningProblem) -> tuple[Plan, int] | None:
+    """Return the best plan of the list schedules, and its value: the start of a model alone."""
+    lists = {name: planner for name, planner in PLANNERS.items() if name in QUICK}
+    plan, values = best_plan(problem, lists, on_defect=lambda _said: None)
+    reached = [value for value in values.values() if value is not None]
+    return None if plan is None else (plan, min(reached))

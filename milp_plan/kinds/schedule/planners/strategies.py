@@ -9,16 +9,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from milp_plan.core import Option, Plan, PlanningProblem
-from milp_plan.core.repeated import repeated
-from milp_plan.cost.first import strategies_first, with_options
-from milp_plan.elimination.search import Caps, eliminate
 
 from .lists import heft, list_critical_path, list_topological
 from .objective import objective_value
 from .planner import seedless
-
-CAPS = Caps(largest=10**6, entries=10**8, stored=10**7)
-"""What the choice of strategies may use: a second."""
 
 AFTER = (list_topological, list_critical_path, heft)
 """What plans places and times of chosen strategies."""
@@ -39,9 +33,14 @@ def _left(problem: PlanningProblem) -> Iterator[PlanningProblem]:
     gangs = {o.gang for op in problem.graph.operators for o in op.options if _fits(problem, o)}
     if gangs <= {1} or not problem.needs_schedule:
         return
+    from milp_plan.core.repeated import repeated
+    from milp_plan.cost.first import strategies_first, with_options
+    from milp_plan.elimination.search import Caps, eliminate
+
+    caps = Caps(largest=10**6, entries=10**8, stored=10**7)  # a second
     for offered in filter(None, (_only(problem, gangs), _only(problem, {max(gangs)}))):
         sharding = strategies_first(offered)
-        found = eliminate(repeated(sharding), CAPS).chosen
+        found = eliminate(repeated(sharding), caps).chosen
         if found is not None:
             starts = sharding.strategies.offsets[:-1].tolist()
             names = [sharding.labels[s + pick] for s, pick in zip(starts, found, strict=True)]

@@ -8,11 +8,11 @@ from milp_plan.core import Plan, PlanningProblem
 from milp_plan.run.beside import Beside
 from milp_plan.run.ledger import Ledger
 
-from ..planners.search import Crew, State
+from ..planners.search.crew import Crew
+from ..planners.search.states import State
 
-FIRST_SHARE, FIRST_SCHEDULES = 0.1, 40
-"""Part of all time that constructions may take before other plans, and how many there are at first.
-"""
+FIRST_SCHEDULES = 40
+"""Constructions before other plans."""
 
 Take = Callable[[Plan], object]
 
@@ -33,11 +33,11 @@ class EarlySearch:
         self._thread: Beside | None = None
         self._ended = False
 
-    def construct(self, take: Take) -> None:
-        """Schedule a few constructions, and hand over each that is better."""
+    def construct(self, take: Take, share: float) -> None:
+        """Schedule a few constructions in a part of the time, and hand over each that is better."""
         budget = self.ledger.budget
         with budget.phase("first constructions"):
-            part = budget.part("first constructions", FIRST_SHARE)
+            part = budget.part("first constructions", share)
             self._crew.construct(part, on_better=take, most=FIRST_SCHEDULES)
 
     @property

@@ -27,7 +27,7 @@ from ..planners.late import put_off
 from ..planners.memflow import Chain
 from ..planners.memory import Unrolled, balanced, fit, merged_plan
 from ..planners.portfolio import best_plan
-from ..planners.search import Crew
+from ..planners.search.crew import Crew
 from ..polish import OWN
 from .small_memory import is_small, offer_orders
 from .two_stages import TwoStages

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 from milp_plan.backends import Stop
 from milp_plan.core import Objective, Plan, PlanningProblem
@@ -18,20 +19,18 @@ from milp_plan.run.way import Step, Way
 
 from ..loops import LIST_SCHEDULES, MOVES, NEAR, RUNS, SEQUENCES
 from ..planners.baselines import PLANNERS
-from ..planners.constructions import best_gated
-from ..planners.decoder import compiled_problem
-from ..planners.decoder.layout import LIMITED
 from ..planners.late import put_off
-from ..planners.search import Crew
+from ..planners.portfolio import list_start
 from ..polish import OWN, polishes
-from ..team import Team
-from ..window_search.search import search_near
 from .compaction import compact
-from .early_search import FIRST_SHARE, EarlySearch
 from .small_schedule import SmallSearch
-from .stage_series import list_start, search_nearby
 from .tiny_schedule import is_tiny, offer_best_of_all
 from .two_stages import TwoStages, heuristics
+
+if TYPE_CHECKING:
+    from ..planners.search.crew import Crew
+    from ..team import Team
+    from .early_search import EarlySearch
 
 BOUND_SHARE, BOUND_SHARE_BESIDE = 0.2, 0.35
 """Part of the time limit that bounds may take, and where plans are searched beside them: the best
@@ -53,6 +52,9 @@ CONSTRUCTION_SHARE = 0.1
 ANNEALING_MOVES, ANNEALING_TASKS = 3000, 600_000
 """Moves of annealing where a run must be repeatable: so many, or more of them where there are few
 operators to be scheduled by each."""
+
+FIRST_SHARE = 0.1
+"""Part of the time limit that constructions may take before other plans."""
 
 FEW = 40
 """Operators up to which constructions wait."""
@@ -302,6 +304,8 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
 
     def join_cluster(self) -> None:
         """Have the workers of a cluster begin."""
+        from ..team import Team
+
         self.team = Team(self.ledger, self.ledger.cluster)
 
     def await_cluster(self) -> None:
@@ -328,8 +332,10 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
 
     def construct_some(self) -> None:
         """A few constructions, each told that is better: a good plan within a second or two."""
+        from .early_search import EarlySearch
+
         self.early = EarlySearch(self.ledger)
-        self.early.construct(self.take_construction)
+        self.early.construct(self.take_construction, FIRST_SHARE)
 
     def search_beside(self) -> None:
         """Anneal from them in a thread while bounds and lists take one core."""
@@ -387,6 +393,8 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
 
     def new_crew(self) -> Crew:
         """Searches of this run, as many as it has threads."""
+        from ..planners.search.crew import Crew
+
         return Crew(self.problem, self.settings.seed, self.ledger.threads)
 
     def find_baselines(self) -> None:
@@ -444,6 +452,10 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
 
     def construct_gated(self) -> None:
         """Where memory binds: constructions that keep fewer micro-batches at once."""
+        from ..planners.constructions.gates import best_gated
+        from ..planners.decoder import compiled_problem
+        from ..planners.decoder.layout import LIMITED
+
         if compiled_problem(self.problem).memory.size(LIMITED):
             part = self.budget.part("construct gated", CONSTRUCTION_SHARE, of_limit=False)
             gated = best_gated(self.problem, part)
@@ -456,6 +468,8 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
 
     def tight(self, plan: Plan) -> Plan:
         """A plan of the decoder, compact where its units are rounded, late where that helps."""
+        from ..planners.decoder import compiled_problem
+
         if not compiled_problem(self.problem).exact:
             plan = compact(self.problem, plan) or plan
         return put_off(self.problem, plan)
@@ -469,6 +483,8 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
 
     def search_near(self) -> None:
         """Small models around the best plan."""
+        from .stage_series import search_nearby
+
         search_nearby(self.ledger)
 
     @property
@@ -479,6 +495,8 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
 
     def search_near_beside(self) -> None:
         """Small models around the best plan while the loops of the search are compiled."""
+        from ..window_search.search import search_near
+
         search_near(self.ledger, until=lambda: not self.compiles_search)
 
     def search_near_first(self) -> None:
@@ -489,5 +507,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         own = self.problem.objective is Objective.MAKESPAN and not self.stages.polishes
         counted = self.settings.rounds is not None or self.ledger.repeatable
         if own and self.stages.coarsening.exact and not counted:
+            from ..window_search.search import search_near
+
             part = self.budget.part("near, first", NEAR_SHARE, of_limit=False)
             search_near(self.ledger, part, NEAR_IN_VAIN)

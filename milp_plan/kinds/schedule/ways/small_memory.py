@@ -8,7 +8,7 @@ from milp_plan.core.budget import Budget
 from milp_plan.run.ledger import Ledger
 from milp_plan.run.settings import AUTO
 
-from ..planners.enumeration import EVERY_ORDER, best_order, suits, works_alone
+from ..planners.enumeration.memory_orders import EVERY_ORDER, best_order, suits, works_alone
 
 SHARE = 0.3
 """Part of the time limit."""

@@ -10,7 +10,7 @@ from milp_plan.run.loop_parts import LoopPart
 from milp_plan.run.settings import AUTO
 
 from ..loops import ENUMERATION, LEARNING, LIST_SCHEDULES
-from ..planners.enumeration import Enumeration
+from ..planners.enumeration.search import Enumeration
 from ..planners.learning import ClauseLearning
 
 SHARE, LOOKED_AT = 0.15, 500_000

@@ -22,9 +22,8 @@ from milp_plan.run.restart import started
 from ..coarsen.reduction import Coarsening
 from ..coarsen.stage import coarsen
 from ..loops import LEARNING
-from ..planners.baselines import PLANNERS
 from ..planners.indexed import indexed
-from ..planners.portfolio import best_plan
+from ..planners.portfolio import LISTS, best_plan, list_start
 from ..polish import polish, polishes
 from ..stages import Stage
 from ..window_search.search import search_near
@@ -73,16 +72,6 @@ LEAST_S, STAGE_S = 1.0, 3.0
 """Seconds without which no stage is begun, and those of a stage where there are few: sizes between
 are left out."""
 
-QUICK = frozenset({"single_device", "list_critical_path", "heft", "etf_memory", "dfs_release"})
-"""List schedules whose best plan is the start of a model that is asked alone."""
-
-FIRST_LISTS = ("heft", "list_critical_path", "list_most_successors", "etf_memory", "contiguous")
-"""Those that are best most often, or need little memory: others may not get their turn."""
-
-LISTS = {name: PLANNERS[name] for name in dict.fromkeys((*FIRST_LISTS, *PLANNERS))}
-del LISTS["iterated_greedy"]
-"""List schedules: what makes a plan in one pass, without a search."""
-
 
 class Chosen(NamedTuple):
     """A coarse problem, how its clusters were made, and the plan to start from, with its value."""
@@ -108,14 +97,6 @@ def search_nearby(
         polish(ledger, budget)
     elif ledger.problem.objective is Objective.MAKESPAN:
         search_near(ledger, budget, most_in_vain)
-
-
-def list_start(problem: PlanningProblem) -> tuple[Plan, int] | None:
-    """Return the best plan of the list schedules, and its value: the start of a model alone."""
-    lists = {name: planner for name, planner in PLANNERS.items() if name in QUICK}
-    plan, values = best_plan(problem, lists, on_defect=lambda _said: None)
-    reached = [value for value in values.values() if value is not None]
-    return None if plan is None else (plan, min(reached))
 
 
 class StageSeries:

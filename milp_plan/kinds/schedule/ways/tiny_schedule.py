@@ -7,7 +7,7 @@ from milp_plan.core.bound import Bound
 from milp_plan.run.ledger import Ledger
 from milp_plan.run.settings import AUTO
 
-from ..planners.enumeration import EVERY_PLAN, MOST_STEPS, EveryPlan
+from ..planners.enumeration.every import EVERY_PLAN, MOST_STEPS, EveryPlan
 
 SHARE = 0.3
 """Part of the time limit."""

@@ -15,13 +15,11 @@ from milp_plan.run.ledger import Ledger
 from milp_plan.run.way import Step
 
 from ..coarsen.reduction import Coarsening
-from ..coarsen.stage import coarsen
 from ..loops import NEAR
-from ..planners.portfolio import best_plan
+from ..planners.portfolio import LISTS, best_plan, list_start
 from ..polish import polishes
 from ..stages import Stage
 from .compaction import compact
-from .stage_series import LISTS, StageSeries, list_start, search_nearby
 
 BASELINE_SHARE = 0.1
 """Part of the time limit that baselines may take."""
@@ -88,6 +86,8 @@ class TwoStages:
     def coarsen(self, **how: Any) -> None:
         """Make the problem of the exact stage."""
         with self.budget.phase("coarsen"):
+            from ..coarsen.stage import coarsen
+
             self.coarsening = coarsen(self.problem, self.target, **how)
         self.describe_coarsening()
 
@@ -106,6 +106,8 @@ class TwoStages:
 
     def steps(self) -> Iterable[Step]:
         """The method by itself: list schedules, coarse problems, small models near the plan."""
+        from .stage_series import search_nearby
+
         windows = partial(search_nearby, self.ledger)
         return (
             Step("exact coarsening", self.choose_coarsening),
@@ -137,6 +139,8 @@ class TwoStages:
         share
             Part of the time left for the former.
         """
+        from .stage_series import StageSeries
+
         if self.clusters:
             share = 1.0 if self.settings.only else share
             StageSeries(self.ledger).run(self.budget.part("stages", share, of_limit=False))
@@ -148,6 +152,8 @@ class TwoStages:
 
         Before the annealing, for which their plan is one more start.
         """
+        from .stage_series import StageSeries
+
         part = self.budget.part("stages", MOMENT_SHARE, of_limit=False)
         StageSeries(self.ledger).run(part, MOMENT_CLUSTERS, patient=False)
 
@@ -199,6 +205,8 @@ class TwoStages:
 
     def coarse_start(self) -> tuple[Plan, int] | None:
         """Return the best plan known of the problem that exact steps leave, with its value."""
+        from .stage_series import StageSeries
+
         coarse = self.coarsening.problem
         if coarse is self.problem and self.ledger.plan is not None:
             assert self.ledger.value is not None

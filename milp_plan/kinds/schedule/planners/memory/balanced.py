@@ -16,8 +16,8 @@ from itertools import product, zip_longest
 from milp_plan.core import Placement, Plan, PlanningProblem
 from milp_plan.core.budget import Budget
 
-from ..constructions import Layout
 from ..constructions.base import Base as Stages
+from ..constructions.base import Layout
 from ..constructions.cuts import Balance, Memory, cut
 from ..constructions.shapes import Shape, folded
 from ..dispatch import dispatch_order

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.core.budget import Budget, now
 
-from ..constructions import MOST_SCHEDULES, Start, best_starts, placed
+from ..constructions.portfolio import MOST_SCHEDULES, Start, best_starts, placed
 from ..decoder import NEVER, Decoder
 from ..decoder.layout import Ints
 from .annealing import COLDEST, HOTTEST, Annealing, plan_of
