@@ -5,6 +5,7 @@ The times and sizes are those of :mod:`.costs` and :mod:`.memory`, chunk by chun
 
 from __future__ import annotations
 
+import math
 from dataclasses import fields, replace
 from functools import cached_property
 
@@ -27,7 +28,7 @@ from .problem import TrainingProblem
 from .replay import Chunk
 from .stage_costs import FILLS, chunks_apart, stages_problem
 from .stages import balanced_layers, layers_within_memory
-from .step import Priced, excess_of, least_activations, least_peaks
+from .step import Priced, excess_of, least_activations, least_peaks, least_step
 from .work import Counter, Kinds, Known, Layout, StageWork, stage_works, width_of
 
 PARTS = tuple(field.name for field in fields(StepTime) if field.name != "stages")
@@ -111,31 +112,42 @@ class PlanCosts:
             )
         return int(c.micro_batches * self._whole[width] * NANO) // c.pipeline
 
-    def variants(self, configuration: Configuration) -> tuple[Configuration, ...]:
-        """The same with other blocks on stages, and with some blocks computed again.
+    def variants(
+        self, configuration: Configuration, cutoff: float = math.inf
+    ) -> tuple[Configuration, ...]:
+        """Return the same with other blocks on stages, and with some blocks recomputed.
 
-        Blocks lie so that the slowest stage is the shortest. Where nothing is computed again and
-        memory does not suffice, as few blocks of each chunk are as memory asks for.
+        Blocks lie so that the slowest stage is the shortest. Where nothing is recomputed and
+        memory does not suffice, the variants recompute as few blocks of each chunk as fit.
+        Recomputation only adds time, so it is left out where the step takes ``cutoff`` without it.
         """
         bases = (configuration, *self._balanced(configuration))
         found = list(bases[1:])
         if configuration.recompute is Recompute.NONE:
             bases += self._within_memory(configuration)
-            found += [some for base in bases for some in self._recomputing(base)]
+            for base in bases:
+                if self._recomputes(base) and least_step(base, self.priced(base)) < cutoff:
+                    found += self._recomputing(base)
         return tuple(found)
 
+    def _recomputes(self, c: Configuration) -> bool:
+        """Whether some blocks must be recomputed to fit into memory, but not all."""
+        full = replace(c, recompute=Recompute.FULL)
+        if self._lacks(full, self.first_peak(full)) > 0:
+            return False
+        return self._excess(c) > 0 >= self._excess(full)
+
     def _within_memory(self, c: Configuration) -> tuple[Configuration, ...]:
-        """With the shortest slowest stage where some blocks must be recomputed."""
+        """Return it with the shortest slowest stage where some blocks must be recomputed."""
         if c.layers or c.virtual > 1 or c.pipeline == 1 or c.schedule not in FILLS:
             return ()
-        full = replace(c, recompute=Recompute.FULL)
-        if self._excess(c) <= 0 or self._excess(full) > 0:
+        if not self._recomputes(c):
             return ()
         layers = layers_within_memory(stages_problem(self, c, (Recompute.NONE, Recompute.FULL)))
         return () if layers is None else (replace(c, layers=layers),)
 
     def _balanced(self, c: Configuration) -> tuple[Configuration, ...]:
-        """With virtual stages, and where the user fixed the blocks of each chunk, there is none."""
+        """Return it with balanced layers; none with virtual stages or where layers are fixed."""
         if c.layers or c.virtual > 1 or c.pipeline == 1:
             return ()
         cluster, split = self.problem.cluster, c.schedule in SPLIT_BACKWARD
@@ -150,15 +162,8 @@ class PlanCosts:
         return () if layers == even else (replace(c, layers=layers),)
 
     def _recomputing(self, c: Configuration) -> tuple[Configuration, ...]:
-        """Bisect on the number of blocks, of every chunk and of the chunks of each stage.
-
-        None where no block or every block must be.
-        """
+        """Bisect on the number of recomputed blocks: equal for all chunks, and by stage."""
         full = replace(c, recompute=Recompute.FULL)
-        if self._lacks(full, self.first_peak(full)) > 0:
-            return ()
-        if self._excess(c) <= 0 or self._excess(full) > 0:
-            return ()
         layers = c.chunk_layers(self.problem.architecture)
         found = []
         counts = self._least_recomputed(full, layers, apart=False)

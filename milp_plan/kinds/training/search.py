@@ -16,9 +16,9 @@ from milp_plan.core.budget import Budget
 
 from .configuration import Configuration
 from .problem import TrainingProblem
-from .replay import NoScheduleError, schedule_bound
+from .replay import NoScheduleError
 from .space import Refused, Space, no_reason
-from .step import Priced, derive, excess_of, least_peaks
+from .step import Priced, derive, excess_of, least_peaks, least_step
 
 PATIENCE = 200
 """Chunks timed without a plan, after which the most promising configuration is replayed."""
@@ -43,8 +43,8 @@ class Costs(Protocol):
     def evenly_ns(self, configuration: Configuration) -> int:
         """Return a lower bound from all passes of the model, evenly divided over the pipeline."""
 
-    def variants(self, configuration: Configuration) -> Iterable[Configuration]:
-        """Return configurations that only differ inside of stages; the bounds hold for them."""
+    def variants(self, configuration: Configuration, cutoff: float) -> Iterable[Configuration]:
+        """Return those that differ inside of stages alone, and may take less than a cutoff."""
 
     def first_peak(self, configuration: Configuration) -> int:
         """Return memory that the devices of the first pipeline stage take at least."""
@@ -293,7 +293,7 @@ class Search:
             evenly = max(least, costs.evenly_ns(configuration))
             heapq.heappush(self.unseen, (evenly, _WIDE, number, configuration))
             return
-        variants = () if level == _ALONE else costs.variants(configuration)
+        variants = () if level == _ALONE else costs.variants(configuration, self.value)
         fixed = self.space.fixed.items()
         free = (v for v in variants if all(getattr(v, name) == value for name, value in fixed))
         for each in (configuration, *free):
@@ -310,7 +310,7 @@ class Search:
             return
         self.found.timed += 1
         priced = self.costs.priced(configuration)
-        least = max(least, schedule_bound(configuration, priced.chunks) + priced.after_ns)
+        least = max(least, least_step(configuration, priced))
         peaks = least_peaks(configuration, priced)
         self.remember(configuration, least, peaks)
         if least >= self.value:

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from .configuration import V_SHAPED, Configuration, Schedule
 from .problem import TrainingProblem
-from .replay import Chunk, Replay, replay
+from .replay import Chunk, Replay, replay, schedule_bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,11 @@ def derive(configuration: Configuration, priced: Priced) -> Step:
     resident = priced.resident_bytes
     peaks = tuple(a + b for a, b in zip(resident, played.activation_peaks, strict=True))
     return Step(played, priced.after_ns, peaks)
+
+
+def least_step(configuration: Configuration, priced: Priced) -> int:
+    """Return a lower bound on the time of a step under any order of its schedule's kind."""
+    return schedule_bound(configuration, priced.chunks) + priced.after_ns
 
 
 def excess_of(
