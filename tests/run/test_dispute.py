@@ -67,7 +67,7 @@ def test_a_dispute_is_an_exit_code_of_its_own(weak, tmp_path):
 def test_what_a_formulation_gives_is_shown_though_a_heuristic_is_better(monkeypatch, tmp_path):
     """It was in the record only. The file asks for any plan, and runs all of it on one device."""
     monkeypatch.setattr("milp_plan.kinds.schedule.bounds.all_bounds", lambda *_: iter([WEAK_BOUND]))
-    path = Path(write_wrapper(tmp_path, IN_TURN, neighbourhoods=False))
+    path = Path(write_wrapper(tmp_path, IN_TURN))
     text = path.read_text()
     any_plan = text.replace("INNER.build(*given)", "INNER.build(*given[:2], type(given[2])())")
     assert any_plan != text

@@ -257,11 +257,10 @@ def test_resource_load_on_static_bottleneck_problems(weak, seed):
 @pytest.mark.untraced
 def test_peak_memory_through_every_stage(weak):
     tiny = replace(instance("two-tower-tiny-inference-2xH100"), objective=Objective.PEAK_MEMORY)
-    outcome = quick(tiny, target=5, node_limit=3, rounds=2)
+    outcome = quick(tiny, target=5, node_limit=3)
     assert verify(tiny, outcome.plan).value == outcome.value
     assert outcome.value <= outcome.record["best_baseline"]
     assert outcome.record["objective"] == "peak_memory"
-    assert outcome.record["polish"]["rounds"] == 2
 
 
 # -- coarsening ----------------------------------------------------------------------------------
@@ -306,7 +305,7 @@ def test_the_bound_of_an_exactly_coarsened_model_is_used(weak):
 
 
 def test_the_bound_of_a_restriction_is_not_used(weak, tmp_path):
-    path = write_wrapper(tmp_path, exact=False, neighbourhoods=False)
+    path = write_wrapper(tmp_path, exact=False)
     outcome = quick(trap("gang-beats-single").problem, formulation=path)
     assert outcome.value == 110
     assert outcome.record["model"]["stop"] == "proved"
