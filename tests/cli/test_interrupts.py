@@ -69,7 +69,7 @@ def test_a_plan_of_the_baselines_is_kept(monkeypatch: pytest.MonkeyPatch) -> Non
     planners = {"one": PLANNERS["single_device"], "pressed": pressed}
     monkeypatch.setattr(portfolio, "PLANNERS", planners)
     monkeypatch.setattr(
-        "milp_plan.kinds.schedule.bounds.all_bounds", lambda *_: iter(())
+        "milp_plan.kinds.schedule.bounds.catalogue.all_bounds", lambda *_: iter(())
     )  # nothing is proved
     outcome = run.solve(read(INSTANCES / "gang-beats-single.json"), run.Settings(time_limit_s=60))
     assert outcome.stop is Stop.INTERRUPTED

@@ -48,7 +48,9 @@ def weaken(patch: pytest.MonkeyPatch) -> None:
     Without this, a better heuristic or bound would silently take the subject of a test away.
     """
     naive = {"single_device": PLANNERS["single_device"]}
-    patch.setattr("milp_plan.kinds.schedule.bounds.all_bounds", lambda *_: iter([WEAK_BOUND]))
+    patch.setattr(
+        "milp_plan.kinds.schedule.bounds.catalogue.all_bounds", lambda *_: iter([WEAK_BOUND])
+    )
     patch.setattr(two_stages, "best_plan", partial(best_plan, planners=naive))
     patch.setattr(stage_series, "LISTS", naive)
     for search in (ClauseLearning, Enumeration):

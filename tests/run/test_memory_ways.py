@@ -109,7 +109,9 @@ def test_of_each_operator_the_run_that_starts_first_is_kept(seed):
 
 
 def test_little_time_is_lost_where_work_can_go_where_memory_is_left(monkeypatch):
-    monkeypatch.setattr("milp_plan.kinds.schedule.bounds.all_bounds", lambda *_: iter([WEAK_BOUND]))
+    monkeypatch.setattr(
+        "milp_plan.kinds.schedule.bounds.catalogue.all_bounds", lambda *_: iter([WEAK_BOUND])
+    )
     problem = read(INSTANCES / "unet-training-4xA100.json", {})[1]
     unlimited = with_memory(problem, None)
     crew = Crew(unlimited, seed=1)

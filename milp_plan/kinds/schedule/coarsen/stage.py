@@ -7,7 +7,7 @@ from functools import partial
 
 from milp_plan.core import OperatorRun, Plan, PlanningProblem
 
-from .clustering import AcyclicClustering, ChainContraction, ColocationMerging
+from .clustering import AcyclicClustering, ChainContraction
 from .folding import BlockFolding
 from .guided import GuidedClustering
 from .options import UselessOptions
@@ -32,7 +32,7 @@ def heuristic_steps(
         return StageClustering, AcyclicClustering
     if guide is not None:
         return (partial(GuidedClustering, guide=guide),)
-    return BlockFolding, ColocationMerging, ChainContraction, AcyclicClustering
+    return BlockFolding, ChainContraction, AcyclicClustering
 
 
 def coarsen(

@@ -28,8 +28,8 @@ from ..planners.memflow import Chain
 from ..planners.memory import Unrolled, balanced, fit, merged_plan
 from ..planners.portfolio import best_plan
 from ..planners.search.crew import Crew
-from ..polish import OWN
 from .small_memory import is_small, offer_orders
+from .stage_series import OWN
 from .two_stages import TwoStages
 
 BASELINE_SHARE = 0.1

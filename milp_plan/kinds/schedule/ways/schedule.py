@@ -21,9 +21,10 @@ from ..loops import LIST_SCHEDULES, MOVES, NEAR, RUNS, SEQUENCES
 from ..planners.baselines import PLANNERS
 from ..planners.late import put_off
 from ..planners.portfolio import list_start
-from ..polish import OWN, polishes
+from ..team import Team
 from .compaction import compact
 from .small_schedule import SmallSearch
+from .stage_series import OWN
 from .tiny_schedule import is_tiny, offer_best_of_all
 from .two_stages import TwoStages, heuristics
 
@@ -131,9 +132,8 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             why["dask"] = "both stages by themselves plan on this machine alone"
             if solver is None:
                 why["two_stage"] = "no formulation is asked, so there is no second stage"
-        near = problem.objective is Objective.MAKESPAN or settings.rounds is None
-        if not (near or polishes(problem, solver)):
-            why["rounds"] = "there is no search near a plan for this objective and formulation"
+        if problem.objective is not Objective.MAKESPAN and settings.rounds is not None:
+            why["rounds"] = "there is no search near a plan for this objective"
         return why
 
     def steps(self) -> Iterable[Step]:
@@ -142,7 +142,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             return self.stages.steps()
         modelled = self.modelled
         alone = self.alone_here
-        near = (NEAR,) if self.problem.objective is Objective.MAKESPAN else ()
+        near = self.problem.objective is Objective.MAKESPAN
         return (
             Step("cluster", self.join_cluster, lambda: not alone),
             Step("strategies first", self.choose_strategies, lambda: self.meshed),
@@ -154,15 +154,15 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             Step(
                 "near, first",
                 self.search_near_first,
-                lambda: alone and modelled and not self.searched,
-                loops=near,
+                lambda: alone and near and modelled and not self.searched,
+                loops=(NEAR,),
             ),
             Step(
                 "model",
                 self.stages.plan,
                 lambda: modelled and not (self.searched or self.model_leads),
             ),
-            Step("near", self.search_near, lambda: alone, loops=near),
+            Step("near", self.search_near, lambda: alone and near, loops=(NEAR,)),
             Step("cluster's search", self.await_cluster, lambda: not alone),
         )
 
@@ -323,7 +323,8 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         """The search of one machine, for the time left: no bounds, no model of the whole."""
         self.stages.clusters = True
         self.anneal(construct=construct)
-        self.search_near()
+        if self.problem.objective is Objective.MAKESPAN:
+            self.search_near()
 
     @property
     def planless(self) -> bool:
@@ -483,9 +484,9 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
 
     def search_near(self) -> None:
         """Small models around the best plan."""
-        from .stage_series import search_nearby
+        from ..window_search.search import search_near
 
-        search_nearby(self.ledger)
+        search_near(self.ledger)
 
     @property
     def compiles_search(self) -> bool:
@@ -504,9 +505,8 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
 
         Not where rounds or nodes are counted: those are of the search behind the model.
         """
-        own = self.problem.objective is Objective.MAKESPAN and not self.stages.polishes
         counted = self.settings.rounds is not None or self.ledger.repeatable
-        if own and self.stages.coarsening.exact and not counted:
+        if self.stages.coarsening.exact and not counted:
             from ..window_search.search import search_near
 
             part = self.budget.part("near, first", NEAR_SHARE, of_limit=False)

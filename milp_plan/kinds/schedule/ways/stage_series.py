@@ -24,11 +24,13 @@ from ..coarsen.stage import coarsen
 from ..loops import LEARNING
 from ..planners.indexed import indexed
 from ..planners.portfolio import LISTS, best_plan, list_start
-from ..polish import polish, polishes
 from ..stages import Stage
 from ..window_search.search import search_near
 from .compaction import compact
 from .small_schedule import SmallSearch
+
+OWN = "operator_schedule"
+"""The formulation of every problem whose plans have times."""
 
 FIRST, GROWTH, LARGEST = 36, 5 / 3, 0.7
 """Clusters of the first coarse problem, the factor to the next, and the most as a part of the
@@ -85,18 +87,6 @@ class Chosen(NamedTuple):
     def rank(self) -> tuple[bool, int]:
         """Sorts by the value of the start; those without one come last."""
         return self.value is None, self.value or 0
-
-
-def search_nearby(
-    ledger: Ledger[PlanningProblem, Plan],
-    budget: Budget | None = None,
-    most_in_vain: int | None = None,
-) -> None:
-    """Search near the best plan with small models: of the formulation itself, or of our own."""
-    if polishes(ledger.problem, ledger.formulation):
-        polish(ledger, budget)
-    elif ledger.problem.objective is Objective.MAKESPAN:
-        search_near(ledger, budget, most_in_vain)
 
 
 class StageSeries:

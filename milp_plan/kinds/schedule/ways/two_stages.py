@@ -17,9 +17,10 @@ from milp_plan.run.way import Step
 from ..coarsen.reduction import Coarsening
 from ..loops import NEAR
 from ..planners.portfolio import LISTS, best_plan, list_start
-from ..polish import polishes
 from ..stages import Stage
+from ..window_search.search import search_near
 from .compaction import compact
+from .stage_series import StageSeries
 
 BASELINE_SHARE = 0.1
 """Part of the time limit that baselines may take."""
@@ -106,16 +107,15 @@ class TwoStages:
 
     def steps(self) -> Iterable[Step]:
         """The method by itself: list schedules, coarse problems, small models near the plan."""
-        from .stage_series import search_nearby
-
-        windows = partial(search_nearby, self.ledger)
+        windows = partial(search_near, self.ledger)
+        near = self.problem.objective is Objective.MAKESPAN
         return (
             Step("exact coarsening", self.choose_coarsening),
             Step("list schedules", self.offer_lists, always=True),
             Step("obstacle", self.ledger.look_for_obstacle, lambda: self.ledger.plan is None),
             Step("model", self.plan_exactly, lambda: not (self.clusters or self.ledger.done)),
             Step("stages", partial(self.plan, SERIES_SHARE), lambda: self.clusters, loops=(NEAR,)),
-            Step("windows", windows, loops=(NEAR,)),
+            Step("windows", windows, lambda: near, loops=(NEAR,)),
         )
 
     def offer_lists(self) -> None:
@@ -139,8 +139,6 @@ class TwoStages:
         share
             Part of the time left for the former.
         """
-        from .stage_series import StageSeries
-
         if self.clusters:
             share = 1.0 if self.settings.only else share
             StageSeries(self.ledger).run(self.budget.part("stages", share, of_limit=False))
@@ -152,8 +150,6 @@ class TwoStages:
 
         Before the annealing, for which their plan is one more start.
         """
-        from .stage_series import StageSeries
-
         part = self.budget.part("stages", MOMENT_SHARE, of_limit=False)
         StageSeries(self.ledger).run(part, MOMENT_CLUSTERS, patient=False)
 
@@ -191,11 +187,6 @@ class TwoStages:
             stage.after, stage.seconds = ledger.value, now() - began
             ledger.details.setdefault("coarse_stages", []).append(stage.as_row())
 
-    @property
-    def polishes(self) -> bool:
-        """Whether the formulation itself searches near the plan."""
-        return polishes(self.problem, self.ledger.formulation)
-
     def offer_compact(self, plan: Plan, name: str) -> None:
         """The expanded plan with every task as early as its order allows."""
         if self.problem.needs_schedule:
@@ -205,8 +196,6 @@ class TwoStages:
 
     def coarse_start(self) -> tuple[Plan, int] | None:
         """Return the best plan known of the problem that exact steps leave, with its value."""
-        from .stage_series import StageSeries
-
         coarse = self.coarsening.problem
         if coarse is self.problem and self.ledger.plan is not None:
             assert self.ledger.value is not None
@@ -226,11 +215,8 @@ class TwoStages:
 
     def model_limits(self) -> Limits:
         """Part of the time left, or nodes, for the model."""
-        share = EXACT_SHARE
-        if not self.polishes and self.problem.objective is not Objective.MAKESPAN:
-            share = 1.0  # nothing follows
-        if self.settings.only:
-            share = 1.0
+        followed = self.problem.objective is Objective.MAKESPAN and not self.settings.only
+        share = EXACT_SHARE if followed else 1.0
         part = self.budget.part("model", share, of_limit=False)
         return replace(self.ledger.limits(part.limit_s), threads=self.settings.threads or 1)
 
