@@ -42,7 +42,7 @@ LATENCY = LoopPart(
 LARGEST_LOAD = LoopPart(
     "largest load",
     "milp_plan.kinds.schedule.loops:run_largest_load",
-    "milp_plan.kinds.placement.planners.local_loops:descend",
+    "milp_plan.kinds.placement.bounds.flow:probe",
     seconds=44,
 )
 CONTIGUOUS_PARTS = LoopPart(
@@ -120,7 +120,6 @@ def run_largest_load() -> None:
     from milp_plan.kinds.placement.bounds.load import class_bound
     from milp_plan.kinds.placement.bounds.priced import priced_bounds
     from milp_plan.kinds.placement.planners.annealing import SerialAnnealing
-    from milp_plan.kinds.placement.planners.baselines import local_search
     from milp_plan.kinds.placement.planners.resplit import resplitting
 
     graph = _serial()
@@ -134,7 +133,6 @@ def run_largest_load() -> None:
     tuple(priced_bounds(graph, 0, max(graph.loads(search.best.tolist())), Budget(), 2))
     tuple(serial_bounds(graph, Budget(), 1))  # every class counts as slow on hosts
     conflicts(graph, class_bound(graph, Budget()).value)
-    local_search(graph, 0)
 
 
 def run_contiguous() -> None:
@@ -144,7 +142,7 @@ def run_contiguous() -> None:
 
     graph = _serial(Contiguity.CHAIN)
     for planner in CONTIGUOUS.values():
-        planner(graph, 0)
+        planner(graph)
     search = ContiguousSearch(graph)
     search.linear()
     search.wide(1)

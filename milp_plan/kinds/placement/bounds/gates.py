@@ -22,12 +22,11 @@ from numpy.typing import NDArray
 from milp_plan.core.bound import Bound
 
 from ..serial.gates import Segment, segments
+from ..serial.graph import Ints, ragged
 from ..serial.ideal_loops import enumerate_ideals
 from ..serial.operators import OperatorTables
-from ..serial.packing import ragged
+from ..serial.order import bit_rows, bit_set, unpacked
 from .gate_loops import FAR, advance, fill
-
-Ints = NDArray[np.int64]
 
 STEPS = 512
 """Steps of a device's memory, or fewer bytes; what a call holds of a segment is rounded down."""
@@ -193,7 +192,7 @@ class _Between:
         bits = self.ideals
         if bits is None:
             return None
-        inside = _bools(bits, len(self.part))
+        inside = unpacked(bits, len(self.part)).astype(np.bool_)
         first, second = self._ends(inside)
         held = [self.passage.cells(int(size)) for size in inside @ _objects(self.sizes)]
         rest = sum(self.sizes) + self.last_size
@@ -216,13 +215,9 @@ class _Between:
     def ideals(self) -> NDArray[np.uint64] | None:
         """Ideals of what is between the gates, in order of their size, or ``None``."""
         count = len(self.part)
-        words = max(1, -(-count // 64))
-        before = np.zeros((count, words), dtype=np.uint64)
-        for v in range(count):
-            for u, _, _ in self.part.before[v]:
-                if u >= 0:
-                    before[v, u >> 6] |= np.uint64(1 << (u & 63))
-        found = np.zeros((MOST_IDEALS, words), dtype=np.uint64)
+        sources = ((u for u, _, _ in edges if u >= 0) for edges in self.part.before[:count])
+        before = bit_rows(map(bit_set, sources), count)
+        found = np.zeros((MOST_IDEALS, before.shape[1]), dtype=np.uint64)
         many = enumerate_ideals(before, count, found)
         return None if many < 0 else found[:many]
 
@@ -312,11 +307,3 @@ def _objects(sizes: Sequence[int]) -> NDArray[np.object_]:
     found = np.zeros(len(sizes), dtype=object)
     found[:] = sizes
     return found
-
-
-def _bools(bits: NDArray[np.uint64], count: int) -> NDArray[np.bool_]:
-    """Bits as a table of booleans."""
-    columns = [(bits[:, v >> 6] >> np.uint64(v & 63)) & np.uint64(1) for v in range(count)]
-    if not columns:
-        return np.zeros((len(bits), 0), dtype=np.bool_)
-    return np.ascontiguousarray(np.stack(columns, axis=1).astype(np.bool_))

@@ -17,8 +17,8 @@ import numpy as np
 from milp_plan.core import Passes
 from milp_plan.core.budget import now
 
-from ..serial.graph import SerialGraph
-from .moves import Heat, Ints, PlacedClasses, Tables, anneal, best_cuts, fill
+from ..serial.graph import Ints, SerialGraph, ragged
+from .moves import Heat, PlacedClasses, Tables, anneal, best_cuts, fill
 
 FIRST_STEPS, MOST_STEPS = 100_000, 4_000_000
 """Steps of the first and the longest cooling."""
@@ -68,13 +68,12 @@ def tables_of(graph: SerialGraph) -> Tables:
     for number, (_, members) in enumerate(merged):
         for member in members:
             of_class[member].append(number)
-    net_start, nets = _rows(of_class)
-    pin_start, pins = _rows([members for _, members in merged])
-    limits = [graph.memory] * payers + [graph.host_memory] * len(graph.hosts)
+    net_start, nets = ragged(of_class)
+    pin_start, pins = ragged([members for _, members in merged])
     return Tables(
         work,
         np.array([float(size) for size in graph.size]),
-        np.array([np.inf if limit is None else float(limit) for limit in limits]),
+        np.array([np.inf if limit is None else float(limit) for limit in graph.limits]),
         net_start,
         nets,
         pin_start,
@@ -83,12 +82,6 @@ def tables_of(graph: SerialGraph) -> Tables:
         np.array([turn for turn, _ in merged], dtype=np.int64),
         payers,
     )
-
-
-def _rows(lists: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
-    start = np.zeros(len(lists) + 1, dtype=np.int64)
-    start[1:] = np.cumsum([len(entry) for entry in lists])
-    return start, np.array([item for entry in lists for item in entry], dtype=np.int64)
 
 
 class SerialAnnealing:

@@ -38,7 +38,8 @@ from numpy.typing import NDArray
 from milp_plan.core import Passes
 from milp_plan.core.budget import now
 
-from ..serial.order import Bits, ChainGraph
+from ..serial.order import Bits, ChainGraph, bit_set, unpacked
+from ..serial.windows import MARGIN, most_within
 
 if TYPE_CHECKING:
     from .chain_loops import Devices, Labels, Lattice
@@ -47,9 +48,6 @@ Floats = NDArray[np.float64]
 
 STEPS = 2**40
 """Whole steps that all work is divided into, for sorting."""
-
-MARGIN = 1e-9
-"""Relative margin for rounding of floats; windows are wider and bounds lower by it."""
 
 ROWS = 8192
 """Ideals that are unpacked at a time."""
@@ -146,21 +144,11 @@ class _ChainSearch:
         return np.array(rows, dtype=np.float64)
 
     def _taken(self, amount: Floats, hosts: int) -> float:
-        """Most of an amount that so many hosts can take: best ratio first, the last in part."""
-        can = self.chain.on_host
-        time_there = self.host_work.sum(axis=1)
-        free = can & (time_there <= 0)
-        taken, left = float(amount[free].sum()), hosts * self.limit
+        """Most of an amount that so many hosts can take."""
         if not hosts:
             return 0.0
-        busy = np.flatnonzero(can & (time_there > 0) & (amount > 0))
-        for block in busy[np.argsort(-amount[busy] / time_there[busy], kind="stable")]:
-            part = min(1.0, left / time_there[block])
-            taken += part * amount[block]
-            left -= part * time_there[block]
-            if part < 1.0:
-                break
-        return taken * (1 + MARGIN)
+        there = self.host_work.sum(axis=1)
+        return most_within(amount, there, self.chain.on_host, hosts * self.limit)
 
     def _sort(self, ideals: Bits) -> None:
         """Keep the ideals that some window admits, in an order of their work."""
@@ -175,7 +163,7 @@ class _ChainSearch:
         parts = []
         for first in range(0, len(ideals), ROWS):
             rows = ideals[first : first + ROWS]
-            member = _unpacked(rows, len(chain))
+            member = unpacked(rows, len(chain)).astype(np.int64)
             table = member.astype(np.float64) @ columns
             size = member @ self.sizes
             amount = (table[:, 0] + table[:, 1])[:, None]
@@ -215,7 +203,7 @@ class _ChainSearch:
 
         count = len(self.bits)
         start = np.zeros(count + 1, dtype=np.int64)
-        pins = self.chain.bits(self.chain.pins)
+        pins = self.chain.bits(map(bit_set, self.chain.pins))
         nets = np.zeros(64 * count, dtype=np.int32)
         found = crossing_nets(self.bits, pins, start, nets)
         if found > len(nets):
@@ -277,7 +265,7 @@ class _ChainSearch:
             at_payers, at_hosts = divmod(before, self.hosts + 1)
             device = self.payers + at_hosts if host else at_payers
             difference = self.bits[now] & ~self.bits[old]
-            for block in np.flatnonzero(_unpacked(difference[None], len(self.chain))[0]):
+            for block in np.flatnonzero(unpacked(difference[None], len(self.chain))[0]):
                 devices[block] = device
             label, state, now = earlier, before, old
         return devices
@@ -315,9 +303,3 @@ def _passes(table: Floats, joint: bool) -> Floats:
     if not joint:
         return np.ascontiguousarray(table)
     return np.column_stack((table.sum(axis=1), np.zeros(len(table))))
-
-
-def _unpacked(rows: Bits, blocks: int) -> np.ndarray:
-    """Rows of bits as whole numbers 0 and 1."""
-    as_bytes = np.ascontiguousarray(rows).view(np.uint8)
-    return np.unpackbits(as_bytes, axis=1, bitorder="little")[:, :blocks].astype(np.int64)

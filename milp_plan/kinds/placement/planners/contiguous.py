@@ -6,18 +6,17 @@ union of several linear orders and the walks around a plan's ideals are this pro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from fractions import Fraction
 from random import Random
-
-import numpy as np
 
 from ..serial.contraction import contracted
 from ..serial.graph import SerialGraph
 from ..serial.ideals import all_ideals, depth_first, distinct, level_order, prefixes
 from ..serial.order import Bits, ChainGraph, chain_graph
 from ..serial.value import bottleneck
-from .chains import MARGIN, Chained, best_chain
+from ..serial.windows import MARGIN
+from .chains import Chained, best_chain
 
 MOST_IDEALS = 400_000
 """Ideals up to which the exact programme is tried."""
@@ -152,7 +151,7 @@ def around(chain: ChainGraph, devices: list[int], rng: Random) -> Bits:
             for _ in range(STEPS):
                 now = _step(chain, now, rng)
                 found.add(now)
-    return _rows(chain, sorted(found))
+    return chain.bits(sorted(found))
 
 
 def plan_ideals(chain: ChainGraph, devices: list[int]) -> list[int]:
@@ -185,9 +184,3 @@ def _step(chain: ChainGraph, ideal: int, rng: Random) -> int:
         if not adding and ideal >> block & 1 and not any(ideal >> i & 1 for i in after):
             return ideal & ~(1 << block)
     return ideal
-
-
-def _rows(chain: ChainGraph, ideals: Iterable[int]) -> Bits:
-    """Ideals as rows of bits."""
-    data = b"".join(ideal.to_bytes(8 * chain.words, "little") for ideal in ideals)
-    return np.frombuffer(data, dtype="<u8").astype(np.uint64).reshape(-1, chain.words)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from milp_plan.core import Passes
 from milp_plan.core.budget import Budget, OutOfTime, now
 
-from ..serial.graph import SerialGraph
+from ..serial.graph import SerialGraph, ragged
 from ..serial.sweep import read_sweep
 from .resplit_loops import NEVER, Ints, Nets, Splits, follow, frontier, splits_of
 
@@ -83,23 +83,17 @@ class Resplitting:
         self.total = total
         times = graph.work, graph.host_work
         self.own = np.array([[self.units(ticks) for ticks in row] for row in times])
-        merged: dict[tuple[int, ...], int] = {}
-        for net in graph.nets:
-            pins = tuple(sorted((net.source, *net.readers)))
-            merged[pins] = merged.get(pins, 0) + net.ticks
-        limits = [graph.memory] * self.payers + [graph.host_memory] * len(graph.hosts)
-        self.memory = [float("inf") if limit is None else float(limit) for limit in limits]
+        self.memory = [float("inf") if limit is None else float(limit) for limit in graph.limits]
         self.size = np.array([float(size) for size in graph.size])
-        self.pins = [pins for pins, ticks in merged.items() if ticks]
+        self.pins = list(graph.merged_nets)
         of: list[list[int]] = [[] for _ in range(len(graph))]
         for number, members in enumerate(self.pins):
             for member in members:
                 of[member].append(number)
         self.nets = Nets(
-            np.cumsum([0, *map(len, of)]),
-            np.array([net for own in of for net in own], dtype=np.int64),
+            *ragged(of),
             np.array([len(members) for members in self.pins], dtype=np.int64),
-            np.array([self.units(ticks) for ticks in merged.values() if ticks], dtype=np.int64),
+            np.array([self.units(ticks) for ticks in graph.merged_nets.values()], dtype=np.int64),
         )
 
     def units(self, ticks: int | None) -> int:

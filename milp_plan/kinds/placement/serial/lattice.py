@@ -28,8 +28,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .operators import HOST, Ints, OperatorTables
-from .packing import packed, ragged
+from .graph import Floats, Ints, ragged
+from .operators import HOST, OperatorTables
 from .stock import Stock, separate
 
 MOST_LIVE = 60
@@ -192,7 +192,7 @@ class Passages:
             if members:
                 size[members[0]] += tables.size[kind]
         self.operators = work, tables.float_host_work, size
-        self.values = (*packed(tables), *ragged([value.readers for value in tables.values]))
+        self.values = (*_packed(tables), *ragged([value.readers for value in tables.values]))
         count = len(ideals.sets)
         self.member = np.zeros((count, len(tables)), dtype=np.bool_)
         for number, now in enumerate(ideals.sets):
@@ -214,13 +214,13 @@ class Passages:
         self.widest = int(np.max(np.diff(ideals.live_ptr), initial=0)) + 1 + self.holders
         number_of = {now: number for number, now in enumerate(ideals.sets)}
         every = (1 << len(tables)) - 1
-        up, down = _closures(tables)
+        down, up = tables.closures
         self.starts = [number_of[every & ~up[gate]] for gate in self.gates]
         self.before_gate = np.full(len(tables), len(self.gates), dtype=np.int64)
         for row in range(len(self.gates) - 1, -1, -1):
             self.before_gate[[self.gates[row], *_bits(down[self.gates[row]])]] = row
 
-    def _rest(self) -> NDArray[np.float64]:
+    def _rest(self) -> Floats:
         tables = self.tables
         fastest = np.minimum(self.operators[0], self.operators[1])
         found = np.full((len(self.gates) + 1, len(tables)), -np.inf)  # not before the gate
@@ -234,7 +234,7 @@ class Passages:
                     found[row, i] = max(found[row, i], far)
         return found
 
-    def _paths(self, cost: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _paths(self, cost: Floats) -> Floats:
         from .lattice_loops import measure
 
         path = np.zeros(len(self.ideals.live))
@@ -274,7 +274,7 @@ class Passages:
         width: int,
         room: int,
         left: Callable[[], float],
-        hints: NDArray[np.float64] | None = None,
+        hints: Floats | None = None,
     ) -> None:
         """Find the fastest ways from the gates, the last gate first.
 
@@ -349,8 +349,8 @@ class Passages:
         self,
         stock: Stock,
         begin: int,
-        cost: NDArray[np.float64],
-        limit: NDArray[np.float64],
+        cost: Floats,
+        limit: Floats,
         width: int,
         room: int,
         left: Callable[[], float],
@@ -407,16 +407,25 @@ class Passages:
 
 @dataclass(frozen=True)
 class _Found:
-    best: NDArray[np.float64]
-    dropped: NDArray[np.float64]
+    best: Floats
+    dropped: Floats
     last: int
     facts: Ints
     labels: int
 
 
-def heads(
-    tables: OperatorTables, operators: tuple[NDArray[np.float64], ...]
-) -> NDArray[np.float64]:
+def _packed(tables: OperatorTables) -> tuple[Floats, Ints, Ints, Ints, Ints, Ints, Ints]:
+    """Values: cost, source, number of readers; (pointers, entries) made by and read by each."""
+    read: list[list[int]] = [[] for _ in range(len(tables))]
+    for number, value in enumerate(tables.values):
+        for reader in value.readers:
+            read[reader].append(number)
+    source = np.array([value.source for value in tables.values], dtype=np.int64)
+    count = np.array([len(value.readers) for value in tables.values], dtype=np.int64)
+    return (tables.float_costs, source, count, *ragged(tables.made_by), *ragged(read))
+
+
+def heads(tables: OperatorTables, operators: tuple[Floats, ...]) -> Floats:
     """Longest path of least times up to the end of each operator."""
     fastest = np.minimum(operators[0], operators[1])
     found = np.zeros(len(tables))
@@ -425,21 +434,9 @@ def heads(
     return found
 
 
-def _closures(tables: OperatorTables) -> tuple[list[int], list[int]]:
-    """Bit sets of the operators after each operator, and of those before it."""
-    up, down = [0] * len(tables), [0] * len(tables)
-    for i in tables.order:
-        for source in tables.before[i]:
-            down[i] |= down[source] | 1 << source
-    for i in reversed(tables.order):
-        for reader in tables.after[i]:
-            up[i] |= up[reader] | 1 << reader
-    return up, down
-
-
 def _gates(tables: OperatorTables) -> list[int]:
     """Operators one after another, with few others beside them."""
-    up, down = _closures(tables)
+    down, up = tables.closures
     most = BESIDE * len(tables)
 
     def beside(i: int) -> int:

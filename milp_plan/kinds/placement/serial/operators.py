@@ -12,16 +12,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from milp_plan.core import OperatorRun, Plan, transfer_ticks
 
-from .graph import Floats, SerialGraph
+from .graph import Floats, Ints, SerialGraph
 
 HOST = -1
 """Place of operators on a host."""
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -109,6 +106,18 @@ class OperatorTables:
     def order(self) -> tuple[int, ...]:
         """Operators, each after those it reads from; chains stay together (depth first)."""
         return tuple(_depth_first(self.before, self.after))
+
+    @cached_property
+    def closures(self) -> tuple[list[int], list[int]]:
+        """Bit sets of the operators before each operator, and of those after it."""
+        before, after = [0] * len(self), [0] * len(self)
+        for i in self.order:
+            for source in self.before[i]:
+                before[i] |= before[source] | 1 << source
+        for i in reversed(self.order):
+            for reader in self.after[i]:
+                after[i] |= after[reader] | 1 << reader
+        return before, after
 
     @cached_property
     def members(self) -> tuple[tuple[int, ...], ...]:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .operators import Ints
+from .graph import Ints
 
 MOST_STATES = 1_200
 """States of one stock, at most."""

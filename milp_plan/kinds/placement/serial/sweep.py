@@ -75,12 +75,7 @@ def read_sweep(graph: SerialGraph, budget: Budget) -> Sweep | None:
 
 
 def _fewest(graph: SerialGraph, budget: Budget) -> Sweep | None:
-    merged: dict[tuple[int, ...], int] = {}
-    for net in graph.nets:
-        if net.ticks:
-            pins = tuple(sorted((net.source, *net.readers)))
-            merged[pins] = merged.get(pins, 0) + net.ticks
-    nets = _Nets(len(graph), tuple(merged))
+    nets = _Nets(len(graph), tuple(graph.merged_nets))
     best: tuple[Step, ...] | None = None
     most = MOST_STATES
     for seed in range(TRIES):
@@ -90,7 +85,7 @@ def _fewest(graph: SerialGraph, budget: Budget) -> Sweep | None:
         steps = nets.steps(nets.order(Random(seed)), most)
         if steps is not None:
             best, most = steps, sum(step.states for step in steps) - 1
-    return None if best is None else Sweep(best, tuple(merged.values()))
+    return None if best is None else Sweep(best, tuple(graph.merged_nets.values()))
 
 
 class _Nets:

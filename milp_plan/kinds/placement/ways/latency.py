@@ -25,8 +25,8 @@ from ..bounds.gates import gate_bound
 from ..bounds.latency import proved, simple_bounds
 from ..planners.latency import Annealing, Line, arrays, ways
 from ..serial.atoms import merge_idle
-from ..serial.graph import read_serial
-from ..serial.operators import HOST, Ints, operator_tables
+from ..serial.graph import Ints, read_serial
+from ..serial.operators import HOST, operator_tables
 from .serial import SerialWay
 from .tiny_serial import is_tiny, offer_best_of_all
 

@@ -18,7 +18,8 @@ import numpy as np
 
 from milp_plan.core.compiled import compiled, copy_into
 
-from ...serial.operators import HOST, Ints
+from ...serial.graph import Ints
+from ...serial.operators import HOST
 from .timing import Arrays, scratch, sweep
 
 STEPS = 20_000

@@ -21,9 +21,8 @@ import numpy as np
 
 from milp_plan.core.compiled import compiled
 
-from ...serial.graph import Floats
-from ...serial.operators import HOST, Ints, OperatorTables
-from ...serial.packing import ragged
+from ...serial.graph import Floats, Ints, ragged
+from ...serial.operators import HOST, OperatorTables
 from .timing import Arrays
 
 

@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 
 from ...serial.atoms import merge_idle
 from ...serial.chains import merge_chains
+from ...serial.graph import Ints
 from ...serial.lattice import Lattice, Passages, lattice
-from ...serial.operators import HOST, Ints, OperatorTables
+from ...serial.operators import HOST, OperatorTables
 from ...serial.stock import Stock, shared
 
 MOST_IDEALS = 60_000
@@ -198,14 +199,7 @@ def must_be_hosted(tables: OperatorTables) -> NDArray[np.bool_]:
     memory = tables.graph.memory
     if tables.calls > 1 or memory is None:
         return found
-    up = [0] * len(tables)
-    down = [0] * len(tables)
-    for i in reversed(tables.order):
-        for reader in tables.after[i]:
-            up[i] |= up[reader] | 1 << reader
-    for i in tables.order:
-        for source in tables.before[i]:
-            down[i] |= down[source] | 1 << source
+    down, up = tables.closures
     for members in tables.members:
         if len(members) > 1:
             ahead, behind, own = 0, 0, 0
