@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from milp_plan.backends import Limits, highs
 from milp_plan.core import Plan, PlanningProblem
-from milp_plan.core.bound import Bound
 from milp_plan.core.budget import now
 from milp_plan.kinds.schedule.polish import polish
 from milp_plan.kinds.schedule.ways.tiny_schedule import is_tiny, offer_best_of_all
@@ -134,7 +133,7 @@ class ShopWay(Way[PlanningProblem, Plan]):
     def find_floors(self) -> None:
         """Bounds that only need sums."""
         for floor in floors(self.shop):
-            self.ledger.prove(Bound(*floor))
+            self.ledger.prove(floor)
 
     def improve_and_prove(self) -> None:
         """Everything after the experts, with bounds by slots beside it where there is a thread."""

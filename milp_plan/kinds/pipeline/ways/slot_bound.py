@@ -207,7 +207,7 @@ class _SlotSearch:
 
     def run(self, lower: int | None, finest: int | None) -> SlotBound:
         floor = best_floor(self.shop)
-        self.best = Bound(floor.name, floor.value, floor.detail)
+        self.best = floor
         if lower is not None and lower > floor.value:
             self.best = Bound("given", lower, "known before")
         busiest = max(self.shop.work[: self.shop.num_devices], default=1)
