@@ -22,7 +22,7 @@ MOST_STATES = 1024
 
 FIRST_PLACES, PLACES = 8, 16
 """Micro-batches whose releases (tails) are tried as the end (beginning) of a ramp: the first
-(last) ones, and about so many more, spread evenly."""
+(last) ones, and about this many more, spread evenly."""
 
 Ends = list[tuple[int, int]]
 """(ticks from the beginning, or end, of the horizon to a cut; idle ticks)."""

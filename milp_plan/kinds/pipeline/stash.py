@@ -4,7 +4,7 @@ A *stash* is what a step on its device leaves there for later steps of the same 
 activations of a forward pass for its two gradients. Until the first of its readers it may stay, be
 dropped and made *again* by a second run of its maker, or *leave* to a host and come back. Nothing
 here is a law of its own: a plan is a list of runs and transfers (see docs/laws.md, "Runs again, and
-hosts"), and what cannot be told in these words is refused with the reason.
+hosts"), and problems of another form are refused with the reason.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class StashShop:
 
 
 def with_hosts(problem: PlanningProblem, ticks: int) -> PlanningProblem:
-    """Give every device a host of its own without limit, and two lanes of so many ticks.
+    """Give every device a host of its own without limit, and two lanes of ``ticks`` ticks.
 
     A lane carries one value at a time, whatever its bytes; transfers hold their channels.
     """

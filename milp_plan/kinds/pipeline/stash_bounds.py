@@ -45,7 +45,7 @@ class _Stay:
 
 
 def stash_bound(shop: StashShop) -> int:
-    """Largest bound over the devices with a memory limit, ticks; 0 where nothing is said."""
+    """Largest bound over the devices with a memory limit, ticks; 0 where there is none."""
     graph = shop.problem.graph
     readers = {reader for kept in shop.kept for reader in graph.value(kept.value).consumers}
     if any(graph.operator(reader).recomputable for reader in readers):

@@ -152,7 +152,10 @@ def run_contiguous() -> None:
 def run_latency() -> None:
     """Call the loops of latency."""
     from milp_plan.kinds.placement.bounds.gates import gate_bound
-    from milp_plan.kinds.placement.planners.latency import Annealing, Line, arrays, ways
+    from milp_plan.kinds.placement.planners.latency.annealing import Annealing
+    from milp_plan.kinds.placement.planners.latency.ideals import ideal_levels
+    from milp_plan.kinds.placement.planners.latency.segments import Line
+    from milp_plan.kinds.placement.planners.latency.timing import arrays
     from milp_plan.kinds.placement.serial.atoms import merge_idle
     from milp_plan.kinds.placement.serial.operators import operator_tables
 
@@ -164,7 +167,7 @@ def run_latency() -> None:
         line = Line(atoms, table)
         places, _ = line.cut(line.order(1))
         Annealing(table, places, seed=0).run(1, lambda: 1.0, lambda _: None)
-        found = ways(tables)
+        found = ideal_levels(tables)
         assert found is not None
         for looks in (1_000_000, *range(1, 9)):  # to the end, and out of time
             time_left = partial(next, repeat(1.0, looks), 0.0)
@@ -175,7 +178,7 @@ def run_stashes() -> None:
     """Call the loops of stashes."""
     from milp_plan.kinds.pipeline.case import Case, build
     from milp_plan.kinds.pipeline.model import Model
-    from milp_plan.kinds.pipeline.planners import Stashing
+    from milp_plan.kinds.pipeline.planners.stashing import Stashing
     from milp_plan.kinds.pipeline.stash import StashShop, read_stashes
 
     from .planners.portfolio import best_plan

@@ -17,7 +17,7 @@ NEVER = -(1 << 60)
 """Tail of a task that does not exist."""
 
 
-class Tables:
+class BeamTables:
     """Links between kinds, memory rules, tails and work, as arrays.
 
     Times are 32-bit where every schedule worth looking at ends before 2^27 ticks, else 64-bit.

@@ -25,7 +25,8 @@ from milp_plan.run.way import Step, Way
 
 from ..bounds import floors
 from ..experts import SEARCHES, WORDS
-from ..planners import Overtaking, PipelineSearch, one_by_one
+from ..planners.overtaking import Overtaking
+from ..planners.search import PipelineSearch, one_by_one
 from ..reading import read_shop
 from ..shop import Shop
 from ..span import best_times
@@ -70,7 +71,7 @@ MODEL_SHARE = 0.5
 """Part of the time left for the whole model; neighbourhoods and the search have the rest."""
 
 PATIENCE_S = 2.0
-"""Seconds to wait for the thread that is told to stop: it may be writing rows down."""
+"""Seconds to wait for the stopping thread, which may still build a model."""
 
 TURN_S = 1.5
 """Seconds after which the two searches change turns, and news from elsewhere are looked at."""

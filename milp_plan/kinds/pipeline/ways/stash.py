@@ -20,7 +20,7 @@ from milp_plan.run.solving import choose
 from milp_plan.run.way import Step, Way
 
 from ..bounds import floors
-from ..planners import Stashing
+from ..planners.stashing import Stashing
 from ..reading import read_shop
 from ..stash import StashShop, read_stashes
 from ..stash_bounds import stash_bound

@@ -47,7 +47,7 @@ class Conflicts:
 
 
 @dataclass(frozen=True)
-class Cuts:
+class CutNetwork:
     """The network of a problem, and how ticks become its units."""
 
     graph: SerialGraph
@@ -75,7 +75,7 @@ class Cuts:
 
 
 @view
-def cuts_of(graph: SerialGraph) -> Cuts:
+def cuts_of(graph: SerialGraph) -> CutNetwork:
     """Return the network of a problem."""
     from .flow import network
 
@@ -84,7 +84,7 @@ def cuts_of(graph: SerialGraph) -> Cuts:
     costs = {members: ticks * RESOLUTION // total for members, ticks in graph.merged_nets.items()}
     units = [ticks * RESOLUTION // total for ticks in work]
     small = [(members, min(cost, 64 * RESOLUTION)) for members, cost in costs.items() if cost]
-    return Cuts(graph, network(units, small), total)
+    return CutNetwork(graph, network(units, small), total)
 
 
 def conflicts(graph: SerialGraph, cutoff: int) -> Conflicts:

@@ -32,13 +32,13 @@ STEPS = 512
 """Steps of a device's memory, or fewer bytes; what a call holds of a segment is rounded down."""
 
 MIDDLE = 6
-"""Calls between two gates that are counted; so many stand for any number."""
+"""Most calls between two gates that are counted; this number stands for any larger one."""
 
 MOST_IDEALS = 20_000
 """Ideals of one segment, at most: pairs of them are looked at."""
 
 SLICE = 16
-"""Ideals between two looks at the clock."""
+"""Ideals between two readings of the clock."""
 
 
 def gate_bound(
@@ -88,9 +88,9 @@ def gate_bound(
     left
         Seconds left; longest paths take the place of ideals in segments not done by then.
     incumbent
-        Ticks of a known plan: nothing above is told apart.
+        Ticks of a known plan: values above it are not distinguished.
     """
-    passage = _Passage(tables, incumbent)
+    passage = _GateTables(tables, incumbent)
     found = passage.run(left)
     if found >= FAR:
         return None
@@ -99,7 +99,7 @@ def gate_bound(
     return Bound("gates", found * passage.unit, detail)
 
 
-class _Passage:
+class _GateTables:
     """The tables of all segments, and the least times through them."""
 
     def __init__(self, tables: OperatorTables, incumbent: int | None) -> None:
@@ -157,7 +157,7 @@ class _Passage:
 class _Between:
     """One segment in units of time and steps of memory."""
 
-    passage: _Passage
+    passage: _GateTables
     part: Segment
     work: list[int] = field(init=False)
     host: list[int] = field(init=False)

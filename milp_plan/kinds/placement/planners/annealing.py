@@ -18,7 +18,7 @@ from milp_plan.core import Passes
 from milp_plan.core.budget import now
 
 from ..serial.graph import Ints, SerialGraph, ragged
-from .moves import Heat, PlacedClasses, Tables, anneal, best_cuts, fill
+from .moves import ClassArrays, Cooling, PlacedClasses, anneal, best_cuts, fill
 
 FIRST_STEPS, MOST_STEPS = 100_000, 4_000_000
 """Steps of the first and the longest cooling."""
@@ -45,7 +45,7 @@ NOISE = 0.7
 """Spread of the logarithm of net costs in random clusterings."""
 
 
-def tables_of(graph: SerialGraph) -> Tables:
+def tables_of(graph: SerialGraph) -> ClassArrays:
     """Read a problem into arrays; nets of the same classes and pass are one."""
     count, payers = len(graph), len(graph.payers)
     apart = graph.law.passes is Passes.SEPARATE
@@ -70,7 +70,7 @@ def tables_of(graph: SerialGraph) -> Tables:
             of_class[member].append(number)
     net_start, nets = ragged(of_class)
     pin_start, pins = ragged([members for _, members in merged])
-    return Tables(
+    return ClassArrays(
         work,
         np.array([float(size) for size in graph.size]),
         np.array([np.inf if limit is None else float(limit) for limit in graph.limits]),
@@ -242,10 +242,8 @@ class SerialAnnealing:
 
     # -- rounds ------------------------------------------------------------------------------
 
-    def round(
-        self, steps: int, hot: float, *, afresh: bool = False, order: Ints | None = None
-    ) -> bool:
-        """One cooling, from the best places or from an order cut anew; True if it found better.
+    def round(self, steps: int, hot: float, *, afresh: bool = False) -> bool:
+        """One cooling, from the best places or from a clustering cut anew; True if it found better.
 
         Parameters
         ----------
@@ -254,7 +252,7 @@ class SerialAnnealing:
         """
         start = np.zeros(len(self.graph), dtype=np.int64)
         if afresh or self.best is None:
-            line = self.clustering()[0] if order is None else order
+            line = self.clustering()[0]
             if best_cuts(self.tables, line, len(self.graph.hosts), start) == float("inf"):
                 spread = self.spread() if self.best is None else self.best
                 if spread is None:
@@ -268,7 +266,7 @@ class SerialAnnealing:
         value = self.value
         seed = self.rng.randrange(2**31)
         cold = COLD * self.level
-        heat = Heat(steps, max(hot, 2.0 * cold), cold, *POWERS, seed)
+        heat = Cooling(steps, max(hot, 2.0 * cold), cold, *POWERS, seed)
         line, spans = self.clustering()
         found = anneal(self.tables, self.state, best, value, line, spans, heat)
         self.rounds += 1

@@ -58,7 +58,7 @@ TURN_S = 0.2
 
 
 @dataclass(frozen=True)
-class Chained:
+class ChainResult:
     """What a search over chains found.
 
     Parameters
@@ -84,7 +84,7 @@ def best_chain(
     ideals: Bits,
     below: float | None = None,
     go_on: Callable[[], bool] = lambda: True,
-) -> Chained:
+) -> ChainResult:
     """Return the best plan whose ideals are among the given ones.
 
     Parameters
@@ -96,7 +96,7 @@ def best_chain(
     below
         Look only for values below this one.
     go_on
-        Asked now and then; ``False`` ends the search early.
+        Called now and then; ``False`` ends the search early.
     """
     return _ChainSearch(chain, ideals, below).run(go_on)
 
@@ -119,7 +119,7 @@ class _ChainSearch:
         self.labels = _first_label(len(self.bits), states, self.limit)
 
     def _windows(self) -> Floats:
-        """Least and most work and bytes of an ideal after so many payers and hosts."""
+        """Least and most work and bytes of an ideal by the number of payers and hosts before it."""
         work = self.work.sum(axis=1)
         total, size = work.sum(), float(self.sizes.sum())
         memory = self.chain.graph.memory
@@ -144,7 +144,7 @@ class _ChainSearch:
         return np.array(rows, dtype=np.float64)
 
     def _taken(self, amount: Floats, hosts: int) -> float:
-        """Most of an amount that so many hosts can take."""
+        """Most of an amount that ``hosts`` hosts can take."""
         if not hosts:
             return 0.0
         there = self.host_work.sum(axis=1)
@@ -177,8 +177,8 @@ class _ChainSearch:
         self.bits, self.key, self.size = bits[order], key[order], size[order]
         self.table = np.ascontiguousarray(table[order, :6])
 
-    def run(self, go_on: Callable[[], bool]) -> Chained:
-        """Extend labels from the empty set up, until all are or nobody wants to go on."""
+    def run(self, go_on: Callable[[], bool]) -> ChainResult:
+        """Extend labels from the empty set up, until all are done or ``go_on`` is false."""
         from .chain_loops import extend_chains
 
         lattice, devices, count = self._lattice(), self._devices(), len(self.bits)
@@ -241,7 +241,7 @@ class _ChainSearch:
         ratio = float((work[busy] / there[busy]).max(initial=0.0))
         return (free + ratio * self.limit) * (1 + MARGIN)
 
-    def _answer(self, complete: bool) -> Chained:
+    def _answer(self, complete: bool) -> ChainResult:
         count = len(self.bits)
         best: tuple[float, int, int] | None = None
         for state in range(self.labels.head.shape[1]):
@@ -252,8 +252,8 @@ class _ChainSearch:
                     best = value, label, state
                 label = int(self.labels.following[label])
         if best is None:
-            return Chained(None, None, complete, count)
-        return Chained(self._device_of_each(best[1], best[2]), best[0], complete, count)
+            return ChainResult(None, None, complete, count)
+        return ChainResult(self._device_of_each(best[1], best[2]), best[0], complete, count)
 
     def _device_of_each(self, label: int, state: int) -> list[int]:
         """Devices of the blocks along the chain that ends with a label."""
@@ -289,7 +289,7 @@ def _first_label(ideals: int, states: int, limit: float) -> Labels:
 
 
 def _with_room(labels: Labels, room: int) -> Labels:
-    """Return the labels with room for so many, or for all there may be."""
+    """Return the labels with a larger capacity, at most ``MOST_LABELS``."""
     more = min(room, MOST_LABELS) - len(labels.values)
     return labels._replace(
         values=np.concatenate((labels.values, np.zeros((more, 2)))),

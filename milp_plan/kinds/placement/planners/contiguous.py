@@ -16,7 +16,7 @@ from ..serial.ideals import all_ideals, depth_first, distinct, level_order, pref
 from ..serial.order import Bits, ChainGraph, chain_graph
 from ..serial.value import bottleneck
 from ..serial.windows import MARGIN
-from .chains import Chained, best_chain
+from .chains import ChainResult, best_chain
 
 MOST_IDEALS = 400_000
 """Ideals up to which the exact programme is tried."""
@@ -28,7 +28,7 @@ WALKS, STEPS = 24, 12
 """Random walks from each ideal of the best plan, and their length."""
 
 STALE = 30
-"""``ContiguousSearch.wide`` gives up after so many rounds that found nothing."""
+"""``ContiguousSearch.wide`` gives up after this many rounds without a better plan."""
 
 
 class ContiguousSearch:
@@ -41,7 +41,7 @@ class ContiguousSearch:
     seed
         Of the random orders.
     go_on
-        Asked now and then; ``False`` ends whatever runs, and it returns what it has.
+        Called now and then; ``False`` ends the search that runs.
 
     Attributes
     ----------
@@ -98,9 +98,9 @@ class ContiguousSearch:
             parts = []
         return found
 
-    def exact(self, most: int | None = None) -> bool:
+    def exact(self) -> bool:
         """Search all ideals; True if everything was covered, so that ``bound`` is proved."""
-        ideals = all_ideals(self.chain, MOST_IDEALS if most is None else most)
+        ideals = all_ideals(self.chain, MOST_IDEALS)
         if ideals is None or not self.go_on():
             return False
         answer = self._search(ideals)
@@ -119,10 +119,10 @@ class ContiguousSearch:
         if self.value is None or value < self.value:
             self.places, self.value, self.devices = places, value, None
 
-    def _search(self, ideals: Bits) -> Chained:
+    def _search(self, ideals: Bits) -> ChainResult:
         return best_chain(self.chain, ideals, self.below, self.go_on)
 
-    def _take(self, answer: Chained) -> bool:
+    def _take(self, answer: ChainResult) -> bool:
         if answer.devices is None:
             return False
         places = self.chain.places(answer.devices)

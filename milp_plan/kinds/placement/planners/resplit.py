@@ -8,7 +8,7 @@ where they are many a pair is left out. Passes that count apart are not looked a
 The search takes pairs at random and from their frontier the least sum of loads, give or take,
 within a limit near the best plan's largest load; so transfers that are not worth it go, and the
 room they leave wanders from device to device. After some pairs it goes back to the best plan. Loads
-are told apart now more finely, now less: coarse splits are quick, and different.
+are distinguished more finely or less: coarse splits are quick, and different.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DIGITS = 40
 """Binary digits of the sum of all work in the loops."""
 
 CELLS = (1 << 8, 1 << 9, 1 << 10, 1 << 11)
-"""Loads of the first device that are told apart, at most; each split takes one of them."""
+"""Most loads of the first device that a split distinguishes; each split draws one of these."""
 
 CYCLE, LONGER, MOST_CYCLE = 60.0, 1.2, 3000.0
 """Pairs before the search goes back to the best; how many more after a failure, and at most."""
@@ -135,7 +135,7 @@ class Resplitting:
             self.offer(better.tolist())
 
     def search(self, places: Ints, pairs: int, end: float) -> Ints | None:
-        """Split so many pairs, or until a point in time; the best places if they are better."""
+        """Split pairs until their number or the time is up; return better places, or ``None``."""
         best, found = places, None
         here, loads = best.copy(), self.loads(best)
         least = int(self.loads(best).max())

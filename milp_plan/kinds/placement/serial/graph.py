@@ -7,7 +7,7 @@ of it is charged the net's cost, once if the producer is inside, once if it is o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -35,6 +35,37 @@ def ragged(lists: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
     pointers[1:] = np.cumsum([len(entry) for entry in lists])
     entries = np.array([number for entry in lists for number in entry], dtype=np.int64)
     return pointers, entries
+
+
+def depth_first_order(
+    missing: list[int],
+    after: Sequence[Sequence[int]],
+    shuffle: Callable[[list[int]], None] = lambda _: None,
+) -> list[int]:
+    """Return a topological order in which what became free last comes next.
+
+    Parameters
+    ----------
+    missing
+        Predecessors of each node; counted down to 0 here.
+    after
+        Successors of each node.
+    shuffle
+        Called with the nodes that become free together.
+    """
+    stack = [node for node in reversed(range(len(missing))) if not missing[node]]
+    shuffle(stack)
+    order = []
+    while stack:
+        order.append(stack.pop())
+        free = []
+        for other in after[order[-1]]:
+            missing[other] -= 1
+            if not missing[other]:
+                free.append(other)
+        shuffle(free)
+        stack += free
+    return order
 
 
 @dataclass(frozen=True, slots=True)

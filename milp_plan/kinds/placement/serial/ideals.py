@@ -12,6 +12,7 @@ from random import Random
 
 import numpy as np
 
+from .graph import depth_first_order
 from .order import Bits, ChainGraph, bit_set
 
 
@@ -55,21 +56,9 @@ def depth_first(chain: ChainGraph, rng: Random | None = None) -> list[int]:
         without it.
     """
     missing = [len(earlier) for earlier in chain.before]
-    stack = [block for block in reversed(range(len(chain))) if not missing[block]]
-    if rng is not None:
-        rng.shuffle(stack)
-    order = []
-    while stack:
-        order.append(stack.pop())
-        free = []
-        for other in chain.after[order[-1]]:
-            missing[other] -= 1
-            if not missing[other]:
-                free.append(other)
-        if rng is not None:
-            rng.shuffle(free)
-        stack.extend(free)
-    return order
+    if rng is None:
+        return depth_first_order(missing, chain.after)
+    return depth_first_order(missing, chain.after, rng.shuffle)
 
 
 def level_order(chain: ChainGraph) -> list[int]:

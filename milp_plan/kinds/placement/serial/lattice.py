@@ -124,7 +124,7 @@ def _bits(number: int) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Passage:
+class LabelResult:
     """What a search through the ideals found.
 
     Parameters
@@ -145,7 +145,7 @@ class Passage:
     labels: int
 
 
-class Passages:
+class LabelSearch:
     """Searches through the ideals of a problem.
 
     *Gates* are operators one after another, with few others beside them. The fastest way from a
@@ -278,7 +278,7 @@ class Passages:
     ) -> None:
         """Find the fastest ways from the gates, the last gate first.
 
-        Ways that could not be part of a plan below ``value`` are not looked for.
+        IdealLevels that could not be part of a plan below ``value`` are not looked for.
 
         Parameters
         ----------
@@ -323,7 +323,7 @@ class Passages:
         room: int,
         left: Callable[[], float],
         stock: Stock | None = None,
-    ) -> Passage:
+    ) -> LabelResult:
         """Search for the fastest way below a limit, in the unit of the source.
 
         ``stock`` says which calls may be made: ``self.stock``, which counts them, unless given.
@@ -334,7 +334,7 @@ class Passages:
         value = float(found.best.min())
         bound = min(value, float(found.dropped[-1]), limit)
         if found.last < 0:
-            return Passage(np.inf, bound, None, found.labels)
+            return LabelResult(np.inf, bound, None, found.labels)
         places = np.full(len(self.tables), HOST, dtype=np.int64)
         label, ideal, facts, call = found.last, len(self.ideals.sets) - 1, found.facts, 0
         while label >= 0 and ideal > 0:
@@ -343,7 +343,7 @@ class Passages:
                 places[self.member[ideal] & ~self.member[came]] = call * self.tables.calls
                 call += 1
             label, ideal = before, came
-        return Passage(value, bound, places, found.labels)
+        return LabelResult(value, bound, places, found.labels)
 
     def _search(  # noqa: PLR0917
         self,
@@ -354,7 +354,7 @@ class Passages:
         width: int,
         room: int,
         left: Callable[[], float],
-    ) -> _Found:
+    ) -> _LabelsFound:
         from .lattice_loops import drop_all, search
 
         count = len(self.ideals.sets)
@@ -402,11 +402,11 @@ class Passages:
                 last = label
             best[number] = min(best[number], times[label, 0])
             label = int(facts[label, 1])
-        return _Found(np.minimum.accumulate(best), dropped, last, facts, int(used))
+        return _LabelsFound(np.minimum.accumulate(best), dropped, last, facts, int(used))
 
 
 @dataclass(frozen=True)
-class _Found:
+class _LabelsFound:
     best: Floats
     dropped: Floats
     last: int

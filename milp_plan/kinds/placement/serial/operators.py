@@ -15,14 +15,14 @@ import numpy as np
 
 from milp_plan.core import OperatorRun, Plan, transfer_ticks
 
-from .graph import Floats, Ints, SerialGraph
+from .graph import Floats, Ints, SerialGraph, depth_first_order
 
 HOST = -1
 """Place of operators on a host."""
 
 
 @dataclass(frozen=True)
-class Made:
+class OperatorValue:
     """A value that another operator reads: what each end is charged, its maker, its readers."""
 
     ticks: int
@@ -58,7 +58,7 @@ class OperatorTables:
     work: tuple[int | None, ...]
     host_work: tuple[int | None, ...]
     class_of: tuple[int, ...]
-    values: tuple[Made, ...]
+    values: tuple[OperatorValue, ...]
     size: tuple[int, ...]
     parts: tuple[tuple[int, ...], ...]
     hosted: tuple[int, ...] = ()
@@ -105,7 +105,8 @@ class OperatorTables:
     @cached_property
     def order(self) -> tuple[int, ...]:
         """Operators, each after those it reads from; chains stay together (depth first)."""
-        return tuple(_depth_first(self.before, self.after))
+        missing = [len(sources) for sources in self.before]
+        return tuple(depth_first_order(missing, [readers[::-1] for readers in self.after]))
 
     @cached_property
     def closures(self) -> tuple[list[int], list[int]]:
@@ -261,7 +262,7 @@ def operator_tables(graph: SerialGraph) -> OperatorTables:
         return tuple(op.options[0].duration_ns.get(kinds[0]) for op in operators)
 
     values = tuple(
-        Made(
+        OperatorValue(
             transfer_ticks(problem.cluster, value),
             number[value.producer],
             tuple(sorted({number[name] for name in value.consumers})),
@@ -294,16 +295,3 @@ def _any_order(needs: Sequence[set[int]]) -> Iterator[int]:
             missing[other] -= 1
             if missing[other] == 0:
                 ready.append(other)
-
-
-def _depth_first(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> Iterator[int]:
-    """Topological order in which the operator that became ready last comes next."""
-    missing = [len(entry) for entry in before]
-    stack = [number for number in reversed(range(len(before))) if not missing[number]]
-    while stack:
-        number = stack.pop()
-        yield number
-        for other in reversed(after[number]):
-            missing[other] -= 1
-            if missing[other] == 0:
-                stack.append(other)

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from .graph import Floats, SerialGraph
+from .graph import Floats, SerialGraph, depth_first_order
 
 Bits = NDArray[np.uint64]
 LARGEST_EXACT = 2**53
@@ -182,14 +182,7 @@ def _sorted_blocks(
     for a, b in sorted(arcs):
         after[a].append(b)
         missing[b] += 1
-    order = []
-    stack = [i for i in reversed(range(len(blocks))) if not missing[i]]
-    while stack:
-        order.append(stack.pop())
-        for other in after[order[-1]]:
-            missing[other] -= 1
-            if not missing[other]:
-                stack.append(other)
+    order = depth_first_order(missing, after)
     assert len(order) == len(blocks), "blocks wait for each other"
     number = {block: i for i, block in enumerate(order)}
     before: list[list[int]] = [[] for _ in blocks]
