@@ -15,7 +15,7 @@ from milp_plan.core import Objective
 from milp_plan.core.bound import Bound
 
 from .frames import Frame, frames
-from .ramps import Ramps, kinds_above
+from .ramps import Ramps
 from .shop import Shop
 
 _NEVER = -(10**18)
@@ -122,12 +122,11 @@ def ramps(shop: Shop, frame: Frame) -> Bound:
     there is none, or the least bytes of such states do not fit, the two may be added.
     """
     released, tails = releases(shop, frame)
-    above = kinds_above(shop)
     best = 0, "no machine with a limit"
     for machine, kinds in enumerate(shop.on_machine):
         timed = all(min(row[0], row[-1]) >= 0 for k in kinds for row in (released[k], tails[k]))
         if kinds and timed and shop.limits[machine] is not None:
-            found = Ramps(shop, machine, released, tails, above).value()
+            found = Ramps(shop, machine, released, tails).value()
             best = max(best, (found, shop.machines[machine]))
     return Bound("ramps", best[0], f"of {best[1]}, memory filling and emptying")
 
