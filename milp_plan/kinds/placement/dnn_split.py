@@ -19,7 +19,7 @@ from milp_plan.io.wire import decode
 from .dnn_partitioning import ACCELERATOR, CPU, Workload, can_read, names_of
 
 
-class Part(msgspec.Struct, frozen=True):
+class SplitPart(msgspec.Struct, frozen=True):
     """Nodes of one device; the load a file claims is not believed, so it is passed over."""
 
     nodes: list[int]
@@ -28,8 +28,8 @@ class Part(msgspec.Struct, frozen=True):
 class Split(msgspec.Struct, frozen=True):
     """A split file."""
 
-    fpgas: list[Part]
-    cpus: list[Part] = []
+    fpgas: list[SplitPart]
+    cpus: list[SplitPart] = []
 
 
 def is_split(document: Document) -> bool:
@@ -107,7 +107,7 @@ def _findings(split: Split, names: dict[int, str]) -> Iterator[Finding]:
 
 
 def _runs(
-    parts: Sequence[Part],
+    parts: Sequence[SplitPart],
     names: dict[int, str],
     kind: str,
     call: int | None,

@@ -12,6 +12,9 @@ from milp_plan.core.budget import Budget, OutOfTime
 from milp_plan.core.compiled import interpreting
 from milp_plan.core.view import view
 from milp_plan.kinds.pipeline.stagger import stagger_bound
+from milp_plan.kinds.placement.bounds.memory import serial_obstacle
+from milp_plan.kinds.placement.bounds.relaxed import read_relaxed
+from milp_plan.kinds.schedule.bounds.stagger import stagger_bound
 
 from .anywhere import anywhere, anywhere_unlimited
 from .frame import Frame
