@@ -19,6 +19,9 @@ from typing import NamedTuple, NoReturn
 
 from milp_plan.core import Finding, InputError, MissingFacetError, Operator, Plan, PlanningProblem
 from milp_plan.io.torch_recompute import runs_once
+from milp_plan.io.files import write_atomic
+
+from .torch_recompute import runs_once
 
 LETTERS = {"forward": "F", "backward-input": "I", "backward-weight": "W", "backward": "B"}
 """Kinds of operators torch has an action for."""
