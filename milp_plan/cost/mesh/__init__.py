@@ -2,7 +2,6 @@
 
 from .axes import Axis, Mesh, extents, mesh
 from .kinds import (
-    attention,
     convolution,
     cross_entropy,
     elementwise,
@@ -10,15 +9,9 @@ from .kinds import (
     expert,
     fused,
     matmul,
-    moe,
     norm,
     packed_attention,
     pool,
-    product,
-    reduction,
-    reshape,
-    softmax,
-    transpose,
 )
 from .layouts import Layout, Step, Tiling
 from .memory import ADAM, ZERO_LEVELS, Memory, Training, kept_bytes
@@ -59,7 +52,6 @@ __all__ = [
     "Tensor",
     "Tiling",
     "Training",
-    "attention",
     "compute_ns",
     "convolution",
     "cross_entropy",
@@ -74,17 +66,11 @@ __all__ = [
     "matmul",
     "mesh",
     "mesh_problem",
-    "moe",
     "norm",
     "packed_attention",
     "pool",
-    "product",
-    "reduction",
-    "reshape",
-    "softmax",
     "strategies",
     "transitions",
-    "transpose",
     "undominated",
     "written",
 ]

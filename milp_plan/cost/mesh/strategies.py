@@ -24,7 +24,7 @@ from itertools import product
 
 from milp_plan.core import Finding, InputError, ceil_div
 
-from ..collectives import all_to_all_ns, point_to_point_ns
+from ..collectives import point_to_point_ns
 from ..roofline import roofline_ns
 from .axes import Mesh
 from .layouts import Layout, Tiling
@@ -388,8 +388,6 @@ def exchange_ns(mesh: Mesh, one: Exchange, axes: tuple[str, ...], size: int) -> 
     if one.kind == "all_reduce":
         return mesh.all_reduce_ns(axes, size)
     along = [mesh.by_name[axis] for axis in axes]
-    if one.kind == "all_to_all":
-        return sum(all_to_all_ns(axis.link, axis.size, size) for axis in along)
     return max(2 * point_to_point_ns(axis.link, size) for axis in along)
 
 
