@@ -201,12 +201,7 @@ def attention_layers(block: str, entry: str, size: Shape) -> list[Layer]:
             ),
         ),
         linear(
-            f"{block}.proj",
-            f"{block}.attn",
-            size,
-            size.width,
-            splits=("batch", "row"),
-            block=block,
+            f"{block}.proj", f"{block}.attn", size, size.width, splits=("batch", "row"), block=block
         ),
         add(f"{block}.add1", entry, f"{block}.proj", size, block=block),
     ]

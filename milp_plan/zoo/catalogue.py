@@ -7,27 +7,18 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 
-from milp_plan.core import (
-    PLAIN_OBJECTIVES,
-    Finding,
-    InputError,
-    Objective,
-    PlanningProblem,
-)
+from milp_plan.core import PLAIN_OBJECTIVES, Finding, InputError, Objective, PlanningProblem
 from milp_plan.core.sharding import ShardingProblem
 from milp_plan.cost.clusters import ModelledCluster, arranged
 from milp_plan.cost.mesh import Training
 
 from . import moe, transformer, two_tower
-from .alexnet import alexnet
 from .architecture import Architecture
 from .blocks import GRANULARITIES
 from .build import OPTIMIZERS, inference, training_step
+from .convolutional import alexnet, resnet50, unet, vgg16
 from .inception import inception_v3
 from .meshed import meshed, sharding
-from .resnet import resnet50
-from .unet import unet
-from .vgg import vgg16
 
 
 @dataclass(frozen=True)

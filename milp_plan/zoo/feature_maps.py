@@ -128,13 +128,7 @@ class FeatureMaps:
                 splits=("batch", "column"),
                 block=block,
                 space=kinds.convolution(
-                    1,
-                    (read.channels, channels),
-                    read[1:],
-                    shape[1:],
-                    kernel=(1, 1),
-                    taps=4,
-                    bias=1,
+                    1, (read.channels, channels), read[1:], shape[1:], kernel=(1, 1), taps=4, bias=1
                 ),
             ),
             shape,
@@ -188,21 +182,16 @@ class FeatureMaps:
                 output_elements=classes,
                 splits=("batch", "column", "row"),
                 space=kinds.convolution(
-                    1,
-                    (read.channels, classes),
-                    read[1:],
-                    (1, 1),
-                    kernel=read[1:],
-                    bias=1,
+                    1, (read.channels, classes), read[1:], (1, 1), kernel=read[1:], bias=1
                 ),
             ),
             Shape(classes, 1, 1),
         )
 
-    def loss(self, name: str, sources: tuple[str, ...]) -> str:
-        """Add the loss: softmax and cross entropy of one or several heads."""
-        space = loss_space([self.shapes[source] for source in sources])
-        return self._light(name, "loss", sources, Shape(1, 1, 1), space)
+    def loss(self, name: str, source: str) -> str:
+        """Add the loss: softmax and cross entropy."""
+        space = loss_space(self.shapes[source])
+        return self._light(name, "loss", (source,), Shape(1, 1, 1), space)
 
     def _light(
         self,

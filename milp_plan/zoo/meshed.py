@@ -15,13 +15,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from math import prod
 
-from milp_plan.core import (
-    Cluster,
-    Finding,
-    InputError,
-    Objective,
-    PlanningProblem,
-)
+from milp_plan.core import Cluster, Finding, InputError, Objective, PlanningProblem
 from milp_plan.core.sharding import ShardingProblem
 from milp_plan.cost.clusters import plain, sources, spec_of
 from milp_plan.cost.devices import LinkSpec

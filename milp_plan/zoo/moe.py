@@ -74,13 +74,7 @@ CONFIGS = {
 block of Mixtral between embedding and head, on a short sequence."""
 
 
-def moe(
-    name: str,
-    *,
-    granularity: str = "fine",
-    tokens: int | None = None,
-    blocks: int | None = None,
-) -> Architecture:
+def moe(name: str, *, granularity: str = "fine", blocks: int | None = None) -> Architecture:
     """Return the mixture-of-experts transformer of that name.
 
     Parameters
@@ -90,8 +84,6 @@ def moe(
     granularity
         ``"fine"``, or ``"block"``: attention fused into one layer; router, dispatch, experts and
         combination always stay apart.
-    tokens
-        Length of a sequence, if not the configuration's.
     blocks
         How many there are, if not as many as its configuration says.
 
@@ -106,7 +98,7 @@ def moe(
     size = shape(
         config.width,
         config.heads,
-        tokens or config.tokens,
+        config.tokens,
         hidden=config.hidden,
         key_value_heads=config.key_value_heads,
         bias=False,
