@@ -16,10 +16,10 @@ from milp_plan.capture.nests import nested
 from milp_plan.capture.placements import require_placements_of
 from milp_plan.capture.sharding import CONSTANT, INPUT, UPDATE, sharding
 from milp_plan.core import InputError
-from milp_plan.core.repeated import repeated
 from milp_plan.core.sharding import ShardingPlan
 from milp_plan.cost.devices import device_spec
 from milp_plan.cost.mesh import mappings, mesh
+from milp_plan.elimination.repeated import repeated
 from milp_plan.elimination.search import eliminate
 from milp_plan.io.capture_wire import Kernel, Tensor
 from milp_plan.kinds.sharding.check import verify_sharding
