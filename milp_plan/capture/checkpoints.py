@@ -1,4 +1,4 @@
-"""The file ``torch-checkpoint``: which blocks of a model compute again what they forgot.
+"""The file ``torch-checkpoint``: which blocks of a model compute activations again.
 
 Described in ``instances/formats/torch-checkpoint.md``.
 """

@@ -1,4 +1,4 @@
-"""What says of an operator how it may be cut: a loop for each dimension of each tensor."""
+"""Loop nests of operators: a loop for each dimension of each tensor, along which it may be cut."""
 
 from __future__ import annotations
 
@@ -50,5 +50,5 @@ Rule = Callable[[Kernel | View], Nest | None]
 
 
 def each(rank: int) -> str:
-    """A loop for each of so many dimensions."""
+    """Return letters of loops, one per dimension."""
     return ascii_letters[:rank]

@@ -4,7 +4,7 @@ from .compare import Comparison, Differences, compare
 from .pipelines import PipelineComparison, compare_pipeline
 from .processes import ShardedStep, run_placements
 from .sharded import ShardedComparison, compare_sharded
-from .step import Step, run_step, step_seconds
+from .step import StepResult, run_step, step_seconds
 
 __all__ = [
     "Comparison",
@@ -12,7 +12,7 @@ __all__ = [
     "PipelineComparison",
     "ShardedComparison",
     "ShardedStep",
-    "Step",
+    "StepResult",
     "compare",
     "compare_pipeline",
     "compare_sharded",

@@ -17,7 +17,7 @@ from milp_plan.core.sharding import ShardingProblem
 from milp_plan.io.capture_wire import Capture
 
 from .processes import ShardedStep
-from .step import Step, run_step
+from .step import StepResult, run_step
 
 TOLERANCE = {"float64": 1e-14, "float32": 1e-6}
 """Largest share of the largest gradient by which numbers may differ; 1e-2 for shorter types."""
@@ -148,7 +148,7 @@ def resting_bytes(problem: PlanningProblem) -> int:
 
 
 def differences(
-    plain: Step, planned: Step | ShardedStep, dtype: str | None
+    plain: StepResult, planned: StepResult | ShardedStep, dtype: str | None
 ) -> tuple[float, float, float, int, float]:
     """Return the fields of :class:`Differences`, for numbers of a type (``float32`` by default)."""
     tolerance, tensors = TOLERANCE.get(dtype or "float32", 1e-2), len(plain.gradients)

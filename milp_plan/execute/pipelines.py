@@ -23,7 +23,7 @@ from milp_plan.io.stage_wire import TorchStage, TorchStages
 
 from .compare import Differences, differences, refuse_random, require_same
 from .processes import start
-from .step import Step, run_micro_batches
+from .step import StepResult, run_micro_batches
 
 CELL = re.compile(r"(\d+)([FIWB])(\d+)")
 
@@ -191,7 +191,7 @@ def without_room(rows: Sequence[Row], stages: TorchStages) -> list[str]:
         needed = planned_peak(row, stages.stages) + sum(s.parameters + s.state for s in own)
         if needed > stages.memory:
             room = f"a device of the stage file has {size_text(Units(), stages.memory)}"
-            found.append(f"process {number} holds {size_text(Units(), needed)}; {room}")
+            found.append(f"process {number} needs {size_text(Units(), needed)}; {room}")
     return found
 
 
@@ -243,7 +243,7 @@ def _run(
         return [torch.load(folder / f"{place}.result") for place in range(count)]
 
 
-def _joined(results: Sequence[Mapping[str, Any]], captured: Capture, batches: int) -> Step:
+def _joined(results: Sequence[Mapping[str, Any]], captured: Capture, batches: int) -> StepResult:
     """Losses of the last stage; gradients of all, those of tied parameters added up."""
     aliases = {alias: s.name for s in captured.storages for alias in s.aliases}
     gradients: dict[str, Any] = {}
@@ -252,4 +252,4 @@ def _joined(results: Sequence[Mapping[str, Any]], captured: Capture, batches: in
             one = aliases.get(name, name)
             gradients[one] = gradients[one] + gradient if one in gradients else gradient
     losses = [loss for result in results for loss in result["losses"]]
-    return Step(sum(losses) / batches, gradients, 0)
+    return StepResult(sum(losses) / batches, gradients, 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .architecture import Architecture
-from .feature_maps import FeatureMaps, Shape, Window
+from .feature_maps import FeatureMaps, MapShape, Window
 
 HIDDEN = 4096
 """Width of the fully connected layers of AlexNet and VGG-16 before the last one."""
@@ -43,7 +43,7 @@ def alexnet(image_size: int = 224, classes: int = 1000) -> Architecture:
     torchvision publishes 61,100,840 parameters and 0.71 G multiply-adds at 224 pixels
     (``AlexNet_Weights.IMAGENET1K_V1.meta``).
     """
-    image = Shape(3, image_size, image_size)
+    image = MapShape(3, image_size, image_size)
     maps = FeatureMaps(image, norm=False)
     last = ""
     for number, (channels, window, pooled) in enumerate(ALEXNET_CONVOLUTIONS, 1):
@@ -82,7 +82,7 @@ def vgg16(image_size: int = 224, classes: int = 1000) -> Architecture:
     torchvision publishes 138,357,544 parameters and 15.47 G multiply-adds at 224 pixels
     (``VGG16_Weights.IMAGENET1K_V1.meta``).
     """
-    image = Shape(3, image_size, image_size)
+    image = MapShape(3, image_size, image_size)
     maps = FeatureMaps(image, norm=False)
     last = ""
     for number, (width, convolutions) in enumerate(VGG_BLOCKS, 1):
@@ -128,7 +128,7 @@ def resnet50(image_size: int = 224, classes: int = 1000) -> Architecture:
     torchvision publishes 25,557,032 parameters and 4.09 G multiply-adds at 224 pixels
     (``ResNet50_Weights.IMAGENET1K_V2.meta``).
     """
-    image = Shape(3, image_size, image_size)
+    image = MapShape(3, image_size, image_size)
     maps = FeatureMaps(image, norm=True)
     last = maps.conv("conv1", "", 64, Window.square(7, 2, 3))
     last = maps.pool("maxpool", last, Window.square(3, 2, 1))
@@ -190,7 +190,7 @@ def unet(image_size: int = 572, classes: int = 2) -> Architecture:
     re-implementations give. The often quoted 31,031,685 belongs to a padded variant with one more
     3 x 3 convolution and a single output channel.
     """
-    image = Shape(1, image_size, image_size)
+    image = MapShape(1, image_size, image_size)
     maps = FeatureMaps(image, norm=False)
     last = ""
     skips = []

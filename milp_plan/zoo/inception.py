@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .architecture import Architecture
-from .feature_maps import FeatureMaps, Shape, Window
+from .feature_maps import FeatureMaps, MapShape, Window
 
 SOURCE = (
     "Szegedy et al., Rethinking the Inception Architecture for Computer Vision, CVPR 2016 "
@@ -44,7 +44,7 @@ def inception_v3(image_size: int = 299, classes: int = 1000) -> Architecture:
     23,834,568 parameters (Gluon model zoo, as listed by the imgclsmob collection) and 5.713 G
     multiply-adds at 299 pixels (``Inception_V3_Weights.IMAGENET1K_V1.meta`` of torchvision).
     """
-    image = Shape(3, image_size, image_size)
+    image = MapShape(3, image_size, image_size)
     maps = FeatureMaps(image, norm=True)
     last = _stem(maps)
     for name, pool_channels in (("Mixed_5b", 32), ("Mixed_5c", 64), ("Mixed_5d", 64)):

@@ -19,7 +19,7 @@ from milp_plan.cost.mesh import kinds
 from .architecture import Architecture, Layer
 from .blocks import (
     FINE_SPLITS,
-    Shape,
+    BlockShape,
     add,
     attention_half,
     check_granularity,
@@ -113,7 +113,7 @@ def moe(name: str, *, granularity: str = "fine", blocks: int | None = None) -> A
     return Architecture(titled(name, blocks), tuple(layers), size.tokens, source)
 
 
-def expert_half(block: str, entry: str, size: Shape, experts: int, chosen: int) -> list[Layer]:
+def expert_half(block: str, entry: str, size: BlockShape, experts: int, chosen: int) -> list[Layer]:
     """Norm, router, dispatch, experts, combination and residual addition of one block."""
     served = ceil_div(size.tokens * chosen, experts)
     sent = served * experts * size.width

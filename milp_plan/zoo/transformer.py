@@ -13,7 +13,7 @@ from milp_plan.cost.mesh import kinds
 
 from .architecture import Architecture, Layer
 from .blocks import (
-    Shape,
+    BlockShape,
     check_granularity,
     encoder,
     norm,
@@ -89,7 +89,7 @@ def gpt(name: str, *, granularity: str = "fine", blocks: int | None = None) -> A
 
 
 def head(
-    entry: str, size: Shape, vocabulary: int, *, granularity: str, tied: str | None = None
+    entry: str, size: BlockShape, vocabulary: int, *, granularity: str, tied: str | None = None
 ) -> list[Layer]:
     """Last norm, projection to the vocabulary, and cross-entropy loss over it."""
     logits = size.tokens * vocabulary

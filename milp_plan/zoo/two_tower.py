@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .architecture import Architecture, Layer
-from .blocks import Shape, check_granularity, encoder, norm, shape, token_embedding
+from .blocks import BlockShape, check_granularity, encoder, norm, shape, token_embedding
 from .spaces import contrastive_space, patches_space, projection_space
 
 CLIP = "Radford et al. 2021, Learning transferable visual models (CLIP ViT-B/32)"
@@ -125,7 +125,7 @@ def text_tower(config: TwoTowerConfig, granularity: str) -> list[Layer]:
     return [*layers, *_ending("text", layers[-1].name, size, config.shared_width)]
 
 
-def _ending(tower: str, entry: str, size: Shape, shared_width: int) -> list[Layer]:
+def _ending(tower: str, entry: str, size: BlockShape, shared_width: int) -> list[Layer]:
     """Norm, then projection of one token into the common space."""
     return [
         norm(f"{tower}.ln_post", entry, size),

@@ -13,7 +13,7 @@ from .kinds import (
     packed_attention,
     pool,
 )
-from .layouts import Layout, Step, Tiling
+from .layouts import Layout, LayoutStep, Tiling
 from .memory import ADAM, ZERO_LEVELS, Memory, Training, kept_bytes
 from .operators import Dim, Exchange, Loop, MeshOperator, Tensor
 from .strategies import (
@@ -40,6 +40,7 @@ __all__ = [
     "Dim",
     "Exchange",
     "Layout",
+    "LayoutStep",
     "Loop",
     "Mapping",
     "Memory",
@@ -47,7 +48,6 @@ __all__ = [
     "MeshGraph",
     "MeshOperator",
     "Setting",
-    "Step",
     "Strategy",
     "Tensor",
     "Tiling",

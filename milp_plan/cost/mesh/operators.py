@@ -169,7 +169,7 @@ class MeshOperator:
         return (*self.inputs, *self.parameters, self.output)
 
     def batched(self, samples: int) -> MeshOperator:
-        """Return the operator for so many samples, given the one for a single sample."""
+        """Return the operator for a number of samples, given the one for a single sample."""
 
         def tensor(old: Tensor) -> Tensor:
             dims = tuple(

@@ -206,7 +206,7 @@ def strategies(operator: MeshOperator, setting: Setting, *, readers: int = 1) ->
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """How a strategy keeps the parameters of its operator, from one micro-batch to the next.
+    """How a strategy stores the parameters of its operator between micro-batches.
 
     Parameters
     ----------
@@ -227,12 +227,12 @@ class Keeping:
         """Such as ``"2:x zero2"``, of all parameters that differ."""
         words = dict.fromkeys(layout.text for layout in self.layouts)
         sums = dict.fromkeys(axis for axes in self.pending for axis in axes)
-        told = [*words, *(f"sum:{axis}" for axis in sums)]
-        return " ".join([*told, f"zero{self.zero}"] if self.zero else told)
+        parts = [*words, *(f"sum:{axis}" for axis in sums)]
+        return " ".join([*parts, f"zero{self.zero}"] if self.zero else parts)
 
 
 def keeping(operator: MeshOperator, setting: Setting, row: Strategy) -> Keeping:
-    """Say how a strategy keeps the parameters of its operator."""
+    """Return how a strategy stores the parameters of its operator."""
     return Keeping(
         tuple(_layout(tensor, row.mapping) for tensor in operator.parameters),
         tuple(_missing(t, row.mapping) for t in operator.parameters if setting.training),
