@@ -82,7 +82,7 @@ def _normalised_by_known(call: Kernel | View) -> Nest:
 def _normalised_backward(call: Kernel | View) -> Nest:
     """Gradient, values, weight, statistics; gradients of values, weight and bias.
 
-    With known statistics, those of weight and bias are sums to come. Without a gradient of values
+    With known statistics, those of weight and bias are pending sums. Without a gradient of values
     nothing says that samples are cut.
     """
     added = call.arguments[7] is True
@@ -99,7 +99,7 @@ def _over_batch(call: Kernel | View, *, added: bool, sums: bool = False) -> Nest
     added
         Whether two sums per channel are added up inside.
     sums
-        Whether results without samples are sums to come.
+        Whether results without samples are pending sums.
     """
     first = tensors_of(call)[0]
     samples = WHOLE if call.results[0] is None else SAMPLES

@@ -23,7 +23,7 @@ class Nest:
         A letter per dimension for each tensor read and each result; ``None`` for a result that is
         not made.
     terms
-        For each tensor read, whether the operator is linear in it, so that sums to come pass where
+        For each tensor read, whether the operator is linear in it, so that pending sums pass where
         they lie in all of these; empty where none do.
     masked
         Loops of rows that are looked up: see :class:`~milp_plan.capture.nests.Nested`.

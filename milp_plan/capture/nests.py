@@ -3,7 +3,7 @@
 A nest names for each tensor, dimension by dimension, the loop that runs over it, in one letter, and
 ``.`` for a dimension that stays whole: a product of matrices is ``mk, kn -> mn``. From that follow
 all placements on a mesh: cut along ``m``, the first matrix and the result are; along ``k``, both
-matrices are and the result is a sum to come. Only cuts after which each process computes its part
+matrices are and the result is a pending sum. Only cuts after which each process computes its part
 alone are offered, but for batch normalisations (:mod:`.local_nests`): no statistics of other
 normalisations are exchanged, no halos of a convolution.
 

@@ -110,7 +110,7 @@ def require_placements_of(placements: TorchPlacements, capture: Capture, file: s
     ------
     InputError
         It is of another release or another graph, an input or a gradient has no placement, a name
-        is unknown, or an input is a sum to come.
+        is unknown, or an input is a pending sum.
     """
     findings = list(_origin_findings(placements, capture)) or [
         *_input_findings(placements, capture),

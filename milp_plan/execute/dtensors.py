@@ -139,7 +139,7 @@ class Distributed:
             for have, want in zip(tensor.placements, wanted, strict=True)
         ):
             found = f"{text_of(tensor)} to become {placement}"
-            remedy = "place it otherwise: only what is whole can become a sum to come"
+            remedy = "place it otherwise: only what is whole can become a pending sum"
             raise InputError([Finding(where, found, "R or S(d)", remedy)])
         return self._contiguous(tensor.redistribute(self._mesh, wanted))
 

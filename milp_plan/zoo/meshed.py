@@ -4,9 +4,9 @@
 each layer may run on one device or on a group of devices that forms one of the meshes asked for,
 with any strategy of that mesh as an option. Collectives inside a layer are part of its duration;
 pending sums and changes of layout are resharding, which occupies channels, not devices, and
-overlaps with other work. On one mesh it costs what :mod:`milp_plan.cost.mesh.layouts` says; from one mesh to
-another, the cheapest path to the whole tensor, of which each device of the other mesh keeps its
-part.
+overlaps with other work. On one mesh it costs what :mod:`milp_plan.cost.mesh.layouts` says; from
+one mesh to another, the cheapest path to the whole tensor, of which each device of the other mesh
+keeps its part.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from .kinds import (
     norm,
     packed_attention,
     pool,
+    reshape,
 )
 from .layouts import Layout, LayoutStep, Tiling
 from .memory import ADAM, ZERO_LEVELS, Memory, Training, kept_bytes
@@ -69,6 +70,7 @@ __all__ = [
     "norm",
     "packed_attention",
     "pool",
+    "reshape",
     "strategies",
     "transitions",
     "undominated",

@@ -176,6 +176,36 @@ def elementwise(
     )
 
 
+def reshape(before: tuple[int, ...], after: tuple[int, ...]) -> MeshOperator:
+    """Merge or part neighbouring dimensions; only the leading factor of a merged one can be split.
+
+    Raises
+    ------
+    ValueError
+        The two shapes do not have the same number of elements.
+    """
+    if prod(before) != prod(after):
+        raise ValueError(f"{before} and {after} differ in size")
+    read: list[Dim] = []
+    written: list[Dim] = []
+    made = []
+    runs = _factors(before, after)
+    for name, run in zip(_letters(len(runs)), runs, strict=True):
+        made.append(Loop(name, min(_leading(parts) for parts in run)))
+        for parts, dims in zip(run, (read, written), strict=True):
+            place = next((i for i, extent in enumerate(parts) if extent > 1), 0)
+            dims += [Dim(e, (name,) if i == place else ()) for i, e in enumerate(parts)]
+    return MeshOperator(
+        "reshape",
+        tuple(made),
+        (Tensor("x", tuple(read)),),
+        Tensor("y", tuple(written)),
+        0,
+        linear=True,
+        backward_passes=0,
+    )
+
+
 def expert(b: int, s: int, e: int, f: int, *, matrices: int = 2) -> MeshOperator:
     """One feed-forward network, fused: up (and gate), activation, down; ``s`` tokens.
 
@@ -252,3 +282,25 @@ def _halos(
 def _letters(count: int) -> list[str]:
     """Loop over samples, and one for each other dimension."""
     return ["b", *(f"d{place}" for place in range(1, count))][:count]
+
+
+def _factors(
+    before: tuple[int, ...], after: tuple[int, ...]
+) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Shortest runs of dimensions on both sides with the same number of elements."""
+    left, right = list(before), list(after)
+    found: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+    while left and right:
+        one, two = [left.pop(0)], [right.pop(0)]
+        while prod(one) != prod(two):
+            side, rest = (one, left) if prod(one) < prod(two) else (two, right)
+            side.append(rest.pop(0))
+        found.append((tuple(one), tuple(two)))
+    if left or right:  # ones that are left over
+        last = found.pop()
+        found.append(((*last[0], *left), (*last[1], *right)))
+    return found
+
+
+def _leading(parts: tuple[int, ...]) -> int:
+    return next((extent for extent in parts if extent > 1), 1)

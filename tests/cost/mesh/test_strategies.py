@@ -19,6 +19,7 @@ from milp_plan.cost.mesh import (
     norm,
     packed_attention,
     pool,
+    reshape,
     strategies,
 )
 from milp_plan.cost.mesh.operators import Loop
@@ -82,6 +83,7 @@ def test_data_parallel_gradients():
         (embedding(8, 4, 16, 64), "b", "0:x", ["0:x"], ["all_reduce"]),
         (elementwise((8, 4)), "d1", "1:x", ["1:x"], []),
         (elementwise((8, 4), inputs=2, linear=True), "sum", "sum:x", ["full", "full"], []),
+        (reshape((8, 4, 16), (8, 64)), "d1", "1:x", ["1:x"], []),
         (FUSED, "h", "sum:x", ["sum:x"], []),
     ],
 )  # fmt: skip
@@ -174,6 +176,16 @@ def test_no_worse_layouts_are_lost():
         ]
         for other in rivals:
             assert other.cost_ns > row.cost_ns or other.memory.total > row.memory.total
+
+
+def test_reshape_splits_leading_factors():
+    merged = reshape((1, 8, 4), (1, 32))
+    assert [dim.loops for dim in merged.inputs[0].dims] == [("b",), ("d1",), ()]
+    assert [dim.loops for dim in merged.output.dims] == [("b",), ("d1",)]
+    assert reshape((4, 1), (4,)).inputs[0].extents == (4, 1)
+    assert reshape((1, 4), (4,)).loops == (Loop("b", 4),)
+    with pytest.raises(ValueError, match="differ in size"):
+        reshape((4,), (5,))
 
 
 def test_batched():
