@@ -9,6 +9,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from milp_plan.core import Option, Plan, PlanningProblem
+from milp_plan.cost.first import strategies_first, with_options
+from milp_plan.elimination.repeated import repeated
+from milp_plan.elimination.search import Caps, eliminate
 
 from .lists import heft, list_critical_path, list_topological
 from .objective import objective_value
