@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from statistics import mean
 from typing import Any
 from unittest import mock
@@ -26,15 +25,15 @@ from milp_plan.planners import PLANNERS, iterated, put_off
 from milp_plan.planners.constructions import best_gated, best_starts, portfolio
 from milp_plan.planners.decoder import Decoder, compiled_problem
 from milp_plan.planners.decoder.layout import LIMITED
-from milp_plan.planners.indexed import indexed
 from milp_plan.planners.objective import objective_value
+from milp_plan.run.ways.schedule import FEW
 
 GREEDY = "iterated_greedy"
 LISTS = {name: planner for name, planner in PLANNERS.items() if name != GREEDY}
 GATED = "gated constructions"
 
-CONTROL_SEEDS = (1,)
-"""Seeds of the iterated greedy search with which nothing else is left out."""
+CONTROL_SEED = 1
+"""Seed of the iterated greedy search with which nothing else is left out."""
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "all but six lists": tuple(
@@ -118,11 +117,13 @@ def measure(case: Mapping[str, Any]) -> Row:
         name: value_of(problem, timed(spent, name, lambda planner=planner: planner(problem)))
         for name, planner in LISTS.items()
     }
-    improved = timed(spent, GREEDY, lambda: greedy(problem))
+    coarse = "clusters" in case  # where list schedules alone are starts
+    improved = None if coarse else timed(spent, GREEDY, lambda: greedy(problem))
     families: dict[str, int | None] = {}
     gates: int | None = None
     constructs = problem.needs_schedule and problem.objective in CONSTRUCTED
-    if constructs and "clusters" not in case and not problem.has_memory_ways:
+    many = len(problem.graph.operators) > FEW and not coarse
+    if many and constructs and not problem.has_memory_ways:
         families["all"] = timed(spent, "constructions", lambda: constructed(problem))
         for family in portfolio.families(problem):
             name = type(family).__name__
@@ -136,15 +137,16 @@ def measure(case: Mapping[str, Any]) -> Row:
     for name, value in lists.items():
         others = least(other for key, other in lists.items() if key != name)
         leads = value is not None and (others is None or value < others)
-        search = greedy(problem, (name,)) if leads else improved
+        search = greedy(problem, (name,)) if leads and not coarse else improved
         without[name] = least((others, search, built))
     for name, group in GROUPS.items():
         rest = least(other for key, other in lists.items() if key not in group)
-        without[name] = least((rest, greedy(problem, group), built))
-    without[GREEDY] = least((*lists.values(), built))
-    for seed in CONTROL_SEEDS:
-        control = least((*lists.values(), greedy(problem, seed=seed), built))
-        without[f"control, seed {seed}"] = control
+        search = None if coarse else greedy(problem, group)
+        without[name] = least((rest, search, built))
+    if not coarse:
+        without[GREEDY] = least((*lists.values(), built))
+        control = greedy(problem, seed=CONTROL_SEED)
+        without["control"] = least((*lists.values(), control, built))
     if families:
         plain = least((*lists.values(), improved))
         without["all constructions"] = plain
@@ -153,8 +155,6 @@ def measure(case: Mapping[str, Any]) -> Row:
                 without[f"family {name}"] = least((plain, gates, families[name]))
         if GATED in spent:
             without[GATED] = least((plain, families["all"]))
-    with suppress(AttributeError):
-        indexed(problem).plans.clear()
     return {
         "name": problem.name,
         "operators": len(problem.graph.operators),
