@@ -18,7 +18,8 @@ from typing import Any
 from milp_plan.check import verify
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.budget import Budget
-from milp_plan.draw.canvas import drawing_style, new_figure
+from milp_plan.draw.canvas import new_figure
+from milp_plan.draw.style import drawing_style
 from milp_plan.planners import PLANNERS, best_plan
 from milp_plan.planners.memflow import Chain, ChainState, Found
 from milp_plan.zoo import generate

@@ -15,7 +15,8 @@ from typing import Any
 
 from milp_plan.check import verify
 from milp_plan.core import Plan
-from milp_plan.draw.canvas import drawing_style, new_figure, plain_ticks
+from milp_plan.draw.canvas import new_figure, plain_ticks
+from milp_plan.draw.style import drawing_style
 from milp_plan.pipeline import (
     Shop,
     fits,

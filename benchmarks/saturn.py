@@ -27,7 +27,8 @@ from peers.environment import peer_python
 
 from milp_plan.check.jobs import verify_jobs
 from milp_plan.core.jobs import Job, JobsObjective, JobsPlan, JobsProblem, Option, Pool, Unit
-from milp_plan.draw.canvas import drawing_style, new_figure
+from milp_plan.draw.canvas import new_figure
+from milp_plan.draw.style import drawing_style
 from milp_plan.planners.jobs import FIFO, LONGEST, SRPT, Simulation, arrivals
 from milp_plan.run.settings import Settings
 from milp_plan.run.solving import solve

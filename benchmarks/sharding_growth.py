@@ -21,7 +21,8 @@ import numpy as np
 
 from milp_plan.check.sharding import verify_sharding
 from milp_plan.core.sharding import ShardingProblem
-from milp_plan.draw.canvas import drawing_style, new_figure
+from milp_plan.draw.canvas import new_figure
+from milp_plan.draw.style import drawing_style
 from milp_plan.run import Settings, solve
 from milp_plan.zoo import shard
 

@@ -24,7 +24,8 @@ import numpy as np
 from milp_plan.bounds import all_bounds
 from milp_plan.check import verify
 from milp_plan.core import PlanningProblem
-from milp_plan.draw.canvas import drawing_style, new_figure
+from milp_plan.draw.canvas import new_figure
+from milp_plan.draw.style import drawing_style
 from milp_plan.io import plan_to_json, read, write
 from milp_plan.planners.constructions import best_starts, placed, structure
 from milp_plan.planners.decoder import Decoder

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from milp_plan.training import Configuration, Recompute, Schedule, shipped
+from milp_plan.training import Configuration, Recompute, Schedule
 from milp_plan.training.api import check, training_problem
 from milp_plan.training.costing import PlanCosts
 from milp_plan.training.stage_plans import Stages, fastest_stages, with_stages
@@ -40,7 +40,7 @@ def measure(case: Mapping[str, Any]) -> Row:
     reason = degrees.why_not(problem.architecture, problem.cluster, case["batch"])
     if reason is not None:
         return {"reason": reason}
-    found = fastest_stages(PlanCosts(problem, shipped()), degrees, WAYS, case["limit_s"])
+    found = fastest_stages(PlanCosts(problem), degrees, WAYS, case["limit_s"])
     best = found.configuration
     return {
         "even": None if found.even is None else found.even.value,

@@ -163,9 +163,14 @@ class _Room(ModuleType):
 
 
 class _Face(ModuleType):
-    """The package itself: its rooms become callable as the import system hangs them in."""
+    """The package itself, as the import system hangs its rooms in.
+
+    Rooms that are verbs become callable, and ``core`` learns who shows its problems and plans.
+    """
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if name == "core":
+            value.shown.Shown.presenter = lambda: import_module(f"{__name__}.face.presenting")
         if name in _VERBS and isinstance(value, ModuleType):
             value.__class__ = _Room
         super().__setattr__(name, value)

@@ -19,6 +19,7 @@ KINDS = (
     "resharding",
     "jobs",
     "local-updates",
+    "training",
 )
 
 
@@ -50,6 +51,59 @@ def test_models_answers_are_read_in_one_place() -> None:
     makers |= {"run/ways/jobs.py", "run/slotted/search.py"}  # models that are asked yes or no
     readers = users(r"\banswer\.(report|plan|value|bound|disputed|proves|verdict)\b", "run")
     assert readers - makers == {"run/ledger.py"}
+
+
+def _imports(name: str, text: str, modules: set[str]) -> Iterator[str]:
+    """Modules of the package that a module imports, in functions too; not those for types alone.
+
+    A package and its own modules are one: it imports them, and importing them imports it.
+    """
+    home = name.split(".")
+    inside = name if f"{name}.__init__" in modules else name.rpartition(".")[0]
+    tree = ast.parse(text)
+    for_types = {
+        id(node)
+        for test in ast.walk(tree)
+        if isinstance(test, ast.If) and ast.unparse(test.test) == "TYPE_CHECKING"
+        for node in ast.walk(test)
+    }
+    for node in ast.walk(tree):
+        if id(node) in for_types or not isinstance(node, ast.Import | ast.ImportFrom):
+            continue
+        if isinstance(node, ast.Import):
+            named = [entry.name for entry in node.names]
+        else:
+            base = inside.split(".")[: len(inside.split(".")) + 1 - node.level]
+            start = ".".join([*(base if node.level else ()), *filter(None, [node.module])])
+            whole = [f"{start}.{entry.name}" for entry in node.names]
+            named = [one if {one, f"{one}.__init__"} & modules else start for one in whole]
+        for one in named:
+            own = one.startswith(f"{name}.") or home[: len(one.split("."))] == one.split(".")
+            if {one, f"{one}.__init__"} & modules and not own:
+                yield one
+
+
+def _circles(graph: dict[str, set[str]]) -> set[str]:
+    """Modules that are left when those that import nothing that is left go, one after the other."""
+    left = {name: set(needs) for name, needs in graph.items()}
+    while done := {name for name, needs in left.items() if not needs & left.keys()}:
+        left = {name: needs for name, needs in left.items() if name not in done}
+    while unused := left.keys() - set().union(*left.values()):
+        left = {name: needs for name, needs in left.items() if name not in unused}
+    return set(left)
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Nor by imports in functions."""
+    texts = {f"milp_plan.{name[:-3].replace('/', '.')}": text for name, text in sources()}
+    modules = set(texts)
+    graph = {
+        name.removesuffix(".__init__"): set(_imports(name.removesuffix(".__init__"), text, modules))
+        for name, text in texts.items()
+    }
+    assert sum(map(len, graph.values())) > 2000
+    assert _circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == {"b", "c"}
+    assert _circles(graph) == set()
 
 
 def test_there_is_one_key() -> None:
@@ -99,7 +153,8 @@ def test_commands_and_studies_know_kinds_and_none_by_name() -> None:
                 words = [c.value for c in ast.walk(node) if isinstance(c, ast.Constant)]
                 if any(word in KINDS for word in words):
                     named[name] = ast.unparse(node)
-    assert named == {}
+    modes = {"cli/capture.py": "graph.mode == 'training'"}  # of a captured graph, no kind
+    assert named == modes
     assert users(r"is_sharding|is_hybrid\b", "cli", "study", "run") == set()
 
 

@@ -17,7 +17,8 @@ from typing import Any
 
 import study
 
-from milp_plan.draw.canvas import drawing_style, new_figure
+from milp_plan.draw.canvas import new_figure
+from milp_plan.draw.style import drawing_style
 from milp_plan.report.pages import amount, share
 
 CONTROL = "control"

@@ -12,7 +12,8 @@ from typing import Any
 
 import coarse
 
-from milp_plan.draw.canvas import drawing_style, new_figure, plain_ticks
+from milp_plan.draw.canvas import new_figure, plain_ticks
+from milp_plan.draw.style import drawing_style
 from milp_plan.io import read
 from milp_plan.report.pages import amount, seconds, share
 from milp_plan.study.rows import ABSENT

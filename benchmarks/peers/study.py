@@ -29,7 +29,8 @@ import schedule_model
 from environment import ORTOOLS, peer_python
 
 from milp_plan.core.budget import Budget
-from milp_plan.draw.canvas import drawing_style, new_figure, plain_ticks
+from milp_plan.draw.canvas import new_figure, plain_ticks
+from milp_plan.draw.style import drawing_style
 from milp_plan.io.suite_file import read_suite
 from milp_plan.report.pages import amount, share
 from milp_plan.study.tasks import document_of

@@ -21,7 +21,8 @@ import study
 
 from milp_plan.check import verify
 from milp_plan.core import Plan, PlanningProblem
-from milp_plan.draw.canvas import drawing_style, new_figure, plain_ticks
+from milp_plan.draw.canvas import new_figure, plain_ticks
+from milp_plan.draw.style import drawing_style
 from milp_plan.io import read
 from milp_plan.report.pages import amount, share
 from milp_plan.run.ways.compaction import compact

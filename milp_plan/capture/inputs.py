@@ -7,8 +7,7 @@ from typing import Any
 from milp_plan.core import Finding, InputError
 
 from .failures import not_run
-from .model_file import Builder
-from .trace import INNER
+from .model_file import INNER, Builder
 
 SEED = 20_261
 """Of weights and inputs, which are the same in every run."""

@@ -16,6 +16,9 @@ EXAMPLE = "my_model.py:build"
 TESTED = "2.13"
 """Release of PyTorch that this room is tested with."""
 
+INNER = "module"
+"""Name of the user's module inside the one that is captured."""
+
 NO_TORCH = (
     f"PyTorch is not installed; pip install 'milp_plan[torch]' (tested with {TESTED}), or name a"
     " captured graph instead of a model"

@@ -20,7 +20,7 @@ from milp_plan.core import BackendUnavailableError, Finding, InputError
 from milp_plan.io.capture_wire import Capture
 
 from .failures import first_line, source_line, where_it_stops
-from .model_file import NO_TORCH, TESTED, Builder
+from .model_file import INNER, NO_TORCH, TESTED, Builder
 from .nodes import Recorder
 
 Report = Callable[[str], None]
@@ -28,9 +28,6 @@ Report = Callable[[str], None]
 
 Built = tuple[Any, tuple[Any, ...], dict[str, Any]]
 """A module, and its inputs by place and by name."""
-
-INNER = "module"
-"""Name of the user's module inside the one that is captured."""
 
 
 def torch_module() -> Any:

@@ -198,10 +198,11 @@ def tell_warnings(outcome: Outcome[Any, Any], written: Writing) -> None:
 def show(outcome: Outcome[Any, Any], files: dict[str, str]) -> None:
     """Write the result of one file for people."""
     from milp_plan.run import telling
+    from milp_plan.run.outcome import headline
     from milp_plan.run.stages import HEADS, stage_table
 
     measure, record = outcome.measure, outcome.record
-    say(telling.headline(outcome))
+    say(headline(outcome))
     written = [[key.removesuffix("_file"), name] for key, name in files.items()]
     for label, text in [*telling.facts(outcome), *written]:
         say(f"  {label:<10} {text}")

@@ -172,7 +172,8 @@ def _side(item: Item, plan_file: Path, side: Side) -> reason_wire.Side:
 
 
 def _show(found: Comparison, plans: tuple[Path, Path]) -> None:
-    from milp_plan.run.reasons.words import component_rows, difference_line, difference_lines
+    from milp_plan.run.comparison import difference_line
+    from milp_plan.run.reasons.words import component_rows, difference_lines
 
     say(difference_line(found))
     say_scope(scope_of(found.before.problem))

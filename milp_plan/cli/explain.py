@@ -108,7 +108,7 @@ class _Request:
 def _planned(item: Item, request: _Request, *, aloud: bool) -> wire.Explain:
     """Plan a problem, and explain its plan, or why it has none."""
     from milp_plan.run import Settings, solve
-    from milp_plan.run.telling import headline
+    from milp_plan.run.outcome import headline
 
     with display(item.problem, quiet=request.quiet) as show:
         settings = Settings(time_limit_s=request.time_limit)

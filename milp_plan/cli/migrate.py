@@ -114,7 +114,7 @@ def migrate(
 
 
 def _headline(outcome: Outcome[Any, Any], units: Units) -> str:
-    from milp_plan.run.telling import headline
+    from milp_plan.run.outcome import headline
 
     if outcome.value is None or outcome.proved:
         return headline(outcome)

@@ -175,7 +175,7 @@ def tell_front(points: list[Point], files: Files, *, as_json: bool) -> None:
     """Say, and draw, which cases are worth having."""
     from milp_plan import report
     from milp_plan.draw import write_figure
-    from milp_plan.run.telling import headline
+    from milp_plan.run.outcome import headline
     from milp_plan.study.sweep import front
 
     best = front(points)

@@ -115,7 +115,7 @@ def _between(transfer: str, model: Model) -> Fraction:
         raise InputError([Finding("--transfer", found, expected, remedy, transfer)])
     outcome = run.solve(problem, run.Settings(time_limit_s=RESHARDING_S))
     if outcome.value is None:  # as solve of that file ends
-        from milp_plan.run.telling import headline
+        from milp_plan.run.outcome import headline
 
         note(f"--transfer {transfer}: {headline(outcome)}")
         raise click.exceptions.Exit(code_of_outcome(outcome))

@@ -12,6 +12,7 @@ import click
 from . import interrupts
 from .exits import Exit, most_serious
 from .inputs import PATH
+from .interrupts import Deferred
 from .limits import SECONDS, refuse_idle
 from .output import note, say
 from .outputs import Content, Output, refuse
@@ -54,6 +55,12 @@ def byte_size(_ctx: click.Context, _parameter: click.Parameter, text: str | None
     "--reserve", callback=byte_size, help="Memory of every device left free; default 14 %."
 )
 @click.option("--fix", multiple=True, metavar="FIELD=VALUE", help="Such as tensor=8; repeatable.")
+@click.option(
+    "--framework",
+    "planned_for",
+    type=click.Choice([*FRAMEWORKS, "any"]),
+    help="Plan only what this framework runs; default that of --export, any without it.",
+)
 @click.option("--rates", type=PATH, help="Rates that calibrate --fit wrote.")
 @click.option("--time-limit", type=SECONDS, default=30.0, show_default=True, help="Seconds.")
 @click.option(
@@ -64,6 +71,9 @@ def byte_size(_ctx: click.Context, _parameter: click.Parameter, text: str | None
     "Megatron-LM, or a TOML file of torchtitan.",
 )
 @click.option("--plan-output", type=PATH, help="Write the plan.")
+@click.option(
+    "--job-output", type=PATH, help="Write the problem as a file for solve, check, explain, sweep."
+)
 @click.option(
     "--export",
     "framework",
@@ -89,10 +99,12 @@ def train(
     memory: int | None,
     reserve: int | None,
     fix: tuple[str, ...],
+    planned_for: str | None,
     rates: Path | None,
     time_limit: float,
     check_file: Path | None,
     plan_output: Path | None,
+    job_output: Path | None,
     framework: str | None,
     output: Path | None,
     plot_file: Path | None,
@@ -105,12 +117,14 @@ def train(
     optimizer sharding are chosen with the degrees; --fix gives any of them a value. For inference
     see serve.
 
-    Exits with 3 when the framework of --export cannot run the plan, with 4 when no configuration
-    fits, with 5 when none was found in time, and with 7 when the plan of --check breaks a rule.
+    Exits with 3 when the framework of --export cannot run the plan of --check or of another
+    framework, with 4 when no configuration fits or the framework runs none, with 5 when none was
+    found in time, and with 7 when the plan of --check breaks a rule.
     """
-    from milp_plan.core.budget import Budget
+    from milp_plan.backends import Stop
     from milp_plan.io import write_document
-    from milp_plan.training import api, exports, formats, report
+    from milp_plan.run import Settings, solve
+    from milp_plan.training import api, exports, formats, problem_file, report
     from milp_plan.training.efficiency import rates_of
     from milp_plan.training.profile import read_profile
 
@@ -118,6 +132,7 @@ def train(
         raise click.UsageError("--export FORMAT and --output FILE go together; give both or none")
     outputs = (
         Output("--plan-output", plan_output, Content.PLAN),
+        Output("--job-output", job_output, Content.INSTANCE),
         Output("--output", output, Content.EXPORT),
         Output("--plot", plot_file, Content.PICTURE),
     )
@@ -128,6 +143,7 @@ def train(
     elif framework is not None:
         raise click.UsageError("--export needs a model; layers of --profile have no dimensions")
     model, cluster = sides(names, model_file, profile)
+    planned = planned_for or framework or "any"
     problem = api.training_problem(
         model if profile is None else read_profile(profile, profile_batch or 1),
         cluster,
@@ -135,34 +151,44 @@ def train(
         sequence=sequence,
         memory_bytes=memory,
         reserve_bytes=reserve,
+        fixed=formats.fixed_fields(fix),
+        efficiency=rates_of(rates),
+        framework="" if check_file or planned == "any" else planned,
     )
-    efficiency = rates_of(rates)
-    fixed = formats.fixed_fields(fix)
+    if job_output is not None:
+        write_document(job_output, problem_file.to_json(problem))
     if check_file is not None:
         why = "--check looks at one plan; leave it out"
-        refuse_idle(dict.fromkeys(("fix", "time_limit", "plan_output", "plot_file"), why))
+        refuse_idle(
+            dict.fromkeys(("fix", "planned_for", "time_limit", "plan_output", "plot_file"), why)
+        )
         plan, unread = exports.read_configuration(check_file, problem)
         if unread:
             note(f"{check_file}: not read: {', '.join(unread)}")
-        verdict = api.check(problem, plan, efficiency)
+        verdict = api.check(problem, plan)
         say(json.dumps(report.verdict_data(verdict)) if as_json else report.verdict_text(verdict))
         if not verdict.ok:
             ctx.exit(Exit.NOT_VALID)
         _export(problem, replace(plan, value=verdict.value), framework, output)
         ctx.exit(Exit.DONE)
-    answer = api.plan_training(problem, fixed, Budget(time_limit, ctx.obj), efficiency)
-    say(json.dumps(report.data(answer)) if as_json else str(answer))
-    ended = interrupts.code() if answer.found.interrupted else Exit.DONE
-    if answer.best is None:
-        none = Exit.INFEASIBLE if answer.found.finished else Exit.NO_PLAN
-        ctx.exit(most_serious([none, ended]))
-    if plan_output is not None:
-        write_document(plan_output, formats.plan_text(api.plan_of(answer)))
-    if plot_file is not None:
-        from milp_plan.draw import write_figure
+    outcome = solve(problem, Settings(time_limit_s=time_limit), began=ctx.obj)
+    with Deferred():
+        answer = api.answer_of(outcome)
+        say(json.dumps(report.data(answer)) if as_json else str(answer))
+        for defect in outcome.defects:
+            note(f"defect: {defect}")
+        stopped = answer.found.interrupted or outcome.stop is Stop.INTERRUPTED
+        ended = interrupts.code() if stopped else Exit.DONE
+        if outcome.plan is None:
+            none = Exit.INFEASIBLE if outcome.infeasible_because else Exit.NO_PLAN
+            ctx.exit(most_serious([none, ended]))
+        if plan_output is not None:
+            write_document(plan_output, formats.plan_text(outcome.plan))
+        if plot_file is not None:
+            from milp_plan.draw import write_figure
 
-        write_figure(answer.draw(), plot_file)
-    _export(problem, api.plan_of(answer), framework, output)
+            write_figure(answer.draw(), plot_file)
+        _export(problem, outcome.plan, framework, output)
     ctx.exit(ended)
 
 

@@ -1,39 +1,44 @@
 """Problems, plans and outcomes show themselves: as text, in notebooks, as tables and pictures.
 
-How, depends on the kind of problem, which this room does not know. It names the one module that
-does, and imports it when something is shown and no sooner.
+How, depends on the kind of problem, which this room does not know. The module that does is
+registered as :attr:`Shown.presenter`, and loaded when something is shown and no sooner.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from .errors import MissingFacetError
 
 if TYPE_CHECKING:
     import pandas
 
-PRESENTER = "milp_plan.face.presenting"
-"""The module that knows every kind."""
-
 _Plan = TypeVar("_Plan")
 
 
 class Shown:
-    """What tells people about itself, in a few lines."""
+    """What tells people about itself, in a few lines.
+
+    Attributes
+    ----------
+    presenter
+        Returns the module that writes texts, tables and pictures of every kind.
+    """
 
     __slots__ = ()
 
+    presenter: ClassVar[Callable[[], Any]]
+
     def __str__(self) -> str:
-        return str(import_module(PRESENTER).text(self))
+        return str(Shown.presenter().text(self))
 
     def __rich__(self) -> Any:
-        return import_module(PRESENTER).table(self)
+        return Shown.presenter().table(self)
 
     def _repr_html_(self) -> str:
-        return str(import_module(PRESENTER).html(self))
+        return str(Shown.presenter().html(self))
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {"text/plain": str(self), "text/html": self._repr_html_()}
@@ -58,7 +63,7 @@ class ShownPlan(Shown):
             problem knows.
         """
         problem = problem_of(self) if problem is None else problem
-        frame: pandas.DataFrame = import_module(PRESENTER).frame(problem, self)
+        frame: pandas.DataFrame = Shown.presenter().frame(problem, self)
         return frame
 
     def draw(self, path: str | Path | None = None, *, problem: Any = None) -> Any:
@@ -77,7 +82,7 @@ class ShownPlan(Shown):
                 "this plan does not know its problem: use plan.draw(problem=...) or "
                 "milp_plan.draw(problem, plan)"
             )
-        return import_module(PRESENTER).draw(problem, self, path)
+        return Shown.presenter().draw(problem, self, path)
 
 
 def remember(plan: _Plan, problem: Any) -> _Plan:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .canvas import drawing_style, drawn_into, new_figure
+from .canvas import drawn_into, new_figure
+from .style import drawing_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

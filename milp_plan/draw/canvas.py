@@ -17,6 +17,8 @@ from milp_plan.core.amounts import SIZES, TIMES, Ladder, unit_of
 from milp_plan.core.quantity import BYTES, NANOSECONDS, UNSPECIFIED
 from milp_plan.core.schedule import AGAIN
 
+from .style import STYLE, drawing_style
+
 if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure, SubFigure
@@ -43,20 +45,6 @@ TRANSFERS = frozenset({"transfer", "offload", "reload"})
 """Kinds of tasks that hold channels, not devices."""
 
 SPARE = ("#777777", "#B0A8B9", "#882255", "#44AA99", "#DDCC77", "#332288", "#AA4499")
-
-_STYLE: dict[Any, Any] = {
-    "font.size": 8,
-    "axes.titlesize": 9,
-    "axes.labelsize": 8,
-    "xtick.labelsize": 7,
-    "ytick.labelsize": 7,
-    "legend.fontsize": 7,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "hatch.linewidth": 0.6,
-    "svg.hashsalt": "milp_plan",
-    "text.parse_math": False,  # names hold dollar signs and backslashes
-}
 
 _HANDLE, _HANDLE_GAP, _COLUMN_GAP = 1.2, 0.6, 1.2
 """Of legends, in sizes of their letters."""
@@ -193,15 +181,6 @@ def new_figure(width: float, height: float) -> Figure:
     return Picture(figsize=(width, height), dpi=150, layout="constrained")
 
 
-@contextmanager
-def drawing_style() -> Iterator[None]:
-    """Draw under the settings all figures share, whatever the caller's own settings are."""
-    from matplotlib import rc_context, rcParamsDefault
-
-    with rc_context({**rcParamsDefault, **_STYLE}):
-        yield
-
-
 def plain_ticks(*axes: Axis) -> None:
     """Write plain numbers at the ticks of logarithmic axes, where matplotlib sets formulas."""
     from matplotlib.ticker import NullFormatter, StrMethodFormatter
@@ -227,7 +206,7 @@ def figure_legend(figure: Any, handles: Sequence[Any], loc: str) -> None:
 
     if not handles:
         return
-    size = _STYLE["legend.fontsize"]
+    size = STYLE["legend.fontsize"]
     labels = [_short(handle.get_label()) or " " for handle in handles]
     with catch_warnings():
         filterwarnings("ignore", "Glyph .* missing from font")

@@ -9,8 +9,9 @@ from milp_plan.core import Finding, InputError, Verdict
 from milp_plan.core.amounts import time_text
 from milp_plan.core.jobs import JobsPlan, JobsProblem
 
-from .canvas import axis_label, drawing_style, new_figure, time_scale
+from .canvas import axis_label, new_figure, time_scale
 from .panels import Axis, Box, Panel, numbered
+from .style import drawing_style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -13,13 +13,13 @@ from .canvas import (
     MEMORY,
     Scale,
     axis_label,
-    drawing_style,
     figure_legend,
     new_figure,
     size_scale,
     time_scale,
 )
 from .panels import Axis, Box, Panel, row_box
+from .style import drawing_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,8 +8,9 @@ from milp_plan.check.local_updates import task_stops, verify_local_updates
 from milp_plan.core.amounts import time_text
 from milp_plan.core.local_updates import LocalUpdatesPlan, LocalUpdatesProblem
 
-from .canvas import axis_label, drawing_style, new_figure, time_scale
+from .canvas import axis_label, new_figure, time_scale
 from .panels import Axis, Panel, row_box
+from .style import drawing_style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

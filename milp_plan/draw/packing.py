@@ -9,8 +9,9 @@ from milp_plan.check.packing import verify_packing
 from milp_plan.core import Units
 from milp_plan.core.packing import Buffer, PackingPlan, PackingProblem
 
-from .canvas import Scale, axis_label, drawing_style, ink, new_figure, size_scale
+from .canvas import Scale, axis_label, ink, new_figure, size_scale
 from .panels import Axis, Box, Curve, Panel
+from .style import drawing_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

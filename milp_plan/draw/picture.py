@@ -7,7 +7,7 @@ from io import BytesIO
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from .canvas import drawing_style
+from .style import drawing_style
 
 
 class Picture(Figure):

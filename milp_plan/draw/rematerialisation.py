@@ -14,8 +14,9 @@ from milp_plan.core.rematerialisation import (
     RematerialisationProblem,
 )
 
-from .canvas import Scale, axis_label, drawing_style, new_figure, size_scale
+from .canvas import Scale, axis_label, new_figure, size_scale
 from .panels import Axis, Box, Curve, Panel
+from .style import drawing_style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

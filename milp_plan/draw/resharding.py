@@ -8,8 +8,9 @@ from milp_plan.check.resharding import ports, verify_resharding
 from milp_plan.core.amounts import time_text
 from milp_plan.core.resharding import Delivery, ReshardingPlan, ReshardingProblem
 
-from .canvas import axis_label, drawing_style, new_figure, time_scale
+from .canvas import axis_label, new_figure, time_scale
 from .panels import Axis, Panel, row_box
+from .style import drawing_style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,8 +8,9 @@ from milp_plan.check.hybrid import verify_hybrid
 from milp_plan.core import Finding, InputError
 from milp_plan.hybrid import HybridPlan, HybridProblem
 
-from .canvas import FULL, MEMORY, axis_label, drawing_style, new_figure, size_scale, time_scale
+from .canvas import FULL, MEMORY, axis_label, new_figure, size_scale, time_scale
 from .panels import Axis, Panel, row_box
+from .style import drawing_style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

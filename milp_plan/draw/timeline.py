@@ -17,7 +17,6 @@ from .canvas import (
     Scale,
     axis_label,
     chunk_name,
-    drawing_style,
     figure_legend,
     ink,
     looks,
@@ -26,6 +25,7 @@ from .canvas import (
     time_scale,
 )
 from .lanes import MOST_CHANNELS, MOST_TASKS, Bar, Lane, Lanes, idle_note, lanes
+from .style import drawing_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

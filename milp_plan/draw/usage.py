@@ -10,8 +10,9 @@ from milp_plan.core import Finding, InputError, Units, Verdict
 from milp_plan.core.amounts import time_text
 from milp_plan.core.sharding import ShardingPlan, ShardingProblem
 
-from .canvas import Scale, axis_label, drawing_style, new_figure, size_scale, time_scale
+from .canvas import Scale, axis_label, new_figure, size_scale, time_scale
 from .panels import Axis, Curve, Panel
+from .style import drawing_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from milp_plan.core import Verdict
 from milp_plan.core.shown import ShownPlan, problem_of
 from milp_plan.run import Outcome, kind_of
-from milp_plan.run.comparison import Comparison
+from milp_plan.run.comparison import Comparison, difference_line
+from milp_plan.run.outcome import headline
 from milp_plan.run.scope import scope_of
-from milp_plan.run.telling import facts, headline, warnings
+from milp_plan.run.telling import facts, warnings
 
 from . import verbs
 from .explanation import Explanation
@@ -74,7 +75,7 @@ def _of_plan(plan: Any) -> Told:
 
 
 def _of_comparison(found: Comparison) -> Told:
-    from milp_plan.run.reasons.words import component_rows, difference_line, difference_lines
+    from milp_plan.run.reasons.words import component_rows, difference_lines
 
     rows = component_rows(found)
     more = [f"and {len(rows) - MOST_ROWS:,} more parts"] if len(rows) > MOST_ROWS else []

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 from milp_plan.run import Outcome, Settings, kind_of
 from milp_plan.run.conflict import why_infeasible
+from milp_plan.run.outcome import headline
 from milp_plan.run.reasons.words import effect_lines, infeasibility_lines, why_lines
 from milp_plan.run.scope import scope_of
-from milp_plan.run.telling import headline
 from milp_plan.run.trial import ask, questions
 
 from .explanation import Explanation

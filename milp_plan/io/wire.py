@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import MISSING, fields
 from functools import cache
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import msgspec
 
@@ -31,6 +32,32 @@ _Wire = TypeVar("_Wire", bound=msgspec.Struct)
 
 class Strict(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """A JSON object whose unknown fields are errors and whose defaults are not written."""
+
+
+def mirror(kind: type, **types: Any) -> Any:
+    """Return a wire type with the fields and defaults of a dataclass.
+
+    Parameters
+    ----------
+    kind
+        The dataclass. Its integers are counts.
+    types
+        Types of fields in place of those of the dataclass; ``None`` leaves a field out.
+    """
+    hints = get_type_hints(kind)
+    made: list[Any] = []
+    for entry in fields(kind):
+        known = Count if hints[entry.name] is int else hints[entry.name]
+        wanted = types.get(entry.name, known)
+        if wanted is None:
+            continue
+        if entry.default is not MISSING:
+            made.append((entry.name, wanted, entry.default))
+        elif entry.default_factory is not MISSING:
+            made.append((entry.name, wanted, msgspec.field(default_factory=entry.default_factory)))
+        else:
+            made.append((entry.name, wanted))
+    return msgspec.defstruct(f"Wire{kind.__name__}", made, bases=(Strict,))
 
 
 @cache

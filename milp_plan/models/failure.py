@@ -9,7 +9,7 @@ from pathlib import Path
 
 from milp_plan.core import FormulationError, FormulationFailureError
 
-from .registry import shipped_folders
+from .shipped import shipped_folders
 
 
 class UnsoundNumberError(ValueError):

@@ -23,6 +23,7 @@ from typing import Any
 from milp_plan.core import FormulationError
 
 from .protocol import Formulation
+from .shipped import shipped_folders
 
 ENTRY_POINTS = "milp_plan.formulations"
 ATTRIBUTE = "FORMULATION"
@@ -68,16 +69,6 @@ class Found:
     formulation: Formulation[Any, Any] | None = None
     error: str | None = None
     file_hash: str | None = None
-
-
-def shipped_folders() -> tuple[Path, ...]:
-    """Folders of formulations that come with the package: a checkout, or the wheel's data."""
-    package = Path(__file__).resolve().parent.parent
-    return tuple(
-        folder
-        for folder in (package.parent / "formulations", package / "_data" / "formulations")
-        if folder.is_dir()
-    )
 
 
 def discover() -> dict[str, Found]:

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from milp_plan.draw.canvas import drawing_style, figure_legend, new_figure
+from milp_plan.draw.canvas import figure_legend, new_figure
+from milp_plan.draw.style import drawing_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,14 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from milp_plan.core import Units
-from milp_plan.draw.canvas import (
-    Scale,
-    axis_label,
-    drawing_style,
-    new_figure,
-    size_scale,
-    time_scale,
-)
+from milp_plan.draw.canvas import Scale, axis_label, new_figure, size_scale, time_scale
+from milp_plan.draw.style import drawing_style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

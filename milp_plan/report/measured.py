@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from milp_plan.draw.canvas import drawing_style, new_figure
+from milp_plan.draw.canvas import new_figure
+from milp_plan.draw.style import drawing_style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

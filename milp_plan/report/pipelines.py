@@ -11,7 +11,6 @@ from milp_plan.core.schedule import schedule
 from milp_plan.draw.canvas import (
     axis_label,
     colours,
-    drawing_style,
     figure_legend,
     ink,
     new_figure,
@@ -19,6 +18,7 @@ from milp_plan.draw.canvas import (
     time_scale,
 )
 from milp_plan.draw.lanes import chunks
+from milp_plan.draw.style import drawing_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,12 +15,12 @@ from milp_plan.core.gap import relative_gap
 from milp_plan.draw.canvas import (
     Scale,
     axis_label,
-    drawing_style,
     figure_legend,
     new_figure,
     size_scale,
     time_scale,
 )
+from milp_plan.draw.style import drawing_style
 from milp_plan.study.variants import step_text
 
 from .pages import table

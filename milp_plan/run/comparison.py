@@ -66,8 +66,6 @@ class Comparison(Shown):
     components: dict[str, tuple[Amount, Amount]]
 
     def __repr__(self) -> str:
-        from .reasons.words import difference_line
-
         return f"<Comparison {difference_line(self)}>"
 
     def draw(
@@ -161,3 +159,18 @@ def _readable(verdict: Verdict) -> bool:
 def _unlike(found: str, expected: str) -> Finding:
     remedy = "name plans of one problem, or of variants of it"
     return Finding("instances", found, expected, remedy)
+
+
+def difference_line(found: Comparison) -> str:
+    """Say in one line what two plans are worth."""
+    problem = found.before.problem
+    measure = kind_of(problem).measure(problem)
+    values = [measure.text(side.verdict.value) for side in (found.before, found.after)]
+    if found.change is None:
+        told = "a plan has no value"
+    elif found.change == 0:
+        told = "equal"
+    else:
+        word = "better" if found.change < 0 else "worse"
+        told = f"{word} by {measure.text(max(found.change, -found.change))}"
+    return f"{problem.name}: {measure.objective} {values[0]} -> {values[1]}: {told}"

@@ -1,7 +1,4 @@
-"""Loops that a run meets uncompiled: other processes compile them while this one goes on.
-
-``python -m milp_plan.run.compiling PID`` reads the name of a part of :mod:`.loops` and compiles it.
-"""
+"""Loops that a run meets uncompiled: other processes compile them while this one goes on."""
 
 from __future__ import annotations
 
@@ -14,7 +11,10 @@ from types import TracebackType
 
 from milp_plan.core.budget import now
 from milp_plan.core.compiled import kept
-from milp_plan.core.process import end, spawn, watch
+from milp_plan.core.process import end, spawn
+
+WORKER = "milp_plan.run.loops"
+"""The program that compiles a part."""
 
 SHARDING = "sharding"
 """The part that the reductions of a sharding problem need."""
@@ -181,22 +181,8 @@ def _lower(process: subprocess.Popen[bytes]) -> None:
 
 def _begun(part: str) -> subprocess.Popen[bytes]:
     """Start a process that compiles a part."""
-    process = spawn(__name__, quiet=True)
+    process = spawn(WORKER, quiet=True)
     assert process.stdin is not None
     process.stdin.write(f"{part}\n".encode())
     process.stdin.close()
     return process
-
-
-def main() -> None:
-    """Compile what the standard input names."""
-    import sys
-
-    watch(int(sys.argv[1]))
-    from .loops import compile_part
-
-    compile_part(sys.stdin.readline().strip())
-
-
-if __name__ == "__main__":
-    main()

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from milp_plan.backends import Limits, SolverReport, Stop
 from milp_plan.core.budget import Budget, now
@@ -26,8 +26,7 @@ from milp_plan.lp import CompiledModel
 from milp_plan.lp.ranges import doubt_of
 from milp_plan.models.protocol import Guide
 
-if TYPE_CHECKING:
-    from .model import ModelAnswer
+from .model_answer import ModelAnswer
 
 LEAST_S = 0.1
 """Seconds below which nothing is asked again."""
@@ -38,7 +37,7 @@ MOST_BETTER = 20
 NO_PLAN = "that there is no plan was not confirmed by a second solve"
 NOTHING_BETTER = "that nothing is better was not confirmed by a second solve"
 
-Ask = Callable[[Guide, Limits], "ModelAnswer"]
+Ask = Callable[[Guide, Limits], ModelAnswer]
 
 
 class Means(NamedTuple):

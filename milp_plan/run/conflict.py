@@ -183,7 +183,8 @@ class _Filter:
             if lifted:
                 rest = self.reasons.resized(rest, dict.fromkeys(lifted))
             if len(parts) < len(self.reasons.parts(self.problem)):
-                rest = self.reasons.keep(rest, parts) if parts else None
+                some = parts or self.reasons.partless
+                rest = self.reasons.keep(rest, parts) if some else None
         except InputError:  # they make no problem
             return self.problem
         return rest

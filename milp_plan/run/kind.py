@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 from milp_plan.core import Counts, Units, UnsupportedProblemError, Verdict
 from milp_plan.core.amounts import DASH, size_text, time_text
@@ -28,13 +28,23 @@ if TYPE_CHECKING:
     from milp_plan.io import Document
 
     from .addresses import Memory
+    from .ledger import Ledger
     from .reasons.base import Reasons
-    from .restart import Restart
     from .scope import Scope
     from .way import Way
 
 P = TypeVar("P")
 S = TypeVar("S")
+
+
+TIMED = "times computed anew: options, places and orders are those of the plan"
+
+
+class Restart(NamedTuple):
+    """A plan that may do as a start, and what was done to it, in a sentence."""
+
+    plan: Any
+    said: str
 
 
 @dataclass(frozen=True)
@@ -361,8 +371,6 @@ class Kind(ABC, Generic[P, S]):
 
         The plan names what the problem has. What is given may be invalid: the checker looks.
         """
-        from .restart import Restart
-
         of: Any = problem
         old: Any = self.reasons().carried(plan)
         yield Restart(replace(old, problem=of.name), "its value is computed anew")
@@ -384,6 +392,16 @@ class Kind(ABC, Generic[P, S]):
     @abstractmethod
     def ways(self) -> Sequence[type[Way[P, S]]]:
         """Ways to plan its problems; the first that applies is taken."""
+
+    def search_round(self, ledger: Ledger[P, S], *, construct: bool) -> None:
+        """Search from the ledger's plan within its budget: what a worker of a cluster does.
+
+        Raises
+        ------
+        UnsupportedProblemError
+            No problem of this kind is searched on a cluster.
+        """
+        raise UnsupportedProblemError(f"no {self.name!r} problem is searched on a cluster")
 
     def heuristics(self) -> Mapping[str, Callable[[P, int], S | None]]:
         """Planners that run alone: name to a function of problem and seed."""

@@ -15,7 +15,8 @@ from milp_plan.core.gap import proved_optimal, relative_gap, within
 from milp_plan.lp import CompiledModel
 
 from .kind import Kind
-from .model import REFUTED, SAFETY, ModelAnswer, Solver
+from .model import REFUTED, SAFETY, Solver
+from .model_answer import ModelAnswer
 from .restart import started
 from .settings import Incumbent, IncumbentHook, Progress, ProgressHook, Settings
 

@@ -2,12 +2,14 @@
 
 All are run but those of the Metropolis search, a baseline of one study. A loop is compiled when it
 is first called, which takes seconds that count against the time limit of that run.
-:func:`compile_loops` spends them in advance.
+:func:`compile_loops` spends them in advance. ``python -m milp_plan.run.loops PID`` compiles the
+part that its standard input names, and ends with the process of that number.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from fractions import Fraction
@@ -20,6 +22,7 @@ import numpy as np
 
 from milp_plan.core import Contiguity, SerialLaw
 from milp_plan.core.budget import Budget
+from milp_plan.core.process import watch
 from milp_plan.core.sharding import ShardingProblem, sharding_problem
 from milp_plan.hybrid import Configuration, Flow, HybridProblem, Layer, Limits
 from milp_plan.models.planted_serial import PAYER, ladder
@@ -415,3 +418,13 @@ def compile_loops(on_part: Callable[[str], None] = lambda _: None, workers: int 
         for part in as_completed(parts):
             part.result()
             on_part(parts[part])
+
+
+def main() -> None:
+    """Compile the part that the standard input names."""
+    watch(int(sys.argv[1]))
+    compile_part(sys.stdin.readline().strip())
+
+
+if __name__ == "__main__":
+    main()

@@ -29,6 +29,7 @@ from milp_plan.models.registry import Found, get
 
 from .confirmation import Confirmation
 from .kinds import kind_of
+from .model_answer import ModelAnswer
 
 RELATIVE_TOLERANCE = 1e-4
 """How far a solver's floating-point value may lie from the exact one, where a unit of the model is
@@ -43,105 +44,6 @@ LEAST_S = 1.0
 
 REFUTED = "the formulation's claim is refuted by"
 """How a dispute begins that is a defect of a formulation, or of its solver."""
-
-FAILURES = {
-    Stop.KILLED: "the solver process was ended from outside or crashed",
-    Stop.ERROR: "the solver failed",
-    Stop.MEMORY_LIMIT: "the solver ran out of memory",
-}
-"""Ends of a solve that nobody asked for."""
-
-
-@dataclass(frozen=True)
-class ModelAnswer:
-    """What one solve gave.
-
-    Parameters
-    ----------
-    report
-        The solver's own answer.
-    plan, verdict
-        Decoded plan and what the checker says; ``None`` without a solution.
-    value
-        Exact value of a plan that passes.
-    bound
-        Proven bound on the model, rounded up to the grain, ticks or bytes.
-    disputed
-        Why the plan and the solver's claim do not agree; empty if they do.
-    model_hash, columns, rows
-        Of the compiled model.
-    by
-        Name of the formulation.
-    proves
-        Whether bound and infeasibility hold for the problem: the formulation is exact, and its
-        switches leave out no plan.
-    doubt
-        Why a claim of the solver does not count, in words; empty if all of them do.
-    failed
-        The formulation's own code came to a bad end: there is nothing but the report.
-    model
-        What was solved, where the answer is disputed: so that it can be shown.
-    root_bound
-        As ``bound``, before the first branching.
-    """
-
-    report: SolverReport
-    plan: Any
-    verdict: Verdict | None
-    value: int | None
-    bound: int | None
-    disputed: str
-    model_hash: str
-    columns: int
-    rows: int
-    by: str
-    proves: bool
-    doubt: str = ""
-    failed: bool = False
-    model: CompiledModel | None = None
-    root_bound: int | None = None
-
-    def doubted(self, doubt: str, bound: int | None = None) -> ModelAnswer:
-        """Return the answer with another bound, or none, and why."""
-        return dataclasses.replace(self, bound=bound, doubt=doubt)
-
-    @property
-    def failure(self) -> str:
-        """What went wrong that nobody asked for, in words; empty if nothing did."""
-        if self.failed:
-            return self.report.message
-        said = FAILURES.get(self.report.stop, "")
-        if self.report.stop is Stop.ERROR and self.report.message:
-            said += f" ({self.report.message})"
-        return said
-
-    @property
-    def beyond(self) -> bool:
-        """Whether the solver gave up a model whose numbers its tolerances cannot hold.
-
-        That is no defect; it proves nothing, like all that is said of such a model.
-        """
-        return self.report.stop is Stop.ERROR and bool(self.doubt) and not self.failed
-
-    def described(self) -> dict[str, Any]:
-        """Plain data for the record."""
-        report = self.report
-        return {
-            "model_hash": self.model_hash or None,
-            "model": {
-                "columns": self.columns,
-                "rows": self.rows,
-                "stop": str(report.stop),
-                "message": report.message,
-                "value": self.value,
-                "bound": self.bound,
-                "root_bound": self.root_bound,
-                "nodes": report.nodes,
-                "gap": report.gap,
-                "start_accepted": report.start_accepted,
-                "doubt": self.doubt,
-            },
-        }
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from milp_plan.backends import Stop
 from milp_plan.core import MissingFacetError, Verdict
 from milp_plan.core.bound import Bound
 from milp_plan.core.shown import Shown
+from milp_plan.pipeline import CUT
 
 from .kind import Kind, Measure
 from .scope import Scope
@@ -119,8 +120,6 @@ class Outcome(Shown, Generic[P, S]):
         return replace(self, scope=scope, record={**self.record, "scope": str(scope)})
 
     def __repr__(self) -> str:
-        from .telling import headline
-
         return f"<Outcome {headline(self)}>"
 
     def to_frame(self) -> pandas.DataFrame:
@@ -147,7 +146,30 @@ class Outcome(Shown, Generic[P, S]):
 
     def _known_plan(self) -> Any:
         if self.plan is None:
-            from .telling import headline
-
             raise MissingFacetError(headline(self))
         return self.plan
+
+
+def headline(outcome: Outcome[Any, Any]) -> str:
+    """Write what was found in a line."""
+    name, measure = outcome.problem.name, outcome.measure
+    if outcome.value is None:
+        if outcome.infeasible_because is not None:
+            return f"{name}: no plan {_narrowed(outcome)}: {outcome.infeasible_because}"
+        return f"{name}: no plan found"
+    return f"{name}: {measure.objective} {measure.text(outcome.value)}{proof(outcome)}"
+
+
+def _narrowed(outcome: Outcome[Any, Any]) -> str:
+    """Say what has no plan: nothing at all, or the cut of a pipeline that was given."""
+    cut = getattr(outcome.problem, "provenance", {}).get(CUT)
+    return "exists" if cut is None or "cuts" in outcome.record else f"with the cut {cut}"
+
+
+def proof(outcome: Outcome[Any, Any]) -> str:
+    """Say how good a plan is known to be, after a comma; nothing where that is not known."""
+    if outcome.proved:
+        return ", proved optimal"
+    if outcome.stop is Stop.PROVED:
+        return f", optimal within {100 * outcome.record['gap_asked']:g} %"
+    return ""

@@ -9,7 +9,7 @@ from milp_plan.core import Finding, InputError, Plan, PlanningProblem
 from milp_plan.planners import dispatch_earliest, dispatch_order
 from milp_plan.planners.retiming import Retiming
 
-from .restart import Restart
+from .kind import Restart
 
 
 def placement_restarts(problem: PlanningProblem, plan: Plan) -> Iterator[Restart]:

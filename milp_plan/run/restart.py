@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from milp_plan.core import Finding, InputError, Verdict
 from milp_plan.io.defects import nearest
@@ -14,17 +14,8 @@ from .kind import Kind
 P = TypeVar("P")
 S = TypeVar("S")
 
-TIMED = "times computed anew: options, places and orders are those of the plan"
-
 MOST = 5
 """Names that a finding lists."""
-
-
-class Restart(NamedTuple):
-    """A plan that may do as a start, and what was done to it, in a sentence."""
-
-    plan: Any
-    said: str
 
 
 @dataclass(frozen=True)

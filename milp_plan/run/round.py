@@ -85,17 +85,17 @@ def work(data: bytes, asked: Round) -> Answer:
     from .kinds import kind_of
     from .ledger import Ledger
     from .settings import Settings
-    from .ways.schedule import ScheduleWay
 
     if asked.sources != sources():
         raise RuntimeError("other sources of milp_plan than at home; install the same on all")
     budget, problem = Budget(asked.seconds, began=began), _unpacked(data)
     threads = asked.threads or get_worker().state.nthreads
     settings = Settings(time_limit_s=asked.seconds, seed=asked.seed, threads=threads)
-    ledger: Ledger[PlanningProblem, Plan] = Ledger(kind_of(problem), problem, settings, budget)
+    kind = kind_of(problem)
+    ledger: Ledger[PlanningProblem, Plan] = Ledger(kind, problem, settings, budget)
     ledger.offer(asked.start, "start", "start")
     given = ledger.value
-    ScheduleWay(ledger).search(construct=asked.construct)
+    kind.search_round(ledger, construct=asked.construct)
     better = ledger.value is not None and (given is None or ledger.value < given)
     return Answer(
         ledger.plan if better else None,

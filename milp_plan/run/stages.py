@@ -10,7 +10,7 @@ from milp_plan.core.amounts import DASH, seconds_text
 from milp_plan.core.gap import relative_gap
 
 from .kind import Measure
-from .model import ModelAnswer
+from .model_answer import ModelAnswer
 
 HEADS = (
     *("coarsening", "clusters", "columns", "rows", "start", "model", "its bound", "windows"),

@@ -6,34 +6,8 @@ from typing import Any
 
 from milp_plan.backends import Stop
 from milp_plan.core.amounts import DASH, seconds_text, share_text
-from milp_plan.pipeline import CUT
 
 from .outcome import Outcome
-
-
-def headline(outcome: Outcome[Any, Any]) -> str:
-    """Write what was found in a line."""
-    name, measure = outcome.problem.name, outcome.measure
-    if outcome.value is None:
-        if outcome.infeasible_because is not None:
-            return f"{name}: no plan {_narrowed(outcome)}: {outcome.infeasible_because}"
-        return f"{name}: no plan found"
-    return f"{name}: {measure.objective} {measure.text(outcome.value)}{proof(outcome)}"
-
-
-def _narrowed(outcome: Outcome[Any, Any]) -> str:
-    """Say what has no plan: nothing at all, or the cut of a pipeline that was given."""
-    cut = getattr(outcome.problem, "provenance", {}).get(CUT)
-    return "exists" if cut is None or "cuts" in outcome.record else f"with the cut {cut}"
-
-
-def proof(outcome: Outcome[Any, Any]) -> str:
-    """Say how good a plan is known to be, after a comma; nothing where that is not known."""
-    if outcome.proved:
-        return ", proved optimal"
-    if outcome.stop is Stop.PROVED:
-        return f", optimal within {100 * outcome.record['gap_asked']:g} %"
-    return ""
 
 
 def facts(outcome: Outcome[Any, Any]) -> list[list[str]]:

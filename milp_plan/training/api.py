@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from milp_plan.core import Finding, InputError, Verdict
-from milp_plan.core.budget import Budget
 
 from .architecture import Architecture
 from .check import verify
@@ -15,12 +16,15 @@ from .cluster import TrainingCluster, training_cluster
 from .configuration import Configuration
 from .costing import PlanCosts
 from .efficiency import Efficiency, shipped
+from .exports import refusals
+from .formats import fixed_values
 from .huggingface import read_config
-from .memory import MARGIN
+from .memory import default_reserve
 from .models import model as named_model
 from .problem import TrainingPlan, TrainingProblem
 from .report import Answer
-from .search import search
+from .search import Candidate, Found
+from .step import derive
 
 MOST_MEMORY = 10**15
 """Bytes of a device at most."""
@@ -32,8 +36,12 @@ def training_problem(
     *,
     global_batch: int,
     sequence: int | None = None,
-    memory_bytes: int | None = None,
+    memory_bytes: int | Sequence[int] | None = None,
     reserve_bytes: int | None = None,
+    fixed: Mapping[str, Any] | None = None,
+    efficiency: Efficiency | None = None,
+    provenance: Mapping[str, str] | None = None,
+    framework: str = "",
 ) -> TrainingProblem:
     """Return the problem of training a model on a cluster.
 
@@ -46,9 +54,17 @@ def training_problem(
     global_batch, sequence
         Samples of a step, and tokens of a sample; by default those of the model.
     memory_bytes
-        Of every device, in place of what its class has.
+        Of every device, or of those of each group, in place of what its class has.
     reserve_bytes
         Memory of every device that no plan may use; by default :data:`.memory.MARGIN` of it.
+    fixed
+        Fields of :class:`Configuration` and the values that they must have, as plain data or not.
+    efficiency
+        Rates that devices and framework reach; by default the shipped ones.
+    provenance
+        Where the problem comes from.
+    framework
+        Plan only what this one of :data:`.exports.FORMATS` runs; empty for anything.
 
     Raises
     ------
@@ -57,8 +73,12 @@ def training_problem(
     """
     model, cluster = given_model(model), given_cluster(cluster, memory_bytes)
     if reserve_bytes is None:
-        reserve_bytes = round(MARGIN * cluster.memory_bytes)
-    return TrainingProblem(model, cluster, sequence or model.sequence, global_batch, reserve_bytes)
+        reserve_bytes = default_reserve(cluster)
+    sizes = (sequence or model.sequence, global_batch, reserve_bytes)
+    more = (fixed_values(fixed or {}), efficiency or shipped(), dict(provenance or {}))
+    problem = TrainingProblem(model, cluster, *sizes, *more, framework)
+    refusals(problem)
+    return problem
 
 
 def given_model(model: str | Path | Architecture) -> Architecture:
@@ -69,69 +89,58 @@ def given_model(model: str | Path | Architecture) -> Architecture:
 
 
 def given_cluster(
-    cluster: str | TrainingCluster, memory_bytes: int | None = None
+    cluster: str | TrainingCluster, memory_bytes: int | Sequence[int] | None = None
 ) -> TrainingCluster:
-    """Return a cluster by its text or as it is, with another memory of every device if given."""
+    """Return a cluster by its text or as it is, with other memories of its devices if given."""
     if isinstance(cluster, str):
         cluster = training_cluster(cluster)
     if memory_bytes is None:
         return cluster
-    if not 1 <= memory_bytes <= MOST_MEMORY:
-        expected = f"1 to {MOST_MEMORY:,} bytes of a device"
-        found = f"{memory_bytes:,} bytes" if memory_bytes < 10**30 else "more than 10^30 bytes"
-        raise InputError([Finding("memory", found, expected, "correct it")])
-    return cluster.with_memory(memory_bytes)
+    amounts = (memory_bytes,) if isinstance(memory_bytes, int) else tuple(memory_bytes)
+    if len(amounts) not in (1, len(cluster.groups)):
+        found, expected = f"{len(amounts)} amounts", f"one, or {len(cluster.groups)}, one a group"
+        raise InputError([Finding("memory_bytes", found, expected, "correct it")])
+    for amount in amounts:
+        if not 1 <= amount <= MOST_MEMORY:
+            expected = f"1 to {MOST_MEMORY:,} bytes of a device"
+            found = f"{amount:,} bytes" if amount < 10**30 else "more than 10^30 bytes"
+            raise InputError([Finding("memory_bytes", found, expected, "correct it")])
+    return cluster.with_memory(*amounts)
 
 
-def plan_training(
-    problem: TrainingProblem,
-    fixed: Mapping[str, Any] | None = None,
-    budget: Budget | None = None,
-    efficiency: Efficiency | None = None,
-) -> Answer:
-    """Return the best configuration that is found, with a bound and what else there is.
-
-    Parameters
-    ----------
-    problem
-        What is planned.
-    fixed
-        Fields of :class:`Configuration` and the values that they must have.
-    budget
-        When to stop; by default 30 seconds.
-    efficiency
-        Rates that devices and framework reach; by default the shipped ones.
-    """
-    efficiency = efficiency or shipped()
-    costs = PlanCosts(problem, efficiency)
-    found = search(problem, costs, fixed or {}, budget or Budget(30.0))
-    best = found.best[0].configuration if found.best else None
-    time = None if best is None else costs.step(best)
-    memory = () if best is None else costs.memory(best)
-    hidden = {} if best is None else costs.overlapped(best)
-    return Answer(problem, found, time, hidden, memory, efficiency, fixed or {})
+def answer_of(outcome: Any) -> Answer:
+    """Return the outcome of a run as ``milp-plan train`` tells it."""
+    problem: TrainingProblem = outcome.problem
+    known = outcome.record.get("search", {"finished": outcome.infeasible_because is not None})
+    return _answer(problem, msgspec.convert(known, Found), outcome.infeasible_because)
 
 
-def plan_of(answer: Answer) -> TrainingPlan:
-    """Return the best configuration of an answer as a plan.
+def answer_for(problem: TrainingProblem, plan: TrainingPlan) -> Answer:
+    """Return a plan as ``milp-plan train`` tells of one.
 
     Raises
     ------
-    ValueError
-        There is none.
+    InputError
+        It cannot run.
     """
-    if answer.best is None:
-        raise ValueError("no configuration was found")
-    best, of = answer.best, answer.problem
-    return TrainingPlan(of.name, of.fingerprint, best.configuration, best.step_ns, "search")
+    verdict = check(problem, plan)
+    if verdict.value is None:
+        broken = "; ".join(violation.message for violation in verdict.violations)
+        expected = "one that can run"
+        raise InputError([Finding("configuration", broken, expected, "correct it")])
+    step = derive(plan.configuration, PlanCosts(problem).priced(plan.configuration))
+    return _answer(problem, Found([Candidate(plan.configuration, step.step_ns, step.peaks)]))
 
 
-def check(
-    problem: TrainingProblem,
-    plan: TrainingPlan | Configuration,
-    efficiency: Efficiency | None = None,
-) -> Verdict:
+def _answer(problem: TrainingProblem, found: Found, because: str | None = None) -> Answer:
+    if not found.best:
+        return Answer(problem, found, None, {}, (), because)
+    costs, best = PlanCosts(problem), found.best[0].configuration
+    return Answer(problem, found, costs.step(best), costs.overlapped(best), costs.memory(best))
+
+
+def check(problem: TrainingProblem, plan: TrainingPlan | Configuration) -> Verdict:
     """Check a plan, or a configuration, against every law; its value is the step in nanoseconds."""
     if isinstance(plan, Configuration):
         plan = TrainingPlan(problem.name, problem.fingerprint, plan)
-    return verify(problem, plan, PlanCosts(problem, efficiency or shipped()))
+    return verify(problem, plan, PlanCosts(problem))

@@ -13,6 +13,7 @@ from functools import cached_property
 
 from milp_plan.core import Finding, InputError
 from milp_plan.core.errors import below_findings
+from milp_plan.core.exactness import exactness_findings
 
 from .blocks import Block, Prediction, block_findings
 
@@ -65,7 +66,10 @@ class Architecture:
     source: str = ""
 
     def __post_init__(self) -> None:
-        findings = list(_findings(self))
+        inexact = [
+            found for where, part in _parts(self) for found in exactness_findings(where, part)
+        ]
+        findings = inexact or list(_findings(self))
         if findings:
             raise InputError(findings).in_file(f"model {self.name}")
 
@@ -200,6 +204,16 @@ class Architecture:
             after += self.prediction.flops(sequence)
             after += self.prediction.modules * self.head_flops(sequence)
         return total + 3 * after
+
+
+def _parts(model: Architecture) -> Iterator[tuple[str, object]]:
+    """List the dataclasses whose numbers must be exact; equal blocks may be of unequal types."""
+    yield "model", model
+    for block in {id(block): block for block in model.blocks}.values():
+        yield from (("block", block), ("attention", block.attention))
+        yield "feed-forward part", block.feed_forward
+    if model.prediction:
+        yield "prediction", model.prediction
 
 
 def _findings(model: Architecture) -> Iterator[Finding]:

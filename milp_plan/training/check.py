@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from milp_plan.check.statement import misattributed, overclaimed
 from milp_plan.core import Counts, Verdict, Violation
 
+from .exports import refusals
 from .problem import TrainingPlan, TrainingProblem
 from .replay import NoScheduleError
 from .search import Costs
@@ -25,7 +26,8 @@ def verify(problem: TrainingProblem, plan: TrainingPlan, costs: Costs) -> Verdic
         Value: time of a step in nanoseconds; ``None`` if the configuration cannot run. Components:
         passes, what follows them, and the peak memory of each pipeline stage.
     """
-    broken = [*misattributed(problem, plan), *_degrees(problem, plan)]
+    broken = [*misattributed(problem, plan), *_degrees(problem, plan), *_fixed(problem, plan)]
+    broken += _framework(problem, plan)
     if any(violation.rule == "degrees" for violation in broken):
         return Verdict(tuple(broken), OBJECTIVE, None)
     try:
@@ -46,6 +48,18 @@ def _degrees(problem: TrainingProblem, plan: TrainingPlan) -> Iterator[Violation
     )
     for reason in reasons:
         yield Violation("degrees", (), reason)
+
+
+def _fixed(problem: TrainingProblem, plan: TrainingPlan) -> Iterator[Violation]:
+    for name, value in problem.fixed.items():
+        chosen = getattr(plan.configuration, name)
+        if chosen != value:
+            yield Violation("fixed", (name,), f"{name} is {chosen}, it is fixed to {value}")
+
+
+def _framework(problem: TrainingProblem, plan: TrainingPlan) -> Iterator[Violation]:
+    for reason in refusals(problem)(plan.configuration):
+        yield Violation("framework", (problem.framework,), f"{problem.framework}: {reason}")
 
 
 def _memory(problem: TrainingProblem, plan: TrainingPlan, step: Step) -> Iterator[Violation]:

@@ -112,15 +112,21 @@ class TrainingCluster:
         return min(group.device.memory_bytes for group in self.groups)
 
     @property
+    def memories(self) -> tuple[int, ...]:
+        """Memory of a device of each group."""
+        return tuple(group.device.memory_bytes for group in self.groups)
+
+    @property
     def peak_flops_per_s(self) -> int:
         """Peak rate of all devices together."""
         return sum(group.device.peak_flops_per_s * group.devices for group in self.groups)
 
-    def with_memory(self, num_bytes: int) -> TrainingCluster:
-        """Return the cluster with another memory on every device."""
+    def with_memory(self, *num_bytes: int) -> TrainingCluster:
+        """Return the cluster with another memory of every device, or of those of each group."""
+        amounts = num_bytes * len(self.groups) if len(num_bytes) == 1 else num_bytes
         groups = tuple(
-            replace(group, device=replace(group.device, memory_bytes=num_bytes))
-            for group in self.groups
+            replace(group, device=replace(group.device, memory_bytes=amount))
+            for group, amount in zip(self.groups, amounts, strict=True)
         )
         return replace(self, groups=groups)
 

@@ -8,11 +8,19 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from functools import cached_property
 
+from milp_plan.core.bound import Bound
+
 from .cluster import TrainingCluster
 from .collectives import Traffic
-from .configuration import SPLIT_BACKWARD, Configuration, Precision, Recompute, Schedule
+from .configuration import (
+    SPLIT_BACKWARD,
+    WITHOUT_FP8,
+    Configuration,
+    Precision,
+    Recompute,
+    Schedule,
+)
 from .costs import NANO, StepSeconds, StepTime, group_of, overlapped_seconds, step_seconds, timed
-from .efficiency import Efficiency
 from .memory import MemoryUse, Meter
 from .passes import Passes
 from .problem import TrainingProblem
@@ -35,13 +43,11 @@ class PlanCosts:
     Parameters
     ----------
     problem
-        What is planned.
-    efficiency
-        Rates that devices and framework reach.
+        What is planned, by which rates.
     """
 
-    def __init__(self, problem: TrainingProblem, efficiency: Efficiency) -> None:
-        self.problem, self.efficiency = problem, efficiency
+    def __init__(self, problem: TrainingProblem) -> None:
+        self.problem, self.efficiency = problem, problem.efficiency
         self._known: Known = {}
         self._priced: dict[Configuration, Priced] = {}
         self._whole: dict[object, float] = {}
@@ -323,6 +329,19 @@ class PlanCosts:
             for each, use in zip(stages, memory, strict=True)
         )
         return Priced(chunks, _ns(step.data) + _ns(step.optimizer), resident)
+
+
+def operations_bound(problem: TrainingProblem) -> Bound:
+    """Return the operations of a step over the rates of all devices.
+
+    No configuration runs fewer, whatever its degrees; they are divided evenly here.
+    """
+    groups, fixed = problem.cluster.groups, problem.fixed.get("precision")
+    narrow = not {group.device.name for group in groups} & WITHOUT_FP8
+    precision = fixed or (Precision.FP8 if narrow else Precision.BF16)
+    alone = Configuration(data=problem.cluster.devices, precision=precision)
+    least = PlanCosts(problem).least_ns(alone)
+    return Bound("operations", least, "operations of the model over the rates of all devices")
 
 
 def _by_chunk(full: Configuration, layers: tuple[int, ...], counts: list[int]) -> Configuration:

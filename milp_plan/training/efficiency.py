@@ -12,13 +12,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+import msgspec
 
 from milp_plan.core import Finding, InputError
 from milp_plan.io.files import read_document
-from milp_plan.io.wire import decode
-
-from .rates_wire import WireEfficiency
+from milp_plan.io.wire import Strict, decode, mirror
 
 MARKER = "milp-plan-training-rates"
 """Of files with rates."""
@@ -85,6 +85,9 @@ class Software:
         in different nodes.
     stall_ns
         What a micro-batch waits on 64 nodes; it grows with the third power of their number.
+    scattered_sends
+        Whether without sequence parallelism each tensor-parallel rank sends a part of what goes to
+        the next pipeline device, and the ranks there gather it (Narayanan et al., section 4.1).
     fused_attention
         Whether attention never writes its scores to memory (FlashAttention). Without it the whole
         square is computed, causal or not.
@@ -109,6 +112,7 @@ class Software:
     sharded_overlap: bool = True
     crossing_ns: float = 0.0
     stall_ns: float = 0.0
+    scattered_sends: bool = False
     fused_attention: bool = True
     dropout: bool = False
     weight_bytes: int = 2
@@ -199,6 +203,49 @@ class Efficiency:
     def with_rates(self, device: str, rates: DeviceRates) -> Efficiency:
         """Return the same with other rates of one device class."""
         return replace(self, devices={**self.devices, device: rates})
+
+
+Share = Annotated[float, msgspec.Meta(gt=0, le=10)]
+Nanoseconds = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
+Factor = Annotated[float, msgspec.Meta(gt=0, le=100)]
+Part = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Bytes = Annotated[int, msgspec.Meta(ge=0, le=1000)]
+Workspace = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
+
+WireRates = mirror(
+    DeviceRates,
+    **dict.fromkeys(("matrix", "grouped", "attention", "memory", "node", "network"), Share),
+    **dict.fromkeys(("latency_ns", "kernel_ns"), Nanoseconds),
+)
+WireBand = mirror(
+    ErrorBand, low=Factor, high=Factor, median_error=Annotated[float, msgspec.Meta(ge=0)]
+)
+_SOFTWARE = mirror(
+    Software,
+    **dict.fromkeys(("launch_ns", "step_ns", "crossing_ns", "stall_ns"), Nanoseconds),
+    **dict.fromkeys(("weight_bytes", "gradient_bytes", "optimizer_bytes", "logit_bytes"), Bytes),
+    overlap=Part,
+    activation_factor=Factor,
+    workspace_bytes=Workspace,
+    name=None,
+)
+
+
+class WireSoftware(_SOFTWARE, kw_only=True):  # type: ignore[misc,valid-type,call-arg]
+    """A framework with the rates of device classes under it."""
+
+    devices: dict[str, WireRates]  # type: ignore[valid-type]
+    band: WireBand = msgspec.field(default_factory=WireBand)  # type: ignore[valid-type]
+    fitted_on: str = ""
+    fitted: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+
+
+class WireEfficiency(Strict):
+    """A file with rates; described in ``instances/formats/measured-training.md``."""
+
+    format: Literal["milp-plan-training-rates"]
+    version: Literal[1]
+    software: Annotated[dict[str, WireSoftware], msgspec.Meta(min_length=1)]
 
 
 def efficiency_from(document: Mapping[str, Any], software: str) -> Efficiency:

@@ -1,9 +1,9 @@
-"""Training plans as JSON; described in ``instances/formats/training-plan.md``."""
+"""Training plans as JSON; described in ``instances/formats/training.md``."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
@@ -12,36 +12,22 @@ from typing import Any, Literal
 import msgspec
 
 from milp_plan.core import Finding, InputError
+from milp_plan.io.defects import refuse_other
 from milp_plan.io.files import read_document
-from milp_plan.io.wire import Count, Positive, Strict, decode
+from milp_plan.io.wire import Count, Positive, Strict, decode, mirror
 
-from .configuration import Configuration, Offload, Precision, Recompute, Schedule
+from .configuration import Configuration
 from .problem import TrainingPlan
 
 MARKER = "milp-plan-training-plan"
 
 
-class WireConfiguration(Strict):
-    """Degrees, micro-batches, schedule, recomputation, sharding."""
-
-    tensor: Positive = 1
-    context: Positive = 1
-    expert: Positive = 1
-    expert_tensor: Positive = 1
-    pipeline: Positive = 1
-    data: Positive = 1
-    micro_batch: Positive = 1
-    micro_batches: Positive = 1
-    virtual: Positive = 1
-    schedule: Schedule = Schedule.ONE_F_ONE_B
-    sequence_parallel: bool = True
-    recompute: Recompute = Recompute.NONE
-    recomputed: Count = 0
-    recomputed_by_chunk: tuple[Count, ...] = ()
-    zero: Count = 1
-    offload: Offload = Offload.NONE
-    precision: Precision = Precision.BF16
-    layers: tuple[Count, ...] = ()
+WireConfiguration = mirror(
+    Configuration,
+    **dict.fromkeys(("tensor", "context", "expert", "expert_tensor", "pipeline", "data"), Positive),
+    **dict.fromkeys(("micro_batch", "micro_batches", "virtual"), Positive),
+    **dict.fromkeys(("recomputed_by_chunk", "layers"), tuple[Count, ...]),
+)
 
 
 class WirePlan(Strict):
@@ -50,10 +36,11 @@ class WirePlan(Strict):
     format: Literal["milp-plan-training-plan"]
     version: Literal[1]
     problem: str
-    configuration: WireConfiguration
+    configuration: WireConfiguration  # type: ignore[valid-type]
     fingerprint: str | None = None
     step_ns: Count | None = None
     planner: str = ""
+    parent: str | None = None
 
 
 def plan_text(plan: TrainingPlan) -> bytes:
@@ -66,24 +53,34 @@ def plan_text(plan: TrainingPlan) -> bytes:
         "configuration": asdict(plan.configuration),
         "step_ns": plan.value,
         "planner": plan.planner,
+        "parent": plan.parent,
     }
     return json.dumps(content, indent=2).encode() + b"\n"
 
 
-def read_plan(path: str | Path) -> TrainingPlan:
-    """Read a plan.
+def read_plan(
+    path: str | Path, problem: str | None = None, instance_file: Path | None = None
+) -> TrainingPlan:
+    """Read a plan, of the problem of a name if one is given.
 
     Raises
     ------
     InputError
-        The file is no training plan; with every defect.
+        The file is no training plan, or one for another problem; with every defect.
     """
     document = read_document(path, "a training plan (JSON)")
     wire = decode(document.data, WirePlan, document.file, MARKER)
+    if problem is not None:
+        refuse_other(wire.problem, problem, document.file, instance_file)
     configuration = Configuration(**msgspec.structs.asdict(wire.configuration))
-    return TrainingPlan(
-        wire.problem, wire.fingerprint or "", configuration, wire.step_ns, wire.planner
-    )
+    known = (wire.fingerprint, configuration, wire.step_ns, wire.planner, wire.parent)
+    return TrainingPlan(wire.problem, *known)
+
+
+def configuration_rows(configuration: Configuration) -> Iterator[tuple[str, Any]]:
+    """List fields of a configuration and their values as plain data."""
+    for name, value in asdict(configuration).items():
+        yield name, msgspec.to_builtins(value)
 
 
 def fixed_field(text: str) -> tuple[str, object]:
@@ -96,21 +93,38 @@ def fixed_field(text: str) -> tuple[str, object]:
     """
     name, _, value = text.partition("=")
     name = ALIASES.get(name.strip().lower(), name.strip().lower().replace("-", "_"))
-    kinds = {field.name: field for field in msgspec.structs.fields(WireConfiguration)}
-    if name not in kinds:
-        expected = f"one of {', '.join(kinds)}"
-        raise InputError([Finding("--fix", repr(text), f"{expected}, with =value", "correct it")])
-    kind = kinds[name].type
     plain: object = value.strip()
+    where = f"--fix {name}" if name in _FIELDS else "--fix"
     try:
         if name in LISTS:
             plain = tuple(int(number) for number in value.split(",") if number.strip())
         elif name == "sequence_parallel":
             plain = {"true": True, "false": False}.get(value.strip().lower(), value)
-        return name, msgspec.convert(plain, kind, strict=name in (*LISTS, "sequence_parallel"))
+        elif name in _FIELDS and not _is_word(name):
+            plain = int(value)
+    except ValueError:
+        pass  # it is no number: said below
+    return name, fixed_value(where, name, plain, text)
+
+
+def fixed_value(where: str, name: str, value: object, text: str | None = None) -> object:
+    """Return the value of a field of a configuration.
+
+    Raises
+    ------
+    InputError
+        No field of that name, or no value of its kind.
+    """
+    if name not in _FIELDS:
+        found, expected = repr(name if text is None else text), f"one of {', '.join(_FIELDS)}"
+        raise InputError([Finding(where, found, f"{expected}, with =value", "correct it")])
+    kind = _FIELDS[name].type
+    try:
+        return msgspec.convert(value, kind)
     except ValueError:  # as msgspec's own errors are
-        finding = Finding(f"--fix {name}", repr(value), _expected(name, kind), "correct it")
-        raise InputError([finding]) from None
+        raise InputError(
+            [Finding(where, repr(value), _expected(name, kind), "correct it")]
+        ) from None
 
 
 def fixed_fields(
@@ -132,6 +146,31 @@ def fixed_fields(
     return fixed
 
 
+def fixed_values(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields of a configuration with the values that a problem fixes.
+
+    Raises
+    ------
+    InputError
+        Every field that there is not, and every value of another kind.
+    """
+    findings: list[Finding] = []
+    fixed = {}
+    for name, value in given.items():
+        try:
+            fixed[name] = fixed_value(f"fixed.{name}", name, value)
+        except InputError as error:
+            findings += error.findings
+    if findings:
+        raise InputError(findings)
+    return fixed
+
+
+def _is_word(name: str) -> bool:
+    kind = _FIELDS[name].type
+    return isinstance(kind, type) and issubclass(kind, Enum)
+
+
 def _expected(name: str, kind: object) -> str:
     """Say what a field's value may be."""
     if isinstance(kind, type) and issubclass(kind, Enum):
@@ -142,6 +181,8 @@ def _expected(name: str, kind: object) -> str:
         return "true or false"
     return f"a whole number from {0 if kind == Count else 1}"
 
+
+_FIELDS = {field.name: field for field in msgspec.structs.fields(WireConfiguration)}
 
 LISTS = ("layers", "recomputed_by_chunk")
 """Fields with numbers for each chunk, written with commas."""

@@ -33,6 +33,11 @@ MARGIN = 0.14
 97 % do by our count; some that leave less run many times slower, as their allocator starves."""
 
 
+def default_reserve(cluster: TrainingCluster) -> int:
+    """Return the bytes of every device that are left free where nobody says another amount."""
+    return round(MARGIN * cluster.memory_bytes)
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
     """Peak memory of one pipeline device, in bytes.

@@ -10,21 +10,24 @@ from milp_plan.draw.canvas import (
     FULL,
     MEMORY,
     axis_label,
-    drawing_style,
     figure_legend,
     new_figure,
+    size_scale,
     time_scale,
 )
+from milp_plan.draw.panels import Axis, Panel, row_box
+from milp_plan.draw.style import drawing_style
 from milp_plan.pipeline import times
 
-from .configuration import Configuration
+from .configuration import Configuration, degrees_text
 from .costing import PlanCosts
 from .replay import Chunk, shop_and_words
-from .report import Answer, degrees_text, memory_parts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from .report import Answer
 
 _GB = 10**9
 _MOST_PASSES = 64
@@ -47,12 +50,15 @@ _PARTS = {
     "activations": "#DDCC77",
 }
 
+MOST_BOXES = 4000
+"""Passes of a panel."""
+
 Bar = tuple[int, str, int, int, int]
 """Stage, role, start, duration, chunk of the stage."""
 
 
 def picture(answer: Answer) -> Figure:
-    """Return a figure of three panels: timeline of a step, memory by stage, alternatives.
+    """Return a figure: timeline of a step, memory by stage, and alternatives if they are known.
 
     Raises
     ------
@@ -67,17 +73,20 @@ def picture(answer: Answer) -> Figure:
     stages = min(c.pipeline, _MOST_STAGES)
     figure = new_figure(14.0, 3.6 + 0.14 * stages)
     with drawing_style():
-        costs = PlanCosts(answer.problem, answer.efficiency)
+        costs = PlanCosts(answer.problem)
         priced = costs.priced(c)
         bars = [bar for bar in step_bars(c, priced.chunks) if bar[0] < stages]
         end = answer.best.step_ns - priced.after_ns
         bars += [(stage, "update", end, priced.after_ns, 0) for stage in range(stages)]
         cut = _cut(bars, answer.best.step_ns)
         widths = [3.6, 3.6] if cut else [7.2]
-        axes = figure.subplots(1, len(widths) + 2, width_ratios=[*widths, 3.4, 3.6])
+        others = [3.6] if answer.found.looked else []
+        ratios = [*widths, 3.4, *others]
+        axes = figure.subplots(1, len(ratios), width_ratios=ratios)
         _timeline(list(axes[: len(widths)]), bars, answer, cut)
-        _memory(axes[-2], answer, stages)
-        _alternatives(axes[-1], answer)
+        _memory(axes[len(widths)], answer, stages)
+        if others:
+            _alternatives(axes[-1], answer)
         figure.suptitle(f"{answer.problem.name}: {degrees_text(c)}")
         _legend(figure, {role for _, role, _, duration, _ in bars if duration}, c.virtual > 1)
     return figure
@@ -106,6 +115,42 @@ def _alone(c: Configuration, chunks: tuple[Chunk, ...]) -> Iterator[Bar]:
         ):
             yield 0, role, at, duration, 0
             at += duration
+
+
+def panels(answer: Answer) -> tuple[Panel, ...]:
+    """Return the passes of a step on every stage, and what each stage keeps in memory."""
+    best = answer.best
+    assert best is not None
+    c, stages = best.configuration, min(best.configuration.pipeline, _MOST_STAGES)
+    rows = [f"stage {stage}" for stage in range(stages)]
+    bars = [b for b in step_bars(c, PlanCosts(answer.problem).priced(c).chunks) if b[0] < stages]
+    left_out = len(bars) - MOST_BOXES
+    time = time_scale(answer.problem.units, best.step_ns)
+    passes = [
+        row_box(stage, role, (time(start), time(start + duration)), role, rows[stage])
+        for stage, role, start, duration, _ in sorted(bars, key=lambda bar: bar[2])[:MOST_BOXES]
+    ]
+    notes = [f"{left_out:,} later passes are left out"] if left_out > 0 else []
+    fills = {role: COLOURS.get(role, "#777777") for role in dict.fromkeys(b.kind for b in passes)}
+    size = size_scale(answer.problem.units, max(best.peaks))
+    amounts = []
+    for stage in range(stages):
+        low = 0
+        for part, amount in answer.memory_parts(best, stage).items():
+            span = (size(low), size(max(low, low + amount)))
+            amounts.append(row_box(stage, part, span, part, rows[stage]))
+            low += amount
+    memory = Panel("Memory by stage", Axis("memory", size), rows=rows, boxes=amounts, fills=_PARTS)
+    passed = Panel(
+        "A step",
+        Axis("time", time),
+        rows=rows,
+        boxes=passes,
+        fills=fills,
+        notes=notes,
+        searched=True,
+    )
+    return passed, memory
 
 
 def _cut(bars: Sequence[Bar], step: int) -> tuple[int, int] | None:
@@ -163,7 +208,7 @@ def _memory(axis: Axes, answer: Answer, stages: int) -> None:
     assert best is not None
     left = [0.0] * stages
     for part, colour in _PARTS.items():
-        sizes = [memory_parts(answer, best, stage)[part] / _GB for stage in range(stages)]
+        sizes = [answer.memory_parts(best, stage)[part] / _GB for stage in range(stages)]
         axis.barh(range(stages), sizes, 0.84, left=left, color=colour, label=part)
         left = [a + b for a, b in zip(left, sizes, strict=True)]
     for stage in range(stages):
@@ -178,7 +223,7 @@ def _alternatives(axis: Axes, answer: Answer) -> None:
     assert best is not None
     scale = time_scale(answer.problem.units, best.step_ns)
     near = [
-        (scale(one.least_ns), _filled(answer, one.configuration, one.peaks))
+        (scale(one.least_ns), one.permille / 10)
         for one in found.looked
         if one.least_ns <= 2 * best.step_ns
     ]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from functools import cached_property
+from typing import Any
 
-from milp_plan.core import Finding, InputError, Units
+from milp_plan.core import Finding, Units
+from milp_plan.core.checked import CheckedProblem
 from milp_plan.core.errors import below_findings
+from milp_plan.core.shown import ShownPlan
 
 from .architecture import Architecture
 from .cluster import TrainingCluster
 from .configuration import Configuration
+from .efficiency import Efficiency, shipped
 
 MOST_TOKENS = 10**9
 """Tokens of a sample at most; beyond them times and sizes leave the range of floats."""
@@ -20,8 +24,12 @@ MOST_SAMPLES = 10**6
 """Samples of a step at most: a replay lists every pass of every micro-batch."""
 
 
+FIELDS = tuple(entry.name for entry in fields(Configuration))
+"""What a plan decides."""
+
+
 @dataclass(frozen=True)
-class TrainingProblem:
+class TrainingProblem(CheckedProblem):
     """Which parallel configuration has the shortest training step.
 
     Parameters
@@ -36,6 +44,14 @@ class TrainingProblem:
         Samples of one step.
     reserve_bytes
         Memory of every device that no plan may use.
+    fixed
+        Field of :class:`Configuration` -> the one value that a plan may have.
+    efficiency
+        Rates that devices and framework reach.
+    provenance
+        Where the problem comes from; does not change it.
+    framework
+        What must be able to run a plan, a name of :data:`.exports.FORMATS`; empty for anything.
 
     Raises
     ------
@@ -48,34 +64,51 @@ class TrainingProblem:
     sequence: int
     global_batch: int
     reserve_bytes: int = 0
+    fixed: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    efficiency: Efficiency = field(default_factory=shipped, hash=False)
+    provenance: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False)
+    framework: str = ""
 
     units = Units()
 
-    def __post_init__(self) -> None:
-        findings: list[Finding] = []
+    def _parts(self) -> Iterator[tuple[str, Any]]:
+        yield "training problem", self
+        yield "link between groups", self.cluster.between
+        for group in self.cluster.groups:
+            yield from (("group", group), (f"device {group.device.name}", group.device))
+            for level in group.levels:
+                yield from ((f"level {level.name}", level), (f"link {level.name}", level.link))
+        yield from (("software", self.efficiency.software), ("band", self.efficiency.band))
+        known = {name: value for name, value in self.fixed.items() if name in FIELDS}
+        yield "fixed", Configuration(**known)
+
+    def _findings(self) -> Iterator[Finding]:
         for name, least in (("sequence", 1), ("global_batch", 1), ("reserve_bytes", 0)):
-            findings += below_findings(name, getattr(self, name), least)
+            yield from below_findings(name, getattr(self, name), least)
         for name, most in (("sequence", MOST_TOKENS), ("global_batch", MOST_SAMPLES)):
             number = getattr(self, name)
             if number > most:
-                findings.append(Finding(name, f"{number:,}", f"at most {most:,}", "ask for less"))
+                yield Finding(name, f"{number:,}", f"at most {most:,}", "ask for less")
+        for name in self.fixed:
+            if name not in FIELDS:
+                yield Finding("fixed", repr(name), f"one of {', '.join(FIELDS)}", "correct it")
         if self.reserve_bytes >= self.cluster.memory_bytes:
             expected = f"less than the memory of a device, {self.cluster.memory_bytes} bytes"
-            findings.append(
-                Finding("reserve", f"{self.reserve_bytes} bytes", expected, "reserve less")
-            )
-        if findings:
-            raise InputError(findings)
+            yield Finding("reserve_bytes", f"{self.reserve_bytes} bytes", expected, "reserve less")
+
+    def _content(self) -> object:
+        limits = (self.cluster.memories, self.reserve_bytes, sorted(self.fixed.items()))
+        return self._shared(), limits, self.framework
+
+    def _shared(self) -> object:
+        rates = (sorted(self.efficiency.devices.items()), self.efficiency.software)
+        asked = (self.architecture, self.cluster.with_memory(0), self.sequence, self.global_batch)
+        return asked, rates
 
     @property
     def name(self) -> str:
         """Model and cluster."""
         return f"{self.architecture.name} on {self.cluster.name}"
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Hash of all that changes the problem."""
-        return hashlib.sha256(repr(self).encode()).hexdigest()
 
     @property
     def tokens(self) -> int:
@@ -87,18 +120,29 @@ class TrainingProblem:
         """Operations of one step, without recomputation; causal halves count."""
         return self.global_batch * self.architecture.model_flops(self.sequence)
 
+    @property
+    def costs_origin(self) -> str:
+        """Where the rates of each device class come from."""
+        names = dict.fromkeys(group.device.name for group in self.cluster.groups)
+        return self.efficiency.origin(names)
+
+    def group_of(self, configuration: Configuration, stage: int) -> int:
+        """Number of the group on whose devices a pipeline stage lies."""
+        first = stage * configuration.stage_devices
+        for number, group in enumerate(self.cluster.groups):
+            if first < group.devices:
+                return number
+            first -= group.devices
+        return len(self.cluster.groups) - 1
+
     def limit_bytes(self, configuration: Configuration, stage: int) -> int:
         """Memory that a plan may use on the devices of a pipeline stage."""
-        first = stage * configuration.stage_devices
-        for group in self.cluster.groups:
-            if first < group.devices:
-                return group.device.memory_bytes - self.reserve_bytes
-            first -= group.devices
-        return self.cluster.memory_bytes - self.reserve_bytes
+        group = self.cluster.groups[self.group_of(configuration, stage)]
+        return group.device.memory_bytes - self.reserve_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingPlan:
+@dataclass(frozen=True)
+class TrainingPlan(ShownPlan):
     """A configuration as the answer to a problem.
 
     Parameters
@@ -111,10 +155,13 @@ class TrainingPlan:
         Time of a step in nanoseconds, as its maker claims.
     planner
         Who made it.
+    parent
+        What variants of the problem have in common.
     """
 
     problem: str
-    fingerprint: str
+    fingerprint: str | None
     configuration: Configuration
     value: int | None = None
     planner: str = ""
+    parent: str | None = None

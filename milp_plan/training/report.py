@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from milp_plan.core import Units, Verdict
 
-from .configuration import FASTER, Configuration, Offload, Precision, Schedule
+from .configuration import FASTER, Configuration, Offload, Precision, degrees_text
 from .costs import StepTime
-from .efficiency import Efficiency, ErrorBand
+from .efficiency import ErrorBand
 from .memory import MemoryUse
-from .problem import TrainingProblem
+from .problem import TrainingPlan, TrainingProblem
 from .profile import kinds_text
 from .search import Candidate, Found, Miss
 from .space import Space, not_considered
@@ -21,16 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-_SCHEDULES = {
-    Schedule.GPIPE: "GPipe",
-    Schedule.ONE_F_ONE_B: "1F1B",
-    Schedule.INTERLEAVED: "interleaved 1F1B",
-    Schedule.ZB_H1: "ZB-H1",
-    Schedule.ZB_V: "ZB-V",
-    Schedule.V_HALF: "V-Half",
-    Schedule.V_MIN: "V-Min",
-    Schedule.DUALPIPE_V: "DualPipe-V",
-}
 _SHARDED = {
     0: "nothing sharded",
     1: "optimizer sharded",
@@ -55,10 +45,8 @@ class Answer:
         Of the best configuration by parts; ``None`` where none fits.
     hidden
         Nanoseconds of a step's traffic that computation hides, by kind of parallelism.
-    efficiency
-        Rates that were used, with their errors on measured steps that were not fitted.
-    fixed
-        Fields that the user fixed.
+    because
+        Why there is no plan, where that is proved.
     """
 
     problem: TrainingProblem
@@ -66,8 +54,18 @@ class Answer:
     time: StepTime | None
     hidden: Mapping[str, int]
     memory: tuple[MemoryUse, ...]
-    efficiency: Efficiency
-    fixed: Mapping[str, Any]
+    because: str | None = None
+
+    @property
+    def plan(self) -> TrainingPlan | None:
+        """The best configuration as a plan."""
+        if self.best is None:
+            return None
+        of = self.problem
+        made_for = (of.name, of.fingerprint)
+        return TrainingPlan(
+            *made_for, self.best.configuration, self.best.step_ns, "search", of.parent
+        )
 
     @property
     def best(self) -> Candidate | None:
@@ -108,26 +106,22 @@ class Answer:
 
         return picture(self)
 
+    def memory_parts(self, best: Candidate, stage: int) -> dict[str, int]:
+        """Return bytes of a stage's peak by parts; activations are what the replay says."""
+        use = self.memory[stage]
+        parts = {
+            "weights": use.weights_bytes,
+            "gradients": use.gradients_bytes,
+            "optimizer": use.optimizer_bytes,
+            "buffers": use.buffers_bytes,
+        }
+        return parts | {"activations": best.peaks[stage] - sum(parts.values())}
+
     @property
     def proved(self) -> bool:
         """Whether nothing in the space is better, or nothing in it fits."""
         gap = self.found.gap
         return self.found.finished if gap is None else gap == 0
-
-
-def degrees_text(c: Configuration) -> str:
-    """Write degrees, micro-batches and schedule alone."""
-    virtual = f" ({c.virtual} virtual)" if c.virtual > 1 else ""
-    parts = [f"TP {c.tensor}", f"PP {c.pipeline}{virtual}", f"DP {c.data}"]
-    if c.context > 1:
-        parts.insert(1, f"CP {c.context}")
-    if c.expert * c.expert_tensor > 1:
-        split = f" x ETP {c.expert_tensor}" if c.expert_tensor > 1 else ""
-        parts.append(f"EP {c.expert}{split}")
-    parts.append(f"micro-batch {c.micro_batch} x {c.micro_batches}")
-    if c.pipeline > 1:
-        parts.append(_SCHEDULES[c.schedule])
-    return " · ".join(parts)
 
 
 def configuration_text(c: Configuration) -> str:
@@ -189,6 +183,7 @@ def lines(answer: Answer) -> Iterator[str]:
         yield f"  {configuration_text(answer.best.configuration)}"
         yield from _figures(answer, answer.best)
         yield from _proof(answer)
+        yield from _framework(answer)
         yield from _next_best(answer)
     yield from _misses(answer)
     yield f"  not considered  {'; '.join(_left_out(answer))}"
@@ -196,9 +191,11 @@ def lines(answer: Answer) -> Iterator[str]:
 
 def _nothing(answer: Answer) -> Iterator[str]:
     found = answer.found
-    if not found.considered and found.finished:
-        reason = Space(answer.problem, answer.fixed).why_empty()
-        with_fixed = " with the fixed fields" if answer.fixed else ""
+    if answer.because and answer.problem.framework:
+        yield f"  {answer.because}"
+    elif not found.considered and found.finished:
+        reason = Space(answer.problem, answer.problem.fixed).why_empty()
+        with_fixed = " with the fixed fields" if answer.problem.fixed else ""
         yield f"  no configuration can run{with_fixed}: {reason}"
     elif found.finished:
         lacking = min((miss.excess_bytes for miss in found.misses), default=0)
@@ -209,6 +206,13 @@ def _nothing(answer: Answer) -> Iterator[str]:
     else:
         when = "before the interruption" if found.interrupted else "in time"
         yield f"  no configuration {when}: {found.timed:,} of {found.considered:,} looked at"
+
+
+def plan_lines(answer: Answer) -> Iterator[str]:
+    """Write the best configuration and its figures for people, line by line."""
+    assert answer.best is not None
+    yield configuration_text(answer.best.configuration)
+    yield from (line.strip() for line in _figures(answer, answer.best))
 
 
 def _figures(answer: Answer, best: Candidate) -> Iterator[str]:
@@ -236,7 +240,7 @@ def _figures(answer: Answer, best: Candidate) -> Iterator[str]:
     if hidden:
         yield f"  overlaps: {hidden} of a step beside compute"
     measured = "of layers measured; others " if problem.architecture.measured_batch else ""
-    yield f"  costs {measured}{answer.efficiency.origin(devices(answer))}"
+    yield f"  costs {measured}{answer.problem.costs_origin}"
 
 
 def _stages_text(problem: TrainingProblem, c: Configuration) -> str:
@@ -257,7 +261,7 @@ def devices(answer: Answer) -> list[str]:
 
 def error_band(answer: Answer) -> ErrorBand | None:
     """Return errors on held-out steps; ``None`` where none was of these devices, in 16 bits."""
-    efficiency = answer.efficiency
+    efficiency = answer.problem.efficiency
     known = efficiency.band.rows and efficiency.measured(devices(answer))
     if answer.problem.architecture.measured_batch:
         return None
@@ -275,20 +279,8 @@ def _error(answer: Answer) -> str:
 
 
 def _memory(answer: Answer, best: Candidate, stage: int) -> str:
-    use = memory_parts(answer, best, stage)
+    use = answer.memory_parts(best, stage)
     return ", ".join(f"{name} {amount / _GB:.1f}" for name, amount in use.items())
-
-
-def memory_parts(answer: Answer, best: Candidate, stage: int) -> dict[str, int]:
-    """Return bytes of a stage's peak by parts; activations are what the replay says."""
-    use = answer.memory[stage]
-    parts = {
-        "weights": use.weights_bytes,
-        "gradients": use.gradients_bytes,
-        "optimizer": use.optimizer_bytes,
-        "buffers": use.buffers_bytes,
-    }
-    return parts | {"activations": best.peaks[stage] - sum(parts.values())}
 
 
 def shares(answer: Answer) -> list[tuple[str, float]]:
@@ -343,6 +335,26 @@ def _proof(answer: Answer) -> Iterator[str]:
     yield f"  bound {seconds(found.bound_ns)} · {gap} · {counts}{ended}"
 
 
+def _framework(answer: Answer) -> Iterator[str]:
+    """Say what planning for a framework leaves out, and what that costs."""
+    found, best, name = answer.found, answer.best, answer.problem.framework
+    if not name or best is None:
+        return
+    counts = f"cannot run {found.refused:,} of {found.considered:,} configurations"
+    other = found.unrestricted
+    if other is None:
+        known = (
+            "none of these is faster" if answer.proved else "none of these is known to be faster"
+        )
+        yield f"  {name}  {counts}; {known}"
+        return
+    less = 1 - other.step_ns / best.step_ns
+    yield (
+        f"  {name}  {counts}; one of these takes {100 * less:.1f} % less  "
+        f"{configuration_text(other.configuration)}: {'; '.join(found.reasons)}"
+    )
+
+
 def _next_best(answer: Answer) -> Iterator[str]:
     assert answer.best is not None
     for candidate in answer.found.best[1:]:
@@ -359,8 +371,11 @@ def _misses(answer: Answer) -> Iterator[str]:
 
 
 def _left_out(answer: Answer) -> Iterable[str]:
-    if answer.fixed:
-        yield "other than " + ", ".join(f"{name} {value}" for name, value in answer.fixed.items())
+    if answer.problem.fixed:
+        fixed = (f"{name} {value}" for name, value in answer.problem.fixed.items())
+        yield "other than " + ", ".join(fixed)
+    if answer.problem.framework:
+        yield f"what {answer.problem.framework} cannot run"
     yield from not_considered(answer.problem)
 
 
@@ -379,7 +394,11 @@ def data(answer: Answer) -> dict[str, Any]:
         "global_batch": problem.global_batch,
         "parameters": problem.architecture.all_parameters,
         "model_flops": problem.model_flops,
-        "fixed": {name: str(value) for name, value in answer.fixed.items()},
+        "framework": problem.framework or None,
+        "refused": found.refused,
+        "unrestricted": _candidate(answer, found.unrestricted) if found.unrestricted else None,
+        "unrestricted_refused": list(found.reasons),
+        "fixed": {name: str(value) for name, value in answer.problem.fixed.items()},
         "value": best.step_ns if best else None,
         "bound": found.bound_ns,
         "gap": found.gap,
@@ -390,7 +409,7 @@ def data(answer: Answer) -> dict[str, Any]:
         "replayed": found.replayed,
         "not_considered": list(_left_out(answer)),
         "reserve_bytes": problem.reserve_bytes,
-        "costs": answer.efficiency.origin(devices(answer)),
+        "costs": answer.problem.costs_origin,
         "error_band": asdict(band) if band else None,
         "rejected": [_miss(miss) for miss in found.misses],
         "next_best": [_candidate(answer, entry) for entry in found.best[1:]],
@@ -402,7 +421,7 @@ def data(answer: Answer) -> dict[str, Any]:
             "time_ns": time_parts(answer, best),
             "peak_stage": stage,
             "overlapped_ns": dict(answer.hidden),
-            "memory_bytes": memory_parts(answer, best, stage),
+            "memory_bytes": answer.memory_parts(best, stage),
         }
     return told
 

@@ -343,6 +343,7 @@ EXAMPLES: dict[str, dict[str, Example]] = {
         "--plot": Example("--plot step.png"),
         "--check": Example("--check {train.plan}", base=TRAIN.split(" --fix", maxsplit=1)[0]),
         "--plan-output": Example("--plan-output plan.json"),
+        "--job-output": Example("--job-output job.json"),
         "--export": Example("--export fsdp2 -o launch.py"),
         "--output": Example("-o launch.py", base=f"{TRAIN} --export fsdp2"),
     },

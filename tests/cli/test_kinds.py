@@ -178,7 +178,34 @@ def _behind_the_last(plan: Path) -> str:
     return json.dumps({**document, "cuts": [*document["cuts"], "c"]})
 
 
+def _training(folder: Path, **changed: Any) -> Path:
+    """Four blocks on two devices in a pipeline."""
+    part = {"hidden": 256, "attention": {"heads": 4, "kv_heads": 4, "head_size": 64}}
+    blocks = [{**part, "mlp": {"inner": 512}, "repeats": 4}]
+    model = {"name": "tiny", "vocabulary": 128, "sequence": 256, "blocks": blocks}
+    rates = {"format": "milp-plan-training-rates", "version": 1}
+    document = {
+        **{"format": "milp-plan-training", "version": 1, "model": model, "cluster": "2xA100"},
+        "rates": {**rates, "software": {"mine": {"devices": {"A100": {}}}}},
+        **{"global_batch": 4, "reserve_bytes": 0, "fixed": {"pipeline": 2, "recompute": "none"}},
+    }
+    return store(folder, document | changed, f"tiny{len(changed)}.json")
+
+
+def _never_trained(folder: Path) -> tuple[Path]:
+    """Whole layers with all they keep do not fit; recomputed or divided, they would."""
+    fixed = {"pipeline": 1, "tensor": 1, "zero": 1, "recompute": "none"}
+    return (_training(folder, memory_bytes=35_000_000, fixed=fixed),)
+
+
+def _on_three_ranks(plan: Path) -> str:
+    document = json.loads(plan.read_text())
+    document["configuration"]["data"] = 3
+    return json.dumps(document)
+
+
 SAMPLES = {
+    "training": Sample(_training, 8_278_253, _never_trained, _on_three_ranks),
     "local-updates": Sample(
         _local_updates, 11, lambda folder: (_local_updates(folder, 0),), _behind_the_last
     ),

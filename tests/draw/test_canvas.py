@@ -8,12 +8,12 @@ from milp_plan.draw.canvas import (
     COLOURS,
     axis_label,
     colours,
-    drawing_style,
     figure_legend,
     new_figure,
     size_scale,
     time_scale,
 )
+from milp_plan.draw.style import drawing_style
 from tests.report.plans import plan_of_two_devices, two_devices
 
 

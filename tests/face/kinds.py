@@ -13,6 +13,7 @@ from milp_plan.core.sharding import sharding_problem
 from milp_plan.run.kinds import kinds
 from tests.run.cases import trap
 from tests.support.hybrid import chain
+from tests.support.training import drawn
 
 
 def problems() -> dict[str, Any]:
@@ -40,6 +41,7 @@ def problems() -> dict[str, Any]:
         "local-updates": LocalUpdatesProblem(
             "line", (Stage("a", 10, 20, most=1), Stage("b", 10, 20)), 3, 5
         ),
+        "training": drawn(0, pipeline=2, micro_batch=1),
         "jobs": JobsProblem("jobs", (Pool("gpus", 2),), (Job("j", units), Job("k", units))),
     }
 

@@ -22,7 +22,8 @@ from milp_plan.run.confirmation import (
 )
 from milp_plan.run.kinds import kind_of
 from milp_plan.run.ledger import Ledger
-from milp_plan.run.model import ModelAnswer, Solver
+from milp_plan.run.model import Solver
+from milp_plan.run.model_answer import ModelAnswer
 from milp_plan.run.ways import schedule
 from tests.backends.models import knapsack
 from tests.models.test_windows import gang_and_plain

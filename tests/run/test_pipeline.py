@@ -22,7 +22,7 @@ from milp_plan.models.registry import get
 from milp_plan.planners import PLANNERS
 from milp_plan.run import Settings, ledger, solve
 from milp_plan.run.model import make_options
-from milp_plan.run.telling import headline
+from milp_plan.run.outcome import headline
 from milp_plan.run.ways import schedule, small_schedule, stage_series, two_stages
 from milp_plan.zoo import TRAPS
 from tests.check.cases import cluster, op, problem, value

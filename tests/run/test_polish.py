@@ -14,7 +14,8 @@ from milp_plan.planners import Rule, dispatch
 from milp_plan.run import Settings, polish
 from milp_plan.run.kinds.schedule import KIND
 from milp_plan.run.ledger import Ledger
-from milp_plan.run.model import ModelAnswer, Solver, make_options
+from milp_plan.run.model import Solver, make_options
+from milp_plan.run.model_answer import ModelAnswer
 from milp_plan.run.polish import LARGEST, SMALLEST, Search
 from milp_plan.run.ways import compaction
 from milp_plan.run.ways.compaction import compact

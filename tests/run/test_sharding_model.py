@@ -20,7 +20,8 @@ from milp_plan.core.budget import Budget
 from milp_plan.core.sharding import sharding_problem
 from milp_plan.models.registry import get, shipped_folders
 from milp_plan.run import Settings, solve
-from milp_plan.run.model import ModelAnswer, Solver, make_options
+from milp_plan.run.model import Solver, make_options
+from milp_plan.run.model_answer import ModelAnswer
 from milp_plan.run.ways import labelling
 from milp_plan.run.ways import sharding as way
 from tests.models.solving import solve_here

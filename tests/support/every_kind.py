@@ -13,7 +13,7 @@ from milp_plan.core.packing import Buffer, PackingProblem
 from milp_plan.models.planted_local_updates import planted_local_updates
 from milp_plan.models.planted_resharding import planted_resharding
 
-from . import anything, hybrid, jobs, rematerialisation, sharding
+from . import anything, hybrid, jobs, rematerialisation, sharding, training
 
 
 def _packing(seed):
@@ -43,6 +43,7 @@ DRAWN = {
     "sharding": sharding.random_problem,
     "hybrid": hybrid.random_problem,
     "packing": _packing,
+    "training": training.drawn,
 }
 """Name of a kind, or of a form of one -> the problem of a seed."""
 
@@ -169,4 +170,5 @@ _ANEW = {
     "sharding": _sharding,
     "hybrid": _hybrid,
     "packing": _sized,
+    "training": training.anew,
 }

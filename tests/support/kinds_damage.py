@@ -1,4 +1,4 @@
-"""Ways to damage valid plans of jobs, resharding and local updates.
+"""Ways to damage valid plans of jobs, resharding, local updates and training.
 
 As in :mod:`tests.support.damage`: each says which rule has to catch it, returns a problem and a
 plan, or ``None`` where the plan offers nothing to damage so, and is sure to break its rule.
@@ -16,8 +16,11 @@ from milp_plan.check.resharding import ports, verify_resharding
 from milp_plan.models.planted_local_updates import planted_local_updates
 from milp_plan.models.planted_resharding import planted_resharding
 from milp_plan.planners.jobs import in_turn
+from milp_plan.training.api import check
+from milp_plan.training.configuration import Schedule
 
 from .jobs import chains, plain
+from .training import planned
 
 
 def _jobs(seed):
@@ -29,8 +32,9 @@ KINDS = {
     "jobs": (_jobs, verify_jobs),
     "resharding": (planted_resharding, verify_resharding),
     "local_updates": (planted_local_updates, verify_local_updates),
+    "training": (planned, check),
 }
-"""Name of the checker's module -> what draws a problem and a plan, and the checker."""
+"""Name of the kind -> what draws a problem and a plan, and the checker."""
 
 KINDS_DAMAGES = {}
 """Name -> (kind, rule that has to catch it, how to do it)."""
@@ -356,3 +360,41 @@ def stage_that_holds_less(problem, plan, verdict, rng):
     place, stages = rng.choice(places), list(problem.stages)
     stages[place] = replace(stages[place], most=held[place] - 1)
     return replace(problem, stages=tuple(stages)), plan
+
+
+# -- training --------------------------------------------------------------------------------------
+
+
+def _configured(problem, plan, **changes):
+    return problem, replace(plan, configuration=replace(plan.configuration, **changes))
+
+
+@_damage("training", "degrees")
+def more_ranks(problem, plan, verdict, rng):
+    return _configured(problem, plan, data=plan.configuration.data + rng.randint(1, 9))
+
+
+@_damage("training", "degrees")
+def another_number_of_micro_batches(problem, plan, verdict, rng):
+    return _configured(problem, plan, micro_batches=plan.configuration.micro_batches + 1)
+
+
+@_damage("training", "fixed")
+def another_value_is_fixed(problem, plan, verdict, rng):
+    value = plan.configuration.micro_batch + rng.randint(1, 3)
+    return replace(problem, fixed={**problem.fixed, "micro_batch": value}), plan
+
+
+@_damage("training", "schedule")
+def schedule_without_replay(problem, plan, verdict, rng):
+    c, blocks = plan.configuration, len(problem.architecture.blocks)
+    if c.pipeline == 1 or c.recomputed or c.recomputed_by_chunk or 2 * c.pipeline > blocks:
+        return None
+    return _configured(problem, plan, schedule=Schedule.DUALPIPE_V, virtual=2, layers=())
+
+
+@_damage("training", "memory")
+def devices_with_less_memory(problem, plan, verdict, rng):
+    peak = max(n for name, n in verdict.components.items() if name.startswith("peak_memory"))
+    cluster = problem.cluster.with_memory(rng.randrange(1, peak))
+    return replace(problem, cluster=cluster), plan

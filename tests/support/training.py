@@ -1,108 +1,56 @@
-"""Random training steps: layers with forward, backward and weight gradient, side branches."""
+"""Tiny training problems, drawn at random."""
 
 from __future__ import annotations
 
-from random import Random
+import random
+from dataclasses import replace
+from typing import Any
 
-from milp_plan.core import (
-    TICKS_PER_SECOND,
-    Channel,
-    Cluster,
-    CommunicationModel,
-    ComputationGraph,
-    Device,
-    DeviceClass,
-    Operator,
-    Option,
-    PlanningProblem,
-    Value,
-)
+from milp_plan.training import Architecture, Attention, Block, DeviceRates, Efficiency, Mlp, Moe
+from milp_plan.training.api import training_problem
+from milp_plan.training.problem import TrainingPlan, TrainingProblem
+from milp_plan.training.search import search
+
+RATES = Efficiency({"A100": DeviceRates()})
+"""Assumed rates, which no fit changes."""
 
 
-def random_training(
-    seed: int, layers: int, *, batches: int = 1, branches: int = 0, most_devices: int = 3
-) -> PlanningProblem:
-    """Training step of some layers in a row, each a colocation group, on two classes of devices.
-
-    Parameters
-    ----------
-    seed
-        Of everything that is drawn.
-    layers
-        Layers in a row.
-    batches
-        Micro-batches; those of an operator share a group.
-    branches
-        Layers beside the row, each from one layer to a later one.
-    most_devices
-        At least 2.
-    """
-    rng = Random(seed)
-    draw = _Draw(rng, layers, branches)
-    operators, values = draw.graph()
-    graph = ComputationGraph(tuple(operators), tuple(values))
-    if batches > 1:
-        graph = graph.unroll(batches)
-    return PlanningProblem(f"training-{seed}", graph, _cluster(rng, most_devices))
+def tiny_model(blocks: int = 4, experts: int = 0) -> Architecture:
+    """A model of a few megabytes."""
+    part = Moe(experts, 2, 256) if experts else Mlp(512)
+    block = Block(256, Attention(4, 4, 64), part)
+    return Architecture("tiny", (block,) * blocks, 128, 256)
 
 
-class _Draw:
-    def __init__(self, rng: Random, layers: int, branches: int) -> None:
-        self.rng = rng
-        self.size = 10 ** rng.choice([1, 3, 6, 9])
-        self.wire = rng.choice([0, 1, 3, 10, 20, 100])
-        self.with_weights = rng.random() < 0.7
-        self.tied = rng.random() < 0.8
-        self.edges = [(k, k + 1) for k in range(layers - 1)]
-        count = layers
-        for _ in range(branches):
-            a = rng.randrange(layers - 1)
-            c = rng.randrange(a + 1, layers)
-            self.edges += [(a, count), (count, c)]
-            count += 1
-        self.names = [f"l{k}" for k in range(count)]
-        self.grouped = [k < layers or rng.random() < 0.6 for k in range(count)]
-
-    def ticks(self) -> dict[str, int]:
-        fast = 0 if self.rng.random() < 0.05 else self.rng.randint(1, self.size)
-        return {"fast": fast, "slow": fast * self.rng.choice([1, 2, 3])}
-
-    def bytes(self) -> int:
-        return self.rng.randint(0, self.wire * self.size // 10)
-
-    def graph(self) -> tuple[list[Operator], list[Value]]:
-        operators, values = [], []
-        for k, name in enumerate(self.names):
-            group = name if self.grouped[k] else None
-            kinds = "FBW" if self.with_weights and self.rng.random() < 0.8 else "FB"
-            for kind in kinds:
-                option = Option("only", self.ticks())
-                operators.append(Operator(f"{name}.{kind}", (option,), group=group))
-        there = {operator.name for operator in operators}
-        for k, name in enumerate(self.names):
-            after = [self.names[c] for a, c in self.edges if a == k]
-            before = [self.names[a] for a, c in self.edges if c == k]
-            own = [f"{name}.B"] if not after or self.tied else []
-            readers = [f"{x}.F" for x in after] + [f"{x}.W" for x in after if f"{x}.W" in there]
-            values.append(self.value(f"{name}.out", f"{name}.F", [*own, *readers]))
-            if before:
-                weights = [f"{x}.W" for x in before if f"{x}.W" in there]
-                read = [f"{x}.B" for x in before] + weights
-                values.append(self.value(f"{name}.grad", f"{name}.B", read))
-        return operators, values
-
-    def value(self, name: str, producer: str, readers: list[str]) -> Value:
-        return Value(name, producer, tuple(readers), {"full": self.bytes()})
-
-
-def _cluster(rng: Random, most: int) -> Cluster:
-    names = [f"d{i}" for i in range(rng.randint(2, most))]
-    kinds = ["fast", *(rng.choice(["fast", "fast", "slow"]) for _ in names[1:])]
-    bandwidth = TICKS_PER_SECOND // rng.choice([1, 3])
-    return Cluster(
-        tuple(DeviceClass(kind, None) for kind in ("fast", "slow")),
-        tuple(Device(n, k, None) for n, k in zip(names, kinds, strict=True)),
-        tuple(Channel(a, b, rng.choice([0, 5]), bandwidth) for a in names for b in names if a != b),
-        (),
-        rng.choice(list(CommunicationModel)),
+def drawn(seed: int, **fixed: Any) -> TrainingProblem:
+    """A model of up to five blocks on two or four devices, some with little memory."""
+    rng = random.Random(f"training {seed}")
+    model = tiny_model(rng.randint(1, 5), rng.choice((0, 0, 4)))
+    memory = rng.choice((None, None, rng.randint(20, 60) * 10**6))
+    return training_problem(
+        model,
+        rng.choice(("2xA100", "4xA100", "2x1xA100")),
+        global_batch=rng.choice((1, 2, 4, 6, 8)),
+        memory_bytes=memory,
+        reserve_bytes=0,
+        fixed=fixed or rng.choice(({}, {"pipeline": 2}, {"zero": 1, "recompute": "none"})),
+        efficiency=RATES,
     )
+
+
+def planned(seed: int) -> tuple[TrainingProblem, TrainingPlan] | None:
+    """A problem with the best configuration; ``None`` where there is none."""
+    from milp_plan.core.budget import Budget
+    from milp_plan.training.costing import PlanCosts
+
+    problem = drawn(seed)
+    best = search(problem, PlanCosts(problem), problem.fixed, Budget(None)).best
+    if not best:
+        return None
+    return problem, TrainingPlan(problem.name, problem.fingerprint, best[0].configuration)
+
+
+def anew(problem: TrainingProblem, rng: random.Random) -> TrainingProblem:
+    """The same with other rates."""
+    rates = DeviceRates(matrix=rng.uniform(0.2, 0.9), memory=rng.uniform(0.2, 0.9))
+    return replace(problem, efficiency=Efficiency({"A100": rates}))

@@ -9,10 +9,11 @@ import pytest
 from milp_plan.capture import load_builder
 from milp_plan.capture.chosen import Choice
 from milp_plan.capture.layouts import collectives
+from milp_plan.capture.model_file import INNER
 from milp_plan.capture.nodes import Recorder
 from milp_plan.capture.placements import entries
 from milp_plan.capture.sharding import sharding
-from milp_plan.capture.trace import INNER, build, trace
+from milp_plan.capture.trace import build, trace
 from milp_plan.cost import device_spec
 from milp_plan.cost.mesh import mesh
 

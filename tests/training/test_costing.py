@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from milp_plan.core.budget import Budget
-from milp_plan.training import Configuration, Recompute, Schedule, api, shipped
+from milp_plan.training import Configuration, Recompute, Schedule, api
 from milp_plan.training.costing import PlanCosts
 from milp_plan.training.problem import TrainingProblem
 from milp_plan.training.replay import replay, schedule_bound
@@ -36,7 +36,7 @@ def some(problem: TrainingProblem, every: int = 97) -> list[Configuration]:
 @pytest.mark.parametrize("name", CASES)
 def test_bounds_are_below_the_step_and_peaks_at_least_what_is_counted_first(name: str) -> None:
     problem = CASES[name]
-    costs = PlanCosts(problem, shipped())
+    costs = PlanCosts(problem)
     listed = some(problem, 199 if name == "experts" else 47)
     assert len(listed) > 5
     for base in listed:
@@ -52,7 +52,7 @@ def test_bounds_are_below_the_step_and_peaks_at_least_what_is_counted_first(name
 
 def test_the_replay_of_1f1b_is_close_to_the_closed_form() -> None:
     problem = CASES["dense"]
-    costs = PlanCosts(problem, shipped())
+    costs = PlanCosts(problem)
     for c in Space(problem, {"schedule": Schedule.ONE_F_ONE_B, "recompute": Recompute.NONE}):
         step = derive(c, costs.priced(c))
         assert step.step_ns == pytest.approx(costs.step(c).total_ns, rel=0.02)
@@ -60,7 +60,7 @@ def test_the_replay_of_1f1b_is_close_to_the_closed_form() -> None:
 
 def test_as_few_blocks_are_computed_again_as_memory_asks_for() -> None:
     problem = of("llama3-70b", "4x8xH100", 64, 16384)
-    costs = PlanCosts(problem, shipped())
+    costs = PlanCosts(problem)
     fixed = {"tensor": 8, "pipeline": 4, "micro_batch": 1, "schedule": Schedule.ONE_F_ONE_B}
     fixed |= {"context": 1, "layers": (20, 20, 20, 20), "recomputed_by_chunk": ()}
     best = search(problem, costs, fixed, Budget(None)).best[0]
@@ -79,7 +79,7 @@ def test_as_few_blocks_are_computed_again_as_memory_asks_for() -> None:
 
 def test_stages_where_fewer_micro_batches_wait_recompute_fewer_blocks() -> None:
     problem = of("llama3-70b", "4x8xH100", 64, 16384)
-    costs = PlanCosts(problem, shipped())
+    costs = PlanCosts(problem)
     fixed = {"tensor": 8, "pipeline": 4, "micro_batch": 1, "schedule": Schedule.ONE_F_ONE_B}
     fixed |= {"context": 1, "layers": (20, 20, 20, 20)}
     best = search(problem, costs, fixed, Budget(None)).best[0]
@@ -97,7 +97,7 @@ def test_stages_where_fewer_micro_batches_wait_recompute_fewer_blocks() -> None:
 
 def test_every_block_computed_again_costs_what_full_recomputation_does() -> None:
     problem = CASES["dense"]
-    costs = PlanCosts(problem, shipped())
+    costs = PlanCosts(problem)
     full = Configuration(
         pipeline=2, data=8, micro_batches=8, recompute=Recompute.FULL, layers=(16, 16)
     )
@@ -120,7 +120,7 @@ def test_every_block_computed_again_costs_what_full_recomputation_does() -> None
 
 def test_slower_devices_get_fewer_blocks_and_the_step_is_shorter() -> None:
     problem = CASES["mixed"]
-    costs = PlanCosts(problem, shipped())
+    costs = PlanCosts(problem)
     even = Configuration(tensor=8, pipeline=2, micro_batches=64)
     (balanced,) = (c for c in costs.variants(even) if not c.recomputed)
     assert balanced.layers[0] > balanced.layers[1]
@@ -130,7 +130,7 @@ def test_slower_devices_get_fewer_blocks_and_the_step_is_shorter() -> None:
 
 def test_uneven_models_are_better_off_than_with_the_even_split() -> None:
     problem = of("deepseek-v2-lite", "2x8xH800", 256)
-    costs = PlanCosts(problem, shipped())
+    costs = PlanCosts(problem)
     even = Configuration(expert=2, pipeline=8, data=2, micro_batches=128)
     (balanced,) = (c for c in costs.variants(even) if not c.recomputed)
     times = [replay(c, costs.priced(c).chunks).makespan_ns for c in (balanced, even)]

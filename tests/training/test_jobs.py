@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from milp_plan.core.budget import Budget
+from milp_plan.run import Settings, solve
 from milp_plan.training import Configuration, Moe, Schedule, api
 from milp_plan.training.problem import TrainingProblem
 
@@ -144,7 +144,7 @@ def test_the_answer_keeps_the_hand_calculation(name: str) -> None:
     """A step takes at least its operations at the peak rate; weights are all there, once."""
     job = JOBS[name]
     of = problem(job)
-    answer = api.plan_training(of, budget=Budget(300.0))
+    answer = api.answer_of(solve(of, Settings(time_limit_s=300.0)))
     assert answer.best is not None
     assert answer.proved
     assert job.least_s < answer.best.step_ns / 1e9 < 6 * job.least_s

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,13 @@ from typing import Any
 import pytest
 
 from milp_plan.cli.exits import Exit
+from milp_plan.run import Settings, solve
 from milp_plan.training import Configuration, Schedule, api
 from milp_plan.training.costing import PlanCosts
-from milp_plan.training.efficiency import shipped
 from milp_plan.training.picture import step_bars
+from milp_plan.training.problem import TrainingProblem
 from milp_plan.training.replay import replay
+from milp_plan.training.report import Answer
 from tests.cli.cases import call
 
 PROBLEM = api.training_problem("llama3-8b", "8xH100", global_batch=16, sequence=2048)
@@ -30,7 +33,7 @@ def test_bars_are_the_passes_of_the_replay(schedule: Schedule, virtual: int) -> 
     c = Configuration(
         pipeline=4, data=2, micro_batches=8, virtual=virtual, schedule=schedule, tensor=1
     )
-    chunks = PlanCosts(PROBLEM, shipped()).priced(c).chunks
+    chunks = PlanCosts(PROBLEM).priced(c).chunks
     bars = list(step_bars(c, chunks))
     played = replay(c, chunks)
     assert max(start + duration for _, _, start, duration, _ in bars) == played.makespan_ns
@@ -42,8 +45,12 @@ def test_bars_are_the_passes_of_the_replay(schedule: Schedule, virtual: int) -> 
         assert later == ({0, 1} if virtual > 1 else {0})
 
 
+def planned(problem: TrainingProblem) -> Answer:
+    return api.answer_of(solve(problem, Settings(time_limit_s=100.0)))
+
+
 def test_the_figure_has_a_limit_a_best_and_alternatives() -> None:
-    answer = api.plan_training(PROBLEM, {"pipeline": 2, "micro_batch": 1, "data": 4})
+    answer = planned(replace(PROBLEM, fixed={"pipeline": 2, "micro_batch": 1, "data": 4}))
     figure = answer.draw()
     titles = [axis.get_title() for axis in figure.axes]
     assert titles == ["a step", "peak by stage", "alternatives"]
@@ -60,10 +67,10 @@ def test_the_figure_has_a_limit_a_best_and_alternatives() -> None:
 
 
 def test_long_steps_are_cut_and_nothing_is_drawn_without_a_plan(tmp_path: Path) -> None:
-    long = api.training_problem("llama3-8b", "8xH100", global_batch=256, sequence=2048)
-    fixed = {"pipeline": 8, "micro_batch": 1, "schedule": Schedule.ONE_F_ONE_B}
-    assert len(api.plan_training(long, fixed).draw().axes) == 4
-    none = api.plan_training(api.training_problem("llama3-405b", "8xV100", global_batch=8))
+    fixed = {"pipeline": 8, "micro_batch": 1, "schedule": "1f1b"}
+    long = api.training_problem("llama3-8b", "8xH100", global_batch=256, sequence=2048, fixed=fixed)
+    assert len(planned(long).draw().axes) == 4
+    none = planned(api.training_problem("llama3-405b", "8xV100", global_batch=8))
     with pytest.raises(ValueError, match="nothing to draw"):
         none.draw()
     target = tmp_path / "step.png"

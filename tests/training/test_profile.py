@@ -10,6 +10,7 @@ import pytest
 
 from milp_plan.cli.exits import Exit
 from milp_plan.core import InputError
+from milp_plan.run import Settings, solve
 from milp_plan.training import Configuration, Precision, Recompute, Schedule, api
 from milp_plan.training.costing import PlanCosts
 from milp_plan.training.efficiency import Efficiency, shipped
@@ -41,7 +42,7 @@ def ideal(problem: TrainingProblem) -> PlanCosts:
     fast = shipped()
     rates = replace(fast.rates("A100"), memory=1e12, node=1e12, network=1e12, latency_ns=0.0)
     software = replace(fast.software, launch_ns=0.0, step_ns=0.0)
-    return PlanCosts(problem, Efficiency({"A100": rates}, software))
+    return PlanCosts(replace(problem, efficiency=Efficiency({"A100": rates}, software)))
 
 
 def test_a_step_is_the_sum_of_its_layers(tmp_path: Path) -> None:
@@ -68,7 +69,8 @@ def test_a_pipeline_is_cut_where_the_slowest_stage_is_the_shortest(tmp_path: Pat
         pipeline=2, micro_batch=4, micro_batches=8, schedule=Schedule.ONE_F_ONE_B, layers=(2, 2)
     )
     assert ideal(problem).step(two).total_ns == pytest.approx((8 * 38 + 33) * 1e6, abs=10)
-    answer = api.plan_training(problem, {"pipeline": 2})
+    outcome = solve(replace(problem, fixed={"pipeline": 2}), Settings(time_limit_s=100.0))
+    answer = api.answer_of(outcome)
     assert answer.proved
     assert answer.best is not None
     values = []

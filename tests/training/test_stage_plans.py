@@ -18,7 +18,7 @@ from milp_plan.core.training_stages import (
     step_of,
 )
 from milp_plan.models.planted_training_stages import planted_training_stages
-from milp_plan.training import Configuration, Recompute, Schedule, api, shipped
+from milp_plan.training import Configuration, Recompute, Schedule, api
 from milp_plan.training.configuration import even_layers
 from milp_plan.training.costing import PlanCosts
 from milp_plan.training.problem import TrainingProblem
@@ -65,7 +65,7 @@ def test_named_models_are_not_slower_than_evenly_split_and_uneven_ones_faster(
     name: str, schedule: Schedule
 ) -> None:
     problem, configuration = CASES[name]
-    costs = PlanCosts(problem, shipped())
+    costs = PlanCosts(problem)
     found = fastest_stages(costs, replace(configuration, schedule=schedule), (NONE, FULL))
     assert found.proved
     assert found.plan is not None
@@ -82,7 +82,7 @@ def test_named_models_are_not_slower_than_evenly_split_and_uneven_ones_faster(
 
 def test_variants_of_the_search_are_about_as_fast_as_the_model() -> None:
     problem, configuration = CASES["deepseek"]
-    costs, configuration = PlanCosts(problem, shipped()), replace(configuration, recompute=NONE)
+    costs, configuration = PlanCosts(problem), replace(configuration, recompute=NONE)
     found = fastest_stages(costs, configuration, (NONE, FULL))
     steps = [
         step.step_ns
@@ -99,7 +99,7 @@ def test_memory_and_times_of_chunks_are_those_of_the_costs(name: str, schedule: 
     problem, configuration = CASES[name]
     virtual = 2 if schedule is Schedule.INTERLEAVED else 1
     c = replace(configuration, schedule=schedule, virtual=virtual, micro_batches=64)
-    costs = PlanCosts(problem, shipped())
+    costs = PlanCosts(problem)
     stages = stages_problem(costs, replace(c, recompute=NONE), (NONE,))
     layers = c.chunk_layers(problem.architecture)
     free = replace(stages, devices=tuple(replace(d, limit=None) for d in stages.devices))
@@ -152,7 +152,7 @@ def optimum(problem: TrainingStagesProblem) -> int:
 
 def test_what_has_no_stages_is_refused_in_words() -> None:
     problem, configuration = CASES["llama"]
-    costs = PlanCosts(problem, shipped())
+    costs = PlanCosts(problem)
     with pytest.raises(ValueError, match="one stage"):
         stages_problem(costs, replace(configuration, pipeline=1, data=4))
     with pytest.raises(ValueError, match="v-half has no closed form"):
@@ -161,7 +161,7 @@ def test_what_has_no_stages_is_refused_in_words() -> None:
 
 def test_a_lane_to_the_host_saves_what_recomputation_costs() -> None:
     problem, configuration = CASES["llama"]
-    costs = PlanCosts(replace(problem, reserve_bytes=35 * 10**9), shipped())
+    costs = PlanCosts(replace(problem, reserve_bytes=35 * 10**9))
     slow, fast = (
         stages_problem(costs, configuration, (NONE, FULL), rate) for rate in (None, 10**12)
     )

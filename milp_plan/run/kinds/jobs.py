@@ -16,7 +16,7 @@ from milp_plan.core.budget import Budget
 from milp_plan.io.files import Document
 
 from ..change import Change
-from ..kind import Format, Kind, Measure
+from ..kind import TIMED, Format, Kind, Measure, Restart
 from ..scope import Offer, Scope
 from ..way import Way
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
 
     from ..reasons.base import Reasons
-    from ..restart import Restart
 
 
 class Jobs(Kind["JobsProblem", "JobsPlan"]):
@@ -182,8 +181,6 @@ class Jobs(Kind["JobsProblem", "JobsPlan"]):
     def restarts(self, problem: JobsProblem, plan: JobsPlan) -> Iterator[Restart]:
         """Times anew in the plan's order on every device and lane."""
         from milp_plan.planners.retiming import Apart, retimed_jobs
-
-        from ..restart import TIMED, Restart
 
         for apart in Apart:
             made = retimed_jobs(problem, plan, apart)

@@ -15,7 +15,7 @@ from milp_plan.io.files import Document
 
 from ..change import Change
 from ..compiling import PACKING
-from ..kind import Format, Kind, Measure
+from ..kind import Format, Kind, Measure, Restart
 from ..scope import Offer, Scope
 from ..way import Step, Way
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from milp_plan.planners.packing import Packer
 
     from ..reasons.base import Reasons
-    from ..restart import Restart
 
 FIRST_NODES = 20_000
 """Nodes of the search before all that takes longer: it proves what is small, or lies loosely, and
@@ -218,8 +217,6 @@ class Packing(Kind["PackingProblem", "PackingPlan"]):
     def restarts(self, problem: PackingProblem, plan: PackingPlan) -> Iterator[Restart]:
         """Each buffer as low as those that were below it allow."""
         from milp_plan.planners.retiming import lowered
-
-        from ..restart import Restart
 
         yield Restart(lowered(problem, plan), "offsets computed anew: each on those below it")
 

@@ -13,7 +13,7 @@ from milp_plan.core.budget import Budget
 from milp_plan.io.files import Document
 
 from ..change import Change
-from ..kind import Format, Kind, Measure
+from ..kind import TIMED, Format, Kind, Measure, Restart
 from ..scope import Offer, Scope
 from ..way import Way
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
 
     from ..reasons.base import Reasons
-    from ..restart import Restart
 
 ONE_BY_ONE = Change("one_by_one", "Resharding: a delivery per receiver, no broadcasts.")
 
@@ -152,8 +151,6 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
     def restarts(self, problem: ReshardingProblem, plan: ReshardingPlan) -> Iterator[Restart]:
         """Times anew in the plan's order on every card."""
         from milp_plan.planners.retiming import retimed_deliveries
-
-        from ..restart import TIMED, Restart
 
         yield from (Restart(made, TIMED) for made in [retimed_deliveries(problem, plan)] if made)
 

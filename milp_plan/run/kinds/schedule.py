@@ -31,7 +31,7 @@ from milp_plan.io.defects import refuse_other
 from milp_plan.io.files import Document
 
 from ..change import OBJECTIVES, Change, count, host, objective_of, one_of, positive
-from ..kind import Export, Format, Kind, Measure
+from ..kind import Export, Format, Kind, Measure, Restart
 from ..scope import Scope
 from ..torch_exports import torch_exports
 from ..way import Way
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from milp_plan.io import Goal
 
     from ..addresses import Memory
+    from ..ledger import Ledger
     from ..reasons.base import Reasons
-    from ..restart import Restart
 
 
 CHANGES = (
@@ -322,7 +322,6 @@ class Schedule(Kind[PlanningProblem, Plan]):
         from ..ways.latency import LatencyWay
         from ..ways.max_load import MaxLoadWay
         from ..ways.memory import MemoryWay
-        from ..ways.offload import OffloadWay
         from ..ways.order import OrderWay
         from ..ways.places import PlacesWay
         from ..ways.schedule import ScheduleWay
@@ -337,10 +336,15 @@ class Schedule(Kind[PlanningProblem, Plan]):
             MaxLoadWay,
             PlacesWay,
             ShopWay,
-            OffloadWay,
             OrderWay,
             ScheduleWay,
         )
+
+    def search_round(self, ledger: Ledger[PlanningProblem, Plan], *, construct: bool) -> None:
+        """Search from the ledger's plan, after constructions where they are asked for."""
+        from ..ways.schedule import ScheduleWay
+
+        ScheduleWay(ledger).search(construct=construct)
 
     def heuristics(self) -> Mapping[str, Callable[[PlanningProblem, int], Plan | None]]:
         """List schedules and their like, then schedules of pipelines."""

@@ -14,7 +14,7 @@ from milp_plan.core.budget import Budget
 from milp_plan.io.files import Document
 
 from ..compiling import SHARDING, SHARDING_SEARCH
-from ..kind import Export, Format, Kind, Measure
+from ..kind import Export, Format, Kind, Measure, Restart
 from ..scope import Offer, Scope
 from ..way import Way
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
 
     from ..reasons.base import Reasons
-    from ..restart import Restart
 
 
 STORY = 12

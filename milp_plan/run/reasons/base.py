@@ -253,9 +253,12 @@ class Reasons(ABC, Generic[P, S]):
     ----------
     noun
         What parts are called: ``"operators"``.
+    partless
+        Whether a problem without any part still asks for a plan.
     """
 
     noun: ClassVar[str]
+    partless: ClassVar[bool] = False
 
     @abstractmethod
     def parts(self, problem: P) -> tuple[str, ...]:

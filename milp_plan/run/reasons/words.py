@@ -206,21 +206,6 @@ def _relaxation(units: Units, measure: Measure, least: Relaxation) -> Iterator[s
         yield f"  {below}; between that and {least.percent} % no plan was found in the time"
 
 
-def difference_line(found: Comparison) -> str:
-    """Say in one line what two plans are worth."""
-    problem = found.before.problem
-    measure = kind_of(problem).measure(problem)
-    values = [measure.text(side.verdict.value) for side in (found.before, found.after)]
-    if found.change is None:
-        told = "a plan has no value"
-    elif found.change == 0:
-        told = "equal"
-    else:
-        word = "better" if found.change < 0 else "worse"
-        told = f"{word} by {measure.text(max(found.change, -found.change))}"
-    return f"{problem.name}: {measure.objective} {values[0]} -> {values[1]}: {told}"
-
-
 def difference_lines(found: Comparison, names: Sequence[str]) -> Iterator[str]:
     """Say which of two plans breaks a rule, and what they treat differently.
 

@@ -22,7 +22,8 @@ from milp_plan.models.labelling import read_labelling
 from milp_plan.models.protocol import Guide, Scale
 
 from ..confirmation import Confirmation
-from ..model import REFUTED, RELATIVE_TOLERANCE, ModelAnswer, Solver, backend
+from ..model import REFUTED, RELATIVE_TOLERANCE, Solver, backend
+from ..model_answer import ModelAnswer
 
 MARGIN = 1e-7
 """Part of the range of costs by which a solver's bound is lowered: it was found in floats."""

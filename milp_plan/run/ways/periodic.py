@@ -25,7 +25,7 @@ from milp_plan.pipeline import Shop, fits, times, value_of, words_of
 from milp_plan.planners.experts import WORDS, v_search
 from milp_plan.planners.pipelines.refill import refill, reverse, rules
 
-from ..kinds.schedule import KIND as SCHEDULE
+from ..kinds import kind_of
 from ..ledger import Ledger
 from ..model import Solver, make_options
 from ..settings import Settings
@@ -249,7 +249,8 @@ class Ends:
             plan = self.short.plan(times(self.short, self.words), PLANNER)
             free = _window(plan, rng)
             guide = Guide(cutoff=self.value, neighbourhood=Neighbourhood(plan, free))
-            books = Ledger(SCHEDULE, self.short.problem, settings, budget, solver=solver)
+            kind = kind_of(self.short.problem)
+            books = Ledger(kind, self.short.problem, settings, budget, solver=solver)
             limits = books.limits(MODEL_S, 1e-6)
             answer = solver.run(self.short.problem, guide, limits, budget, start=plan)
             books.believe(answer, whole=False, by=PLANNER)
