@@ -150,9 +150,9 @@ def measure(case: Mapping[str, Any]) -> Row:
     if families:
         plain = least((*lists.values(), improved))
         without["all constructions"] = plain
-        for name in families:
+        for name, value in families.items():
             if name != "all":
-                without[f"family {name}"] = least((plain, gates, families[name]))
+                without[f"family {name}"] = least((plain, gates, value))
         if GATED in spent:
             without[GATED] = least((plain, families["all"]))
     return {
@@ -202,8 +202,8 @@ def present(rows: list[Row]) -> Row:
             "seconds": f"{sum(seconds):.1f}" if seconds else "",
         })  # fmt: skip
     for row in rows:
-        reached = {**row["lists"], GREEDY: row["greedy"], "construction": row["families"].get("all"),
-                   GATED: row["gated"]}  # fmt: skip
+        built = {"construction": row["families"].get("all"), GATED: row["gated"]}
+        reached = {**row["lists"], GREEDY: row["greedy"], **built}
         row["by"] = next((n for n, value in reached.items() if value == row["start"]), "")
         row["where"] = _where(row)
         row["best_list"] = least(row["lists"].values())
