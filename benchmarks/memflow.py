@@ -15,13 +15,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from memflow_chain import Chain, ChainState, Found
+
 from milp_plan.check import verify
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.budget import Budget
 from milp_plan.draw.canvas import new_figure
 from milp_plan.draw.style import drawing_style
 from milp_plan.planners import PLANNERS, best_plan
-from milp_plan.planners.memflow import Chain, ChainState, Found
 from milp_plan.zoo import generate
 
 EXPERTS = ("single_device", "list_widest", "heft", "critical_path")
