@@ -72,7 +72,6 @@ def cases() -> list[Case]:
         _pipeline("--stages", "2", "--micro-batches", "3", "--placement", "free", "--chunks", "2"),
         _pipeline("--stages", "2", "--micro-batches", "3", "--memory", "2", "--lane", "1"),
         _pipeline("--stages", "3", "--micro-batches", "4", "--objective", "span"),
-        _solve(f"{SMALL}/pipeline.json", "--formulation", "pipeline_slots"),
         _solve(f"{SMALL}/pipeline.json", "--formulation", "operator_schedule"),
     ]
     public = "$MILP_PLAN_BENCHMARKS"

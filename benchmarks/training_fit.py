@@ -29,6 +29,7 @@ START = {
     "megatron-2021": Software(
         *("megatron-2021", 20_000.0),
         overlap=0.05,
+        scattered_sends=True,
         fused_attention=False,
         dropout=True,
         gradient_bytes=2,
@@ -36,6 +37,7 @@ START = {
     "megatron-deepspeed": Software(
         *("megatron-deepspeed", 20_000.0),
         overlap=0.05,
+        scattered_sends=True,
         fused_attention=False,
         dropout=True,
         gradient_bytes=2,

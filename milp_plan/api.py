@@ -49,7 +49,6 @@ from milp_plan.models.protocol import Card, CompiledModel, Guide, Neighbourhood,
 from milp_plan.models.retime import Arc, retime
 from milp_plan.models.schedule import ScheduleData, ScheduleFormulation
 from milp_plan.models.sets import Leg, ScheduleSets, TransferTask, needed_routes
-from milp_plan.models.slots import SlotRows
 from milp_plan.models.staged import StagedFormulation, StagedRows
 from milp_plan.models.stages import Amounts, Staged
 from milp_plan.planners.local_updates import plan_stops as step_stops
@@ -85,7 +84,6 @@ __all__ = [
     "ShardingObjective",
     "ShardingPlan",
     "ShardingProblem",
-    "SlotRows",
     "Staged",
     "StagedFormulation",
     "StagedRows",

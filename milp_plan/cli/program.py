@@ -8,13 +8,23 @@ import sys
 import threading
 from contextlib import suppress
 
-from .main import main
+INTERRUPTED = 130
+"""``Exit.INTERRUPTED``, before anything is loaded."""
 
 
 def run() -> None:
-    """Run the command line, and end the process with its exit code."""
+    """Run the command line, and end the process with its exit code.
+
+    Ctrl-C while the command is still being loaded ends it in one line, too.
+    """
     try:
+        from .main import main
+
         main()
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        leave(INTERRUPTED)
+        sys.exit(INTERRUPTED)
     except SystemExit as end:
         leave(end.code)
         raise

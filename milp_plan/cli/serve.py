@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from . import interrupts
 from .exits import Exit, most_serious
 from .inputs import PATH
 from .limits import SECONDS, refuse_idle
@@ -132,5 +133,8 @@ def serve(
     fixed = fixed_fields(fix, formats.fixed_number)
     answer = api.plan_serving(problem, fixed, Budget(time_limit, ctx.obj), rates_of(rates))
     say(json.dumps(report.data(answer)) if as_json else str(answer))
+    ended = interrupts.code() if answer.found.interrupted else Exit.DONE
     if answer.best is None:
-        ctx.exit(most_serious([Exit.INFEASIBLE if answer.found.finished else Exit.NO_PLAN]))
+        none = Exit.INFEASIBLE if answer.found.finished else Exit.NO_PLAN
+        ctx.exit(most_serious([none, ended]))
+    ctx.exit(ended)

@@ -55,6 +55,12 @@ def byte_size(_ctx: click.Context, _parameter: click.Parameter, text: str | None
     "--reserve", callback=byte_size, help="Memory of every device left free; default 14 %."
 )
 @click.option("--fix", multiple=True, metavar="FIELD=VALUE", help="Such as tensor=8; repeatable.")
+@click.option(
+    "--framework",
+    "planned_for",
+    type=click.Choice([*FRAMEWORKS, "any"]),
+    help="Plan only what this framework runs; default that of --export, any without it.",
+)
 @click.option("--rates", type=PATH, help="Rates that calibrate --fit wrote.")
 @click.option("--time-limit", type=SECONDS, default=30.0, show_default=True, help="Seconds.")
 @click.option(
@@ -93,6 +99,7 @@ def train(
     memory: int | None,
     reserve: int | None,
     fix: tuple[str, ...],
+    planned_for: str | None,
     rates: Path | None,
     time_limit: float,
     check_file: Path | None,
@@ -110,8 +117,9 @@ def train(
     optimizer sharding are chosen with the degrees; --fix gives any of them a value. For inference
     see serve.
 
-    Exits with 3 when the framework of --export cannot run the plan, with 4 when no configuration
-    fits, with 5 when none was found in time, and with 7 when the plan of --check breaks a rule.
+    Exits with 3 when the framework of --export cannot run the plan of --check or of another
+    framework, with 4 when no configuration fits or the framework runs none, with 5 when none was
+    found in time, and with 7 when the plan of --check breaks a rule.
     """
     from milp_plan.backends import Stop
     from milp_plan.io import write_document
@@ -135,6 +143,7 @@ def train(
     elif framework is not None:
         raise click.UsageError("--export needs a model; layers of --profile have no dimensions")
     model, cluster = sides(names, model_file, profile)
+    planned = planned_for or framework or "any"
     problem = api.training_problem(
         model if profile is None else read_profile(profile, profile_batch or 1),
         cluster,
@@ -144,12 +153,15 @@ def train(
         reserve_bytes=reserve,
         fixed=formats.fixed_fields(fix),
         efficiency=rates_of(rates),
+        framework="" if check_file or planned == "any" else planned,
     )
     if job_output is not None:
         write_document(job_output, problem_file.to_json(problem))
     if check_file is not None:
         why = "--check looks at one plan; leave it out"
-        refuse_idle(dict.fromkeys(("fix", "time_limit", "plan_output", "plot_file"), why))
+        refuse_idle(
+            dict.fromkeys(("fix", "planned_for", "time_limit", "plan_output", "plot_file"), why)
+        )
         plan, unread = exports.read_configuration(check_file, problem)
         if unread:
             note(f"{check_file}: not read: {', '.join(unread)}")

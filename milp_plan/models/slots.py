@@ -38,7 +38,7 @@ largest share is below 1 no plan ends by T.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import gcd
 
@@ -46,7 +46,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from milp_plan.lp import CompiledModel
-from milp_plan.pipeline.frames import Frame, colours, whole
+from milp_plan.pipeline.frames import Frame, colours
 from milp_plan.pipeline.shop import Shop
 
 Ints = NDArray[np.int64]
@@ -132,13 +132,13 @@ class SlotRows:
     Parameters
     ----------
     shop, frame
-        What to plan, and its clock (:mod:`milp_plan.pipeline.frames`); ``None``: the makespan's.
+        What to plan, and its clock (:mod:`milp_plan.pipeline.frames`).
     horizon
         T, ticks.
     step
         Distance of points, ticks.
     merge
-        Whether classes of kinds share columns; only without it solutions are plans.
+        Whether classes of kinds share columns.
 
     Raises
     ------
@@ -147,9 +147,8 @@ class SlotRows:
     """
 
     def __init__(
-        self, shop: Shop, frame: Frame | None, horizon: int, step: int, *, merge: bool = True
+        self, shop: Shop, frame: Frame, horizon: int, step: int, *, merge: bool = True
     ) -> None:
-        frame = frame or whole(shop)
         self.shop, self.frame, self.horizon, self.step = shop, frame, horizon, step
         self.kind_of, self.machine_of = (
             colours(shop, frame.anchor)
@@ -159,7 +158,6 @@ class SlotRows:
         self.rows = _Rows()
         self.num_columns = 1
         self.boxes = [1]
-        self.more: list[tuple[str, Hashable]] = []
         self.curves = [
             self._curve(self.kind_of.index(c)) for c in range(max(self.kind_of, default=-1) + 1)
         ]
@@ -281,19 +279,6 @@ class SlotRows:
             self.rows.add(rows, at(curve.below, ticks), taken, kind.count)
             self.rows.add(rows, at(curve.above, ticks - kind.duration), -freed, kind.count)
 
-    def columns(self, family: str, indices: Sequence[Hashable], most: int = 1) -> Ints:
-        """Add columns beside the counts, from 0 to ``most``; return their numbers."""
-        first, self.num_columns = self.num_columns, self.num_columns + len(indices)
-        self.more += [(family, index) for index in indices]
-        self.boxes += [most] * len(indices)
-        return first + np.arange(len(indices))
-
-    def started(self, kind: int, ticks: Ints) -> Ints:
-        """Columns of S of a kind at ticks, no greater than S; -1 for 0, 0 for all of them."""
-        return at(self.curves[self.kind_of[kind]].below, ticks)
-
-    # -- models ------------------------------------------------------------------------------
-
     def model(self) -> CompiledModel:
         """The linear program that maximises the share; all numbers are integers."""
         from scipy.sparse import csr_array
@@ -317,8 +302,7 @@ class SlotRows:
         for curve in self.curves:
             name = self.shop.kinds[curve.kind].name, self.shop.kinds[curve.kind].route
             names += [("started", (*name, int(tick))) for tick in curve.points]
-        names += [("worked", i) for i in range(self.num_columns - len(names) - len(self.more))]
-        names += self.more
+        names += [("worked", i) for i in range(self.num_columns - len(names))]
         return CompiledModel(
             cost=cost,
             offset=0.0,
@@ -330,21 +314,6 @@ class SlotRows:
             integrality=np.zeros(self.num_columns, np.uint8),
             columns=names,
             row_families=self.rows.families,
-        )
-
-    def plans(self) -> CompiledModel:
-        """The same rows with share 1, whole counts and added columns, without an objective."""
-        model = self.model()
-        boxes = np.array(self.boxes, dtype=float)
-        lower = np.zeros(self.num_columns)
-        lower[_SHARE] = 1.0
-        kinds = [family != "worked" for family, _ in model.columns]
-        return replace(
-            model,
-            cost=np.zeros(self.num_columns),
-            column_lower=lower,
-            column_upper=boxes,
-            integrality=np.array(kinds, np.uint8),
         )
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Mapping
 
-from .holds import OffloadShop
 from .stash import StashShop
 
 
@@ -15,9 +13,7 @@ class Precedence:
     Parameters
     ----------
     shop
-        Its arcs hold.
-    extra
-        (before, after): orders that hold as well, such as those of symmetry.
+        Steps and arcs.
 
     Attributes
     ----------
@@ -25,19 +21,13 @@ class Precedence:
         Steps, topologically sorted.
     heads, tails
         Step -> least time before its start and after its stop, ticks.
-
-    Raises
-    ------
-    ValueError
-        The arcs go round in a circle.
     """
 
-    def __init__(self, shop: OffloadShop | StashShop, extra: Iterable[tuple[str, str]]) -> None:
+    def __init__(self, shop: StashShop) -> None:
         self.shop = shop
-        self.arcs = [*shop.arcs, *((a, b, 0) for a, b in extra)]
         self.into: dict[str, list[tuple[str, int]]] = {name: [] for name in shop.steps}
         self.out: dict[str, list[tuple[str, int]]] = {name: [] for name in shop.steps}
-        for a, b, lag in self.arcs:
+        for a, b, lag in shop.arcs:
             self.into[b].append((a, lag))
             self.out[a].append((b, lag))
         self.names = self._sorted()
@@ -55,8 +45,6 @@ class Precedence:
                 missing[b] -= 1
                 if not missing[b]:
                     found.append(b)
-        if len(found) < len(missing):
-            raise ValueError("the order asked for contradicts precedence")
         return found
 
     def _closure(
@@ -85,10 +73,6 @@ class Precedence:
             found[name] = chain
         return found
 
-    def surely(self, x: str, y: str) -> bool:
-        """Whether precedence puts x before y."""
-        return bool(self.ancestors[y] & self.bit[x])
-
     def after(self, name: str) -> int:
         """Least time from the start of a step to the end of any plan, ticks."""
         return self.shop.steps[name].ticks + self.tails[name]
@@ -102,54 +86,3 @@ class Precedence:
             if waits:
                 found[other] = max(waits) + steps[other].ticks
         return found
-
-    def load_bound(self) -> int:
-        """Lower bound on the makespan: head + work + tail on a device, over all levels, ticks."""
-        best = 0
-        for names in self.shop.on_device.values():
-            for low in {self.heads[n] for n in names}:
-                some = [n for n in names if self.heads[n] >= low]
-                for high in {self.tails[n] for n in some}:
-                    work = sum(self.shop.steps[n].ticks for n in some if self.tails[n] >= high)
-                    best = max(best, low + work + high)
-        return best
-
-    def work_bound(self) -> int:
-        """Lower bound on the span: work on a device, ticks."""
-        shop = self.shop
-        return max(sum(shop.steps[n].ticks for n in names) for names in shop.on_device.values())
-
-
-Node = TypeVar("Node", bound=Hashable)
-
-
-def longest_paths(nodes: Sequence[Node], arcs: Iterable[tuple[Node, Node, int]]) -> dict[Node, int]:
-    """Earliest start of every node.
-
-    Parameters
-    ----------
-    nodes, arcs
-        (before, after, ticks): ``after`` starts at least ``ticks`` after ``before`` starts.
-
-    Raises
-    ------
-    ValueError
-        The arcs go round in a circle; names a node on it or after it.
-    """
-    time = dict.fromkeys(nodes, 0)
-    missing = dict.fromkeys(nodes, 0)
-    follows: dict[Node, list[tuple[Node, int]]] = {node: [] for node in nodes}
-    for a, b, ticks in arcs:
-        follows[a].append((b, ticks))
-        missing[b] += 1
-    ready = [node for node in nodes if not missing[node]]
-    for a in ready:  # grows while it is read
-        for b, ticks in follows[a]:
-            time[b] = max(time[b], time[a] + ticks)
-            missing[b] -= 1
-            if not missing[b]:
-                ready.append(b)
-    if len(ready) < len(time):
-        left = next(node for node in nodes if missing[node])
-        raise ValueError(f"they go round in a circle at {left}")
-    return time

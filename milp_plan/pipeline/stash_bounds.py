@@ -50,7 +50,7 @@ def stash_bound(shop: StashShop) -> int:
     readers = {reader for kept in shop.kept for reader in graph.value(kept.value).consumers}
     if any(graph.operator(reader).recomputable for reader in readers):
         return 0
-    order = Precedence(shop, [])
+    order = Precedence(shop)
     stash_of = {kept.value: stash for stash in shop.stashes for kept in stash.values}
     by_device: dict[str, list[_Stay]] = {}
     for kept in shop.kept:

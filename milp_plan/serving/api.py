@@ -84,7 +84,7 @@ def plan_serving(
         Rates of devices; by default the shipped ones.
     """
     costs = ServingCosts(problem, efficiency or shipped())
-    found = search(problem, costs, fixed or {}, budget or Budget(30.0))
+    found = search(costs, fixed or {}, budget or Budget(30.0))
     return Answer(problem, found, costs.efficiency, dict(fixed or {}))
 
 

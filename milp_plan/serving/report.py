@@ -127,7 +127,8 @@ def _nothing(answer: Answer) -> Iterator[str]:
     if found.why_empty is not None:
         yield f"  no deployment can run: {found.why_empty}"
     elif not found.finished:
-        yield f"  no deployment in time: {found.considered:,} looked at"
+        when = "before the interruption" if found.interrupted else "in time"
+        yield f"  no deployment {when}: {found.considered:,} looked at"
     elif found.late:
         yield f"  no deployment meets the limits on times: {found.late:,} that fit are slower"
     else:
@@ -194,7 +195,8 @@ def _proof(answer: Answer) -> Iterator[str]:
             f"{found.considered:,} deployments valued{slow}"
         )
     else:
-        yield f"  best of {found.considered:,} deployments in time{slow}; no proof"
+        when = "before the interruption" if found.interrupted else "in time"
+        yield f"  best of {found.considered:,} deployments {when}{slow}; no proof"
 
 
 def _left_out(answer: Answer) -> list[str]:

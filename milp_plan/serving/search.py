@@ -70,6 +70,8 @@ class Found:
         Why no degrees can run; ``None`` if some can.
     finished
         Whether the whole space was valued.
+    interrupted
+        Whether an interruption ended the search.
     """
 
     best: list[Candidate] = field(default_factory=list)
@@ -78,15 +80,34 @@ class Found:
     late: int = 0
     why_empty: str | None = None
     finished: bool = True
+    interrupted: bool = False
 
 
-def search(
-    problem: ServingProblem, costs: ServingCosts, fixed: Mapping[str, int], budget: Budget
-) -> Found:
-    """Return the best deployments, of those that have the fixed fields."""
+def search(costs: ServingCosts, fixed: Mapping[str, int], budget: Budget) -> Found:
+    """Return the best deployments, of those that have the fixed fields.
+
+    An interruption ends the search with those that were valued until then.
+    """
     found = Found(why_empty="the fixed fields leave no degrees")
     best: dict[Deployment, Candidate] = {}
-    reason = None
+    try:
+        _value_all(costs, fixed, budget, found, best)
+    except KeyboardInterrupt:
+        found.finished, found.interrupted = False, True
+    found.best = sorted(best.values(), key=_rank)[:KEPT]
+    found.misses = sorted(found.misses, key=lambda miss: miss.excess_bytes)[:MISSES]
+    return found
+
+
+def _value_all(
+    costs: ServingCosts,
+    fixed: Mapping[str, int],
+    budget: Budget,
+    found: Found,
+    best: dict[Deployment, Candidate],
+) -> None:
+    """Value every deployment of the space, and keep the best of each shape."""
+    problem, reason = costs.problem, None
     for shape in _shapes(problem, fixed):
         why = problem.why_not(_with_requests(problem, shape, fixed))
         if why is not None:
@@ -102,9 +123,6 @@ def search(
                 best[shape] = candidate
     if found.why_empty and reason:
         found.why_empty = reason
-    found.best = sorted(best.values(), key=_rank)[:KEPT]
-    found.misses = sorted(found.misses, key=lambda miss: miss.excess_bytes)[:MISSES]
-    return found
 
 
 def _rank(candidate: Candidate) -> tuple[float, ...]:

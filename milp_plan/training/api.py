@@ -16,6 +16,7 @@ from .cluster import TrainingCluster, training_cluster
 from .configuration import Configuration
 from .costing import PlanCosts
 from .efficiency import Efficiency, shipped
+from .exports import refusals
 from .formats import fixed_values
 from .huggingface import read_config
 from .memory import default_reserve
@@ -40,6 +41,7 @@ def training_problem(
     fixed: Mapping[str, Any] | None = None,
     efficiency: Efficiency | None = None,
     provenance: Mapping[str, str] | None = None,
+    framework: str = "",
 ) -> TrainingProblem:
     """Return the problem of training a model on a cluster.
 
@@ -61,6 +63,8 @@ def training_problem(
         Rates that devices and framework reach; by default the shipped ones.
     provenance
         Where the problem comes from.
+    framework
+        Plan only what this one of :data:`.exports.FORMATS` runs; empty for anything.
 
     Raises
     ------
@@ -72,7 +76,9 @@ def training_problem(
         reserve_bytes = default_reserve(cluster)
     sizes = (sequence or model.sequence, global_batch, reserve_bytes)
     more = (fixed_values(fixed or {}), efficiency or shipped(), dict(provenance or {}))
-    return TrainingProblem(model, cluster, *sizes, *more)
+    problem = TrainingProblem(model, cluster, *sizes, *more, framework)
+    refusals(problem)
+    return problem
 
 
 def given_model(model: str | Path | Architecture) -> Architecture:
@@ -106,7 +112,7 @@ def answer_of(outcome: Any) -> Answer:
     """Return the outcome of a run as ``milp-plan train`` tells it."""
     problem: TrainingProblem = outcome.problem
     known = outcome.record.get("search", {"finished": outcome.infeasible_because is not None})
-    return _answer(problem, msgspec.convert(known, Found))
+    return _answer(problem, msgspec.convert(known, Found), outcome.infeasible_because)
 
 
 def answer_for(problem: TrainingProblem, plan: TrainingPlan) -> Answer:
@@ -126,9 +132,9 @@ def answer_for(problem: TrainingProblem, plan: TrainingPlan) -> Answer:
     return _answer(problem, Found([Candidate(plan.configuration, step.step_ns, step.peaks)]))
 
 
-def _answer(problem: TrainingProblem, found: Found) -> Answer:
+def _answer(problem: TrainingProblem, found: Found, because: str | None = None) -> Answer:
     if not found.best:
-        return Answer(problem, found, None, {}, ())
+        return Answer(problem, found, None, {}, (), because)
     costs, best = PlanCosts(problem), found.best[0].configuration
     return Answer(problem, found, costs.step(best), costs.overlapped(best), costs.memory(best))
 

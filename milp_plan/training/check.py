@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from milp_plan.check.statement import misattributed, overclaimed
 from milp_plan.core import Counts, Verdict, Violation
 
+from .exports import refusals
 from .problem import TrainingPlan, TrainingProblem
 from .replay import NoScheduleError
 from .search import Costs
@@ -26,6 +27,7 @@ def verify(problem: TrainingProblem, plan: TrainingPlan, costs: Costs) -> Verdic
         passes, what follows them, and the peak memory of each pipeline stage.
     """
     broken = [*misattributed(problem, plan), *_degrees(problem, plan), *_fixed(problem, plan)]
+    broken += _framework(problem, plan)
     if any(violation.rule == "degrees" for violation in broken):
         return Verdict(tuple(broken), OBJECTIVE, None)
     try:
@@ -53,6 +55,11 @@ def _fixed(problem: TrainingProblem, plan: TrainingPlan) -> Iterator[Violation]:
         chosen = getattr(plan.configuration, name)
         if chosen != value:
             yield Violation("fixed", (name,), f"{name} is {chosen}, it is fixed to {value}")
+
+
+def _framework(problem: TrainingProblem, plan: TrainingPlan) -> Iterator[Violation]:
+    for reason in refusals(problem)(plan.configuration):
+        yield Violation("framework", (problem.framework,), f"{problem.framework}: {reason}")
 
 
 def _memory(problem: TrainingProblem, plan: TrainingPlan, step: Step) -> Iterator[Violation]:

@@ -85,6 +85,9 @@ class Software:
         in different nodes.
     stall_ns
         What a micro-batch waits on 64 nodes; it grows with the third power of their number.
+    scattered_sends
+        Whether without sequence parallelism each tensor-parallel rank sends a part of what goes to
+        the next pipeline device, and the ranks there gather it (Narayanan et al., section 4.1).
     fused_attention
         Whether attention never writes its scores to memory (FlashAttention). Without it the whole
         square is computed, causal or not.
@@ -109,6 +112,7 @@ class Software:
     sharded_overlap: bool = True
     crossing_ns: float = 0.0
     stall_ns: float = 0.0
+    scattered_sends: bool = False
     fused_attention: bool = True
     dropout: bool = False
     weight_bytes: int = 2

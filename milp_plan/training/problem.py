@@ -50,6 +50,8 @@ class TrainingProblem(CheckedProblem):
         Rates that devices and framework reach.
     provenance
         Where the problem comes from; does not change it.
+    framework
+        What must be able to run a plan, a name of :data:`.exports.FORMATS`; empty for anything.
 
     Raises
     ------
@@ -65,6 +67,7 @@ class TrainingProblem(CheckedProblem):
     fixed: Mapping[str, Any] = field(default_factory=dict, hash=False)
     efficiency: Efficiency = field(default_factory=shipped, hash=False)
     provenance: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False)
+    framework: str = ""
 
     units = Units()
 
@@ -95,7 +98,7 @@ class TrainingProblem(CheckedProblem):
 
     def _content(self) -> object:
         limits = (self.cluster.memories, self.reserve_bytes, sorted(self.fixed.items()))
-        return self._shared(), limits
+        return self._shared(), limits, self.framework
 
     def _shared(self) -> object:
         rates = (sorted(self.efficiency.devices.items()), self.efficiency.software)

@@ -87,6 +87,7 @@ class WireProblem(Strict):
     memory_bytes: Positive | tuple[Positive, ...] | None = None
     reserve_bytes: Count | None = None
     fixed: dict[str, Any] = msgspec.field(default_factory=dict)
+    framework: str = ""
     rates: WireEfficiency | None = None
     provenance: dict[str, str] = msgspec.field(default_factory=dict)
 
@@ -111,6 +112,7 @@ def read(document: Document) -> TrainingProblem:
             fixed=given.fixed,
             efficiency=_rates(given.rates),
             provenance=given.provenance,
+            framework=given.framework,
         )
     except InputError as error:
         raise error.in_file(document.file) from None
@@ -148,6 +150,7 @@ def to_json(problem: TrainingProblem) -> bytes:
             fixed=dict(problem.fixed),
             rates=_wire_rates(problem.efficiency),
             provenance=dict(problem.provenance),
+            framework=problem.framework,
         )
     )
 

@@ -45,6 +45,8 @@ class Answer:
         Of the best configuration by parts; ``None`` where none fits.
     hidden
         Nanoseconds of a step's traffic that computation hides, by kind of parallelism.
+    because
+        Why there is no plan, where that is proved.
     """
 
     problem: TrainingProblem
@@ -52,6 +54,7 @@ class Answer:
     time: StepTime | None
     hidden: Mapping[str, int]
     memory: tuple[MemoryUse, ...]
+    because: str | None = None
 
     @property
     def plan(self) -> TrainingPlan | None:
@@ -180,6 +183,7 @@ def lines(answer: Answer) -> Iterator[str]:
         yield f"  {configuration_text(answer.best.configuration)}"
         yield from _figures(answer, answer.best)
         yield from _proof(answer)
+        yield from _framework(answer)
         yield from _next_best(answer)
     yield from _misses(answer)
     yield f"  not considered  {'; '.join(_left_out(answer))}"
@@ -187,7 +191,9 @@ def lines(answer: Answer) -> Iterator[str]:
 
 def _nothing(answer: Answer) -> Iterator[str]:
     found = answer.found
-    if not found.considered and found.finished:
+    if answer.because and answer.problem.framework:
+        yield f"  {answer.because}"
+    elif not found.considered and found.finished:
         reason = Space(answer.problem, answer.problem.fixed).why_empty()
         with_fixed = " with the fixed fields" if answer.problem.fixed else ""
         yield f"  no configuration can run{with_fixed}: {reason}"
@@ -329,6 +335,26 @@ def _proof(answer: Answer) -> Iterator[str]:
     yield f"  bound {seconds(found.bound_ns)} · {gap} · {counts}{ended}"
 
 
+def _framework(answer: Answer) -> Iterator[str]:
+    """Say what planning for a framework leaves out, and what that costs."""
+    found, best, name = answer.found, answer.best, answer.problem.framework
+    if not name or best is None:
+        return
+    counts = f"cannot run {found.refused:,} of {found.considered:,} configurations"
+    other = found.unrestricted
+    if other is None:
+        known = (
+            "none of these is faster" if answer.proved else "none of these is known to be faster"
+        )
+        yield f"  {name}  {counts}; {known}"
+        return
+    less = 1 - other.step_ns / best.step_ns
+    yield (
+        f"  {name}  {counts}; one of these takes {100 * less:.1f} % less  "
+        f"{configuration_text(other.configuration)}: {'; '.join(found.reasons)}"
+    )
+
+
 def _next_best(answer: Answer) -> Iterator[str]:
     assert answer.best is not None
     for candidate in answer.found.best[1:]:
@@ -348,6 +374,8 @@ def _left_out(answer: Answer) -> Iterable[str]:
     if answer.problem.fixed:
         fixed = (f"{name} {value}" for name, value in answer.problem.fixed.items())
         yield "other than " + ", ".join(fixed)
+    if answer.problem.framework:
+        yield f"what {answer.problem.framework} cannot run"
     yield from not_considered(answer.problem)
 
 
@@ -366,6 +394,10 @@ def data(answer: Answer) -> dict[str, Any]:
         "global_batch": problem.global_batch,
         "parameters": problem.architecture.all_parameters,
         "model_flops": problem.model_flops,
+        "framework": problem.framework or None,
+        "refused": found.refused,
+        "unrestricted": _candidate(answer, found.unrestricted) if found.unrestricted else None,
+        "unrestricted_refused": list(found.reasons),
         "fixed": {name: str(value) for name, value in answer.problem.fixed.items()},
         "value": best.step_ns if best else None,
         "bound": found.bound_ns,

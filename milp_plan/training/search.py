@@ -17,7 +17,7 @@ from milp_plan.core.budget import Budget
 from .configuration import Configuration
 from .problem import TrainingProblem
 from .replay import NoScheduleError, schedule_bound
-from .space import Space
+from .space import Refused, Space, no_reason
 from .step import Priced, derive, excess_of, least_peaks
 
 PATIENCE = 200
@@ -130,6 +130,12 @@ class Found:
         Configurations in the space, those of which chunks were timed, those replayed.
     misses
         Configurations that would be faster but do not fit, the least excess first.
+    refused
+        Configurations in the space that the framework to plan for cannot run.
+    unrestricted
+        The best of these, if it is faster than the best.
+    reasons
+        Why the framework cannot run that one.
     looked
         Of the configurations whose chunks were timed, the first :data:`LOOKS`.
     finished
@@ -144,6 +150,9 @@ class Found:
     timed: int = 0
     replayed: int = 0
     misses: list[Miss] = field(default_factory=list)
+    refused: int = 0
+    unrestricted: Candidate | None = None
+    reasons: tuple[str, ...] = ()
     looked: list[Look] = field(default_factory=list)
     finished: bool = False
     interrupted: bool = False
@@ -166,12 +175,13 @@ def search(
     costs: Costs,
     fixed: Mapping[str, Any],
     budget: Budget,
+    refused: Refused = no_reason,
 ) -> Found:
-    """Return the best configurations of the space that the fixed fields leave."""
-    return Search(problem, costs, fixed, budget).run()
+    """Return the best configurations of the space that fixed fields and a framework leave."""
+    return Search(problem, costs, Space(problem, fixed, refused), budget).run()
 
 
-_SEEN, _WIDE = 0, 1
+_SEEN, _WIDE, _ALONE = 0, 1, 2
 
 
 class Search:
@@ -181,8 +191,8 @@ class Search:
     ----------
     problem, costs
         What is planned, and by which costs.
-    fixed
-        Field of a configuration -> the one value that it may have.
+    space
+        The configurations that are considered.
     budget
         When to stop.
     hear
@@ -193,16 +203,18 @@ class Search:
         self,
         problem: TrainingProblem,
         costs: Costs,
-        fixed: Mapping[str, Any],
+        space: Space,
         budget: Budget,
         hear: Hear = lambda _candidate, _bound: None,
     ) -> None:
-        self.problem, self.costs, self.fixed, self.budget = problem, costs, fixed, budget
+        self.problem, self.costs, self.space, self.budget = problem, costs, space, budget
         self.hear = hear
         self.found = Found()
         self.unseen: list[tuple[int, int, int, Configuration]] = []
         self.ready: list[tuple[int, int, Configuration, Priced]] = []
+        self.aside: list[tuple[int, int, int, Configuration]] = []
         self.misses: list[Miss] = []
+        self.cap = float("inf")
         self.waiting = 0
         self.bound: int | None = 0
 
@@ -210,27 +222,44 @@ class Search:
     def value(self) -> float:
         """Value that a configuration must beat to be kept."""
         best = self.found.best
-        return best[-1].step_ns if len(best) == KEPT else float("inf")
+        return min(self.cap, best[-1].step_ns) if len(best) == KEPT else self.cap
 
     def run(self) -> Found:
         """Search until the end, the end of the budget or an interruption, which keeps the best."""
         found = self.found
         try:
-            found.finished = self.enumerate(Space(self.problem, self.fixed)) and self.descend()
+            found.finished = self.enumerate() and self.descend()
             if found.finished:
                 self.bound = int(self.least()) if self.unseen or self.ready else None
+            if found.best and found.refused:
+                self.look_aside()
         except KeyboardInterrupt:  # what was at hand is lost: the last bound still holds for it
             found.interrupted = True
         finally:
             self.conclude(self.bound)
         return found
 
-    def enumerate(self, space: Iterable[Configuration]) -> bool:
+    def look_aside(self) -> None:
+        """Search what the framework cannot run for something faster than the best."""
+        space = Space(self.problem, self.space.fixed)
+        other = Search(self.problem, self.costs, space, self.budget)
+        other.cap = self.found.best[0].step_ns
+        other.unseen = self.aside + [e for e in self.unseen if self.space.refused(e[-1])]
+        heapq.heapify(other.unseen)
+        other.descend()
+        for candidate in other.found.best:
+            reasons = tuple(self.space.refused(candidate.configuration))
+            if reasons and candidate.step_ns < other.cap:
+                self.found.unrestricted, self.found.reasons = candidate, reasons
+                return
+
+    def enumerate(self) -> bool:
         """List the space with its cheapest bounds; return whether time sufficed."""
-        for number, configuration in enumerate(space):
+        for number, configuration in enumerate(self.space):
             least = self.costs.least_ns(configuration)
             self.unseen.append((least, _SEEN, number, configuration))
             self.found.considered += 1
+            self.found.refused += bool(self.space.refused(configuration))
             if self.budget.over:
                 return False
         heapq.heapify(self.unseen)
@@ -264,10 +293,14 @@ class Search:
             evenly = max(least, costs.evenly_ns(configuration))
             heapq.heappush(self.unseen, (evenly, _WIDE, number, configuration))
             return
-        self.price(least, configuration)
-        for variant in costs.variants(configuration):
-            if all(getattr(variant, name) == value for name, value in self.fixed.items()):
-                self.price(least, variant)
+        variants = () if level == _ALONE else costs.variants(configuration)
+        fixed = self.space.fixed.items()
+        free = (v for v in variants if all(getattr(v, name) == value for name, value in fixed))
+        for each in (configuration, *free):
+            if self.space.refused(each):
+                self.aside.append((least, _ALONE, len(self.aside), each))
+            else:
+                self.price(least, each)
 
     def price(self, least: int, configuration: Configuration) -> None:
         """Time the chunks; what cannot fit is a miss, the rest waits for its replay."""

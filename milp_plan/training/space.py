@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
@@ -60,6 +60,15 @@ def divisors(number: int) -> tuple[int, ...]:
     return tuple(sorted({*low, *(number // d for d in low)}))
 
 
+Refused = Callable[[Configuration], Sequence[str]]
+"""Why something cannot run a configuration, a reason each."""
+
+
+def no_reason(_configuration: Configuration) -> tuple[str, ...]:
+    """Refuse nothing."""
+    return ()
+
+
 @dataclass(frozen=True)
 class Space:
     """The configurations that are considered.
@@ -70,18 +79,38 @@ class Space:
         What is planned.
     fixed
         Field of :class:`Configuration` -> the one value that it may have.
+    refused
+        Why the framework to plan for cannot run a configuration; no reason if it can.
     """
 
     problem: TrainingProblem
     fixed: Mapping[str, Any]
+    refused: Refused = no_reason
 
     def __iter__(self) -> Iterator[Configuration]:
-        """List every configuration that can run, memory apart."""
+        """List every configuration that can run, memory apart, in any framework.
+
+        Where the framework to plan for cannot run sequence parallelism, the same without it too.
+        """
         problem = self.problem
         for chosen in self._chosen():
             given = (problem.architecture, problem.cluster, problem.global_batch)
             if chosen.schedule in EXPERTS and chosen.why_not(*given) is None:
                 yield chosen
+                if chosen.sequence_parallel and "sequence_parallel" not in self.fixed:
+                    whole = replace(chosen, sequence_parallel=False)
+                    if self.refused(chosen) and not self.refused(whole):
+                        yield whole
+
+    def why_refused(self) -> tuple[str, ...]:
+        """Return the fewest reasons why the framework runs nothing; none if it runs something."""
+        fewest: tuple[str, ...] = ()
+        for each in self:
+            reasons = tuple(self.refused(each))
+            if not reasons:
+                return ()
+            fewest = min(fewest or reasons, reasons, key=len)
+        return fewest
 
     def why_empty(self) -> str:
         """Say in one sentence why the fixed fields leave nothing that can run."""

@@ -79,6 +79,7 @@ class Layout:
     context: Group = field(init=False)
     data: Group = field(init=False)
     expert: Group = field(init=False)
+    expert_split: Group = field(init=False)
     expert_data: Group = field(init=False)
 
     def __post_init__(self) -> None:
@@ -88,6 +89,7 @@ class Layout:
             "context": Group(c.context, c.tensor, node),
             "data": Group(c.context * c.data, c.tensor, node),
             "expert": Group(c.expert, c.expert_tensor, node),
+            "expert_split": Group(c.expert_tensor, 1, node),
             "expert_data": Group(c.expert_data, c.expert * c.expert_tensor, node),
         }
         for name, group in made.items():
@@ -289,10 +291,20 @@ class Counter:
         tensor = self.layout.tensor.all_reduce(self.size * tokens * h).times(2)
         if dispatched and c.tensor > 1:
             tensor = tensor.times(0.5)
-        expert = self.layout.expert.all_to_all(self.size * dispatched).times(2)
+        expert = self._dispatch(self.size * dispatched)
         context = self._context(block, tokens)
         forward = Pass(dense.plus(core), tensor, expert, context)
         return self._backward(block, forward, dense, core)
+
+    def _dispatch(self, sent: float) -> Traffic:
+        """Tokens to experts and back, of which a device sends so many bytes.
+
+        Where experts are split, their ranks gather what each of them got, and scatter the sums.
+        """
+        ranks = self.configuration.expert_tensor
+        split, whole = self.layout.expert_split, sent * ranks
+        gathered = split.all_gather(whole).plus(split.reduce_scatter(whole))
+        return self.layout.expert.all_to_all(sent).times(2).plus(gathered)
 
     def _context(self, block: Block, tokens: float) -> Traffic:
         a, c = block.attention, self.configuration
@@ -407,9 +419,13 @@ class Counter:
         transfer = Traffic()
         if c.pipeline > 1:
             tokens = c.micro_batch * self.sequence / c.context
-            own = tokens / c.tensor if c.sequence_parallel else tokens
+            scattered = self.software.scattered_sends and not c.sequence_parallel
+            own = tokens / c.tensor if c.sequence_parallel or scattered else tokens
             boundary = sent if model.measured_batch else self.size * own * model.hidden
             transfer = point_to_point(boundary, crosses)
+            if scattered:
+                whole = self.size * tokens * model.hidden
+                transfer = transfer.plus(self.layout.tensor.all_gather(whole))
         moved = 2 * self.software.optimizer_bytes + self.software.gradient_bytes
         moved += self.software.weight_bytes
         return StageWork(

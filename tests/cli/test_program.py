@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from milp_plan.cli import program
 from milp_plan.cli.exits import Exit
 
 from .cases import REPOSITORY, call
@@ -71,6 +72,22 @@ def test_exit_codes_are_those_of_the_command(arguments: list[str]) -> None:
     ours = python("from milp_plan.cli.program import run; run()", *arguments)
     assert ours.returncode == call(*arguments).exit_code
     assert "taken down" not in ours.stdout
+
+
+def test_an_interruption_while_the_command_is_loaded_is_one_line() -> None:
+    code = (
+        "import builtins\n"
+        "from milp_plan.cli import program\n"
+        "usual = builtins.__import__\n"
+        "def load(name, *more):\n"
+        "    if name == 'main': raise KeyboardInterrupt\n"
+        "    return usual(name, *more)\n"
+        "builtins.__import__ = load\n"
+        "program.run()"
+    )
+    done = python(code, "list")
+    assert (done.returncode, done.stderr) == (Exit.INTERRUPTED, "interrupted\n")
+    assert Exit.INTERRUPTED == program.INTERRUPTED
 
 
 def test_threads_are_waited_for() -> None:

@@ -102,7 +102,7 @@ def test_every_formulation_has_cases() -> None:
     assert set(NAMES) | ELSEWHERE == shipped
 
 
-@pytest.mark.parametrize("name", ["pipeline_order", "pipeline_period", "pipeline_slots"])
+@pytest.mark.parametrize("name", ["pipeline_order", "pipeline_period"])
 def test_weights_larger_than_a_device_leave_no_plan_though_no_task_takes_memory(name: str) -> None:
     problem, _ = case("pipeline_order", 414)  # weights of 20 bytes; no task takes any
     operators = []

@@ -10,7 +10,8 @@ import pytest
 from milp_plan.core import CommunicationModel, MemoryLaw, Objective, PlanningProblem
 from milp_plan.models.planted_serial import planted_serial
 from milp_plan.models.planted_sharding import planted_sharding
-from milp_plan.pipeline import Lanes, offload_problem, pipeline_problem, place, uniform
+from milp_plan.pipeline import pipeline_problem, place, uniform
+from milp_plan.pipeline.stash import with_hosts
 from milp_plan.run import Settings, solve
 from milp_plan.run.kinds.schedule import KIND
 from milp_plan.run.solving import Choice, choose
@@ -19,20 +20,16 @@ from tests.support.anything import optimum, random_case
 from .cases import trap
 
 GENERAL, LOADS = "operator_schedule", "resource_load"
-SHOP, HOSTS = "pipeline_order", "pipeline_offload"
+SHOP = "pipeline_order"
 
 
 def chosen(problem: PlanningProblem, name: str = "auto") -> Choice:
     return choose(KIND, problem, Settings(formulation=name))
 
 
-def pipeline(objective: Objective = Objective.MAKESPAN, *, hosts: bool = False) -> PlanningProblem:
+def pipeline(objective: Objective = Objective.MAKESPAN) -> PlanningProblem:
     template, activation = uniform(2, 2, (2, 2, 2))
-    if hosts:
-        problem = offload_problem("hosts", template, place("line", 2), Lanes(1, 1),
-                                  memory_bytes=activation)  # fmt: skip
-    else:
-        problem = pipeline_problem("plain", template, place("line", 2), memory_bytes=activation)
+    problem = pipeline_problem("plain", template, place("line", 2), memory_bytes=activation)
     return replace(problem, objective=objective)
 
 
@@ -52,9 +49,6 @@ def test_orders_of_one_device_need_no_model_unless_one_is_named() -> None:
         (pipeline(), SHOP),
         (pipeline(Objective.SPAN), SHOP),
         (pipeline(Objective.PEAK_MEMORY), GENERAL),
-        (pipeline(hosts=True), HOSTS),
-        (pipeline(Objective.SPAN, hosts=True), HOSTS),
-        (pipeline(Objective.PEAK_MEMORY, hosts=True), GENERAL),
     ],
     ids=lambda thing: getattr(thing, "name", thing),
 )
@@ -69,8 +63,12 @@ def test_each_problem_gets_a_formulation_that_supports_it(
     assert solver.unsupported(problem) is None
 
 
-def test_a_graph_of_which_nothing_may_leave_is_no_pipeline_with_hosts() -> None:
-    """Operators on given devices whose transfers hold channels have the form, but no hosts."""
+def test_a_pipeline_with_hosts_is_planned_by_what_may_wait_there() -> None:
+    assert chosen(with_hosts(pipeline(), 1)).way.name == "stash"
+
+
+def test_a_graph_of_which_nothing_repeats_is_no_pipeline() -> None:
+    """Operators on given devices whose transfers hold channels have the form, but no batches."""
     problem = pipeline()
     operators = tuple(replace(op, micro_batch=None) for op in problem.graph.operators)
     cluster = replace(problem.cluster, communication=CommunicationModel.CHANNEL)
@@ -80,9 +78,6 @@ def test_a_graph_of_which_nothing_may_leave_is_no_pipeline_with_hosts() -> None:
     assert not left
     assert solver is not None
     assert solver.found.name == GENERAL
-    named = chosen(plain, HOSTS).solver
-    assert named is not None
-    assert named.found.name == HOSTS
 
 
 def test_a_form_that_its_formulation_does_not_support_falls_back_and_says_so() -> None:

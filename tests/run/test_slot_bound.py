@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import pytest
 
 from milp_plan.backends import Limits, highs
@@ -153,11 +152,3 @@ def test_a_horizon_below_a_path_is_refused() -> None:
     case = shop("line", 4, 2, None)
     with pytest.raises(ValueError, match="shorter than a path"):
         SlotRows(case, whole(case), 8, 1)
-
-
-def test_solutions_of_the_whole_counts_are_integers() -> None:
-    rows = SlotRows(shop("line", 2, 2, None), whole(shop("line", 2, 2, None)), 12, 1, merge=False)
-    model = rows.plans()
-    assert set(model.integrality.tolist()) == {1}
-    assert model.column_lower[0] == model.column_upper[0] == 1
-    assert np.isfinite(model.column_upper).all()

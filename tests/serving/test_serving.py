@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import replace
 from itertools import product
 
 import pytest
 
+from milp_plan.cli.exits import Exit
 from milp_plan.core import InputError
 from milp_plan.serving import (
     Deployment,
@@ -24,6 +26,7 @@ from milp_plan.serving.report import cache_bytes_per_token
 from milp_plan.serving.work import PassCounter
 from milp_plan.training import Architecture, Attention, Block, Mlp, Moe, model, shipped
 from milp_plan.training.work import Layout
+from tests.cli.cases import call
 
 FLOPS, BANDWIDTH = 989.4e12, 3.35e12
 """Of H100: dense bf16 operations and bytes of memory per second."""
@@ -170,6 +173,23 @@ def test_the_search_finds_the_best_of_all_deployments(seed: int) -> None:
                 values.append(verdict.value)
     best = plan_serving(asked).best
     assert (best.figures.value if best else None) == min(values, default=None)
+
+
+def test_an_interruption_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual, calls = ServingCosts.figures, []
+
+    def interrupted(costs: ServingCosts, deployment: Deployment) -> object:
+        calls.append(deployment)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return usual(costs, deployment)
+
+    monkeypatch.setattr(ServingCosts, "figures", interrupted)
+    done = call("serve", "llama3-8b", "4xH100", "--prompt", "512", "--json")
+    told = json.loads(done.stdout)
+    assert done.exit_code == Exit.INTERRUPTED
+    assert told["best"] is not None
+    assert not told["finished"]
 
 
 def test_the_checker_names_every_broken_rule() -> None:

@@ -16,8 +16,6 @@ from milp_plan.core import Objective, PlanningProblem
 from milp_plan.models.planted_local_updates import planted_local_updates
 from milp_plan.models.planted_resharding import planted_resharding
 from milp_plan.models.registry import get
-from tests.models.offload_cases import chain
-from tests.models.offload_cases import pipeline as offloaded
 
 from . import local_updates, packing, rematerialisation, resharding, sharding, shops
 from .anything import random_case, schedule_case, serial_case, uneven_case
@@ -102,11 +100,6 @@ def _pipeline(seed: int) -> PlanningProblem | None:
     return None if many else problem
 
 
-def _offload(seed: int) -> PlanningProblem:
-    objective = Objective.MAKESPAN if seed % 2 else Objective.SPAN
-    return magnified(chain(seed) if seed % 4 == 0 else offloaded(seed, objective), seed)
-
-
 def _slots(seed: int) -> PlanningProblem | None:
     """On one device, where everything lasts and the host has room."""
     problem = tiny_ways(seed)
@@ -180,10 +173,8 @@ _MAKERS: dict[str, tuple[Callable[[int], Any], Callable[[Any], int | None]]] = {
     "memory_slots": (_slots, _value(brute_force_ways)),
     "operator_schedule": (_schedule, _value(brute_force)),
     "packing_order": (packing.aligned_buffers, packing.least_height),
-    "pipeline_offload": (_offload, _value(brute_force)),
     "pipeline_order": (_pipeline, _value(brute_force)),
     "pipeline_period": (_pipeline, _value(brute_force)),
-    "pipeline_slots": (_pipeline, _value(brute_force)),
     "remat_backbone": (_remat, _least_remat),
     "remat_retention": (_remat, _least_remat),
     "remat_staged": (_remat, _least_remat),

@@ -12,6 +12,7 @@ from milp_plan.training import (
     DeviceRates,
     Efficiency,
     Mlp,
+    Moe,
     Recompute,
     Schedule,
     Software,
@@ -118,6 +119,42 @@ def test_tensor_parallelism_sends_four_all_reduces_a_layer() -> None:
     reduce = 2 * 3 / 4 * 2 * SEQUENCE * HIDDEN / (0.5 * 300e9) * NANO
     ends = 2 * reduce + 2 * 3 / 4 * 12 * SEQUENCE / (0.5 * 300e9) * NANO
     assert found.tensor_ns == pytest.approx(LAYERS * 4 * reduce + ends, rel=1e-3)
+
+
+def test_parts_are_sent_to_the_next_stage_and_gathered_there() -> None:
+    """A micro-batch of 4 ranks: b / 4 between nodes, and 3 / 4 b in the node, there and back."""
+    rates = replace(PRODUCTS, node=0.5, network=0.5)
+    c = Configuration(tensor=4, pipeline=2, sequence_parallel=False)
+    found = {}
+    for scattered in (False, True):
+        efficiency = Efficiency({"A100": rates}, replace(QUIET, scattered_sends=scattered))
+        step = step_time(GPT, quick("2x4xA100"), c, SEQUENCE, efficiency)
+        found[scattered] = step.transfer_ns
+    boundary = 2 * SEQUENCE * HIDDEN * NANO
+    assert found[False] == pytest.approx(2 * boundary / (0.5 * 25e9), rel=1e-3)
+    parts = boundary / 4 / (0.5 * 25e9) + 3 / 4 * boundary / (0.5 * 300e9)
+    assert found[True] == pytest.approx(2 * parts, rel=1e-3)
+
+
+@pytest.mark.parametrize(("expert", "split"), [(4, 1), (2, 2), (1, 2), (2, 1), (1, 1)])
+def test_split_experts_gather_tokens_and_scatter_sums(expert: int, split: int) -> None:
+    """Forward: a device sends b to experts and back; the ranks of one share what each got.
+
+    2 of 4 experts for each token, tensor 2: b is 2 bytes x 2 x tokens / 2 x hidden.
+    """
+    moe = Moe(4, 2, 1024)
+    model = replace(GPT, blocks=(replace(GPT.blocks[0], feed_forward=moe),), vocabulary=1)
+    rates = replace(PRODUCTS, node=0.5)
+    c = Configuration(tensor=2, data=2, expert=expert, expert_tensor=split)
+    works = stage_works(model, quick("4xA100"), c, SEQUENCE, QUIET)
+    sent = 2 * 2 * SEQUENCE / 2 * HIDDEN
+    exchanged = 2 * (expert - 1) / expert * sent
+    shared = 2 * (split - 1) / split * split * sent
+    assert works[0].passes.forward.expert.node_bytes == pytest.approx(exchanged + shared)
+    found = step_time(model, quick("4xA100"), c, SEQUENCE, Efficiency({"A100": rates}, QUIET))
+    assert found.expert_ns == pytest.approx(
+        2 * (exchanged + shared) / (0.5 * 300e9) * NANO, rel=1e-3
+    )
 
 
 def test_gradients_are_reduced_once_a_step() -> None:

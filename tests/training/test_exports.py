@@ -563,7 +563,8 @@ def test_a_launch_edited_by_hand_is_checked(tmp_path: Path) -> None:
     assert call(*asked, *fixed, "--export", "megatron", "-o", script).exit_code == Exit.DONE
     tight = call(*asked, "--memory", "15GB", "--check", script)
     assert tight.exit_code == Exit.NOT_VALID
-    refused = call(*asked, *fixed, "--export", "deepspeed", "-o", tmp_path / "x.json")
+    anyhow = ("--framework", "any")
+    refused = call(*asked, *fixed, *anyhow, "--export", "deepspeed", "-o", tmp_path / "x.json")
     assert refused.exit_code == Exit.BAD_INPUT
     assert "--fix pipeline=1" in refused.stderr
     assert call(*asked, "--export", "deepspeed").exit_code == Exit.USAGE

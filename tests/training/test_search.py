@@ -9,7 +9,7 @@ from milp_plan.training import Configuration, Recompute, Schedule, model, traini
 from milp_plan.training.problem import TrainingProblem
 from milp_plan.training.replay import replay
 from milp_plan.training.search import KEPT, Candidate, search
-from milp_plan.training.space import Space
+from milp_plan.training.space import Refused, Space, no_reason
 from milp_plan.training.step import excess_of
 
 from .roofline import Roofline
@@ -22,10 +22,12 @@ def problem(memory: int | None = None, batch: int = 8) -> TrainingProblem:
     return TrainingProblem(model("llama3-8b"), cluster, 4096, batch)
 
 
-def every(of: TrainingProblem, costs: Roofline) -> dict[Configuration, int]:
+def every(
+    of: TrainingProblem, costs: Roofline, refused: Refused = no_reason
+) -> dict[Configuration, int]:
     """Step of every configuration of the space that fits, by replays alone."""
     steps = {}
-    for c in Space(of, {}):
+    for c in Space(of, {}, refused):
         played = replay(c, costs.chunks(c))
         resident = costs.resident_bytes(c)
         peaks = tuple(map(sum, zip(resident, played.activation_peaks, strict=True)))

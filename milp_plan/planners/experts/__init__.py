@@ -8,7 +8,6 @@ from ..planner import Planner
 from . import bidirectional, greedy, interleaved, line, v_search, wave, zero_bubble
 from .bidirectional import overlapped_dualpipe
 from .expert import Expert, planner_of
-from .offload import offload
 
 WORDS: dict[str, Expert] = {
     **line.WORDS,
@@ -24,10 +23,7 @@ WORDS: dict[str, Expert] = {
 SEARCHES = v_search.SEARCHES
 """Those of them that can be told when to end."""
 
-EXPERTS: dict[str, Planner] = {
-    **{name: planner_of(name, expert) for name, expert in WORDS.items()},
-    "offload": offload,
-}
+EXPERTS: dict[str, Planner] = {name: planner_of(name, expert) for name, expert in WORDS.items()}
 """Name -> planner."""
 
-__all__ = ["EXPERTS", "SEARCHES", "WORDS", "Expert", "offload", "overlapped_dualpipe", "planner_of"]
+__all__ = ["EXPERTS", "SEARCHES", "WORDS", "Expert", "overlapped_dualpipe", "planner_of"]

@@ -322,7 +322,6 @@ class Schedule(Kind[PlanningProblem, Plan]):
         from ..ways.latency import LatencyWay
         from ..ways.max_load import MaxLoadWay
         from ..ways.memory import MemoryWay
-        from ..ways.offload import OffloadWay
         from ..ways.order import OrderWay
         from ..ways.places import PlacesWay
         from ..ways.schedule import ScheduleWay
@@ -337,7 +336,6 @@ class Schedule(Kind[PlanningProblem, Plan]):
             MaxLoadWay,
             PlacesWay,
             ShopWay,
-            OffloadWay,
             OrderWay,
             ScheduleWay,
         )

@@ -59,10 +59,13 @@ class TrainingWay(Way["TrainingProblem", "TrainingPlan"]):
     def search(self) -> None:
         """Search the space; what it knows when it ends goes into the record."""
         from milp_plan.training.costing import PlanCosts
+        from milp_plan.training.exports import refusals
         from milp_plan.training.search import Search
+        from milp_plan.training.space import Space
 
         ledger, problem = self.ledger, self.ledger.problem
-        search = Search(problem, PlanCosts(problem), problem.fixed, ledger.budget, self.hear)
+        space = Space(problem, problem.fixed, refusals(problem))
+        search = Search(problem, PlanCosts(problem), space, ledger.budget, self.hear)
         with ledger.budget.phase("search"):
             try:
                 found = search.run()
@@ -152,7 +155,8 @@ class Training(Kind["TrainingProblem", "TrainingPlan"]):
     def scope(self, problem: TrainingProblem) -> Scope:
         """Degrees and all else of a configuration that is not fixed."""
         decided = ("degrees", "micro-batches", "schedule", "layers", "recomputation", "sharding")
-        fixed = (f"{name} {value}" for name, value in problem.fixed.items())
+        fixed = [f"{name} {value}" for name, value in problem.fixed.items()]
+        fixed += [f"what {problem.framework} runs"] if problem.framework else []
         offers = (offer for name, offer in OFFERS.items() if name not in problem.fixed)
         return Scope(decided, tuple(fixed), tuple(offers))
 
@@ -171,6 +175,7 @@ class Training(Kind["TrainingProblem", "TrainingPlan"]):
             "memory_bytes": list(cluster.memories),
             "reserve_bytes": problem.reserve_bytes,
             "fixed": {name: str(value) for name, value in problem.fixed.items()},
+            "framework": problem.framework or None,
             "costs": problem.costs_origin,
         }
 
@@ -185,6 +190,7 @@ class Training(Kind["TrainingProblem", "TrainingPlan"]):
             ["parameters", f"{facts['parameters']:,} in {facts['blocks']:,} blocks"],
             ["batch", f"{problem.global_batch:,} samples of {problem.sequence:,} tokens"],
             ["fixed", fixed or "nothing"],
+            ["framework", problem.framework or "any"],
             ["costs", facts["costs"]],
         ]
 
@@ -232,11 +238,15 @@ class Training(Kind["TrainingProblem", "TrainingPlan"]):
         return TrainingReasons()
 
     def obstacle(self, problem: TrainingProblem, budget: Budget) -> str | None:
-        """Fixed fields that leave no configuration."""
+        """Fixed fields, or a framework, that leave no configuration."""
+        from milp_plan.training.exports import refusals
         from milp_plan.training.space import Space
 
-        space = Space(problem, problem.fixed)
-        return None if next(iter(space), None) else f"no configuration can run: {space.why_empty()}"
+        space = Space(problem, problem.fixed, refusals(problem))
+        if next(iter(space), None) is None:
+            return f"no configuration can run: {space.why_empty()}"
+        reasons = "; ".join(space.why_refused()) if problem.framework else ""
+        return f"{problem.framework} runs no configuration: {reasons}" if reasons else None
 
     def bounds(
         self, problem: TrainingProblem, budget: Budget, incumbent: int | None

@@ -1,6 +1,15 @@
 """Training plans as configuration of frameworks, and configuration of frameworks read back."""
 
-from .formats import FORMATS, Format, export, is_export, read_configuration
+from .formats import FORMATS, Format, export, is_export, read_configuration, refusals
 from .job import Job, Launch
 
-__all__ = ["FORMATS", "Format", "Job", "Launch", "export", "is_export", "read_configuration"]
+__all__ = [
+    "FORMATS",
+    "Format",
+    "Job",
+    "Launch",
+    "export",
+    "is_export",
+    "read_configuration",
+    "refusals",
+]

@@ -14,14 +14,7 @@ from .job import Job, Refusals
 
 
 def text(job: Job) -> str:
-    """Return the file that runs a configuration.
-
-    Raises
-    ------
-    UnsupportedProblemError
-        DeepSpeed cannot run it.
-    """
-    refuse(job)
+    """Return the file that runs a configuration."""
     c = job.configuration
     zero: dict[str, object] = {"stage": c.zero, "overlap_comm": True, "contiguous_gradients": True}
     made: dict[str, object] = {
@@ -44,8 +37,8 @@ def text(job: Job) -> str:
     return json.dumps(made, indent=2) + "\n"
 
 
-def refuse(job: Job) -> None:
-    """Raise if DeepSpeed's configuration cannot say a configuration; with every reason."""
+def refusals_of(job: Job) -> Refusals:
+    """Return why DeepSpeed's configuration cannot say a configuration."""
     c, refusals = job.configuration, Refusals("deepspeed")
     refusals.one_device_pipeline(job)
     refusals.no_context(job)
@@ -66,4 +59,4 @@ def refuse(job: Job) -> None:
     )
     refusals.whole_blocks(job)
     refusals.no_fp8(job)
-    refusals.done()
+    return refusals

@@ -13,8 +13,9 @@ from milp_plan.io.files import read_document
 from ..configuration import Configuration
 from ..formats import MARKER, read_plan
 from ..problem import TrainingPlan, TrainingProblem
+from ..space import no_reason
 from . import deepspeed, fsdp, megatron, nanotron, torchtitan
-from .job import Job, Launch
+from .job import Job, Launch, Refusals
 from .megatron_read import read_script
 from .torchtitan_read import read
 
@@ -30,13 +31,16 @@ class Format:
     ----------
     title
         What the file is, in a few words.
+    refusals_of
+        Why the framework cannot run a configuration.
     write
-        Text of the file; raises where the framework cannot run the configuration.
+        Text of the file.
     is_one
         Whether a file is one that was written here.
     """
 
     title: str
+    refusals_of: Callable[[Job], Refusals]
     write: Callable[[Job], str]
     is_one: Callable[[Document], bool]
 
@@ -48,11 +52,17 @@ def _has(head: str) -> Callable[[Document], bool]:
 _DEEPSPEED = {"zero_optimization", "train_micro_batch_size_per_gpu"}
 
 FORMATS: Mapping[str, Format] = {
-    "megatron": Format("script with arguments", megatron.script, _has(megatron.HEAD)),
-    "torchtitan": Format("TOML", torchtitan.text, _has(torchtitan.HEAD)),
-    "nanotron": Format("sections of its YAML", nanotron.text, _has(nanotron.HEAD)),
-    "deepspeed": Format("JSON", deepspeed.text, lambda d: set(d.top_level) >= _DEEPSPEED),
-    "fsdp2": Format("Python module for PyTorch", fsdp.text, _has(fsdp.HEAD)),
+    "megatron": Format(
+        "script with arguments", megatron.refusals_of, megatron.script, _has(megatron.HEAD)
+    ),
+    "torchtitan": Format("TOML", torchtitan.refusals_of, torchtitan.text, _has(torchtitan.HEAD)),
+    "nanotron": Format(
+        "sections of its YAML", nanotron.refusals_of, nanotron.text, _has(nanotron.HEAD)
+    ),
+    "deepspeed": Format(
+        "JSON", deepspeed.refusals_of, deepspeed.text, lambda d: set(d.top_level) >= _DEEPSPEED
+    ),
+    "fsdp2": Format("Python module for PyTorch", fsdp.refusals_of, fsdp.text, _has(fsdp.HEAD)),
 }
 """Name -> format."""
 
@@ -76,9 +86,7 @@ def export(problem: TrainingProblem, plan: TrainingPlan | Configuration, format_
     InputError
         No format of that name.
     """
-    if format_name not in FORMATS:
-        expected = f"one of {', '.join(FORMATS)}"
-        raise InputError([Finding("format", repr(format_name), expected, "correct the name")])
+    entry = _format(format_name)
     if isinstance(plan, Configuration):
         job = Job(problem, plan)
     else:
@@ -87,7 +95,33 @@ def export(problem: TrainingProblem, plan: TrainingPlan | Configuration, format_
     found = "\n  ".join(reasons)
     if found:
         raise UnsupportedProblemError(f"this plan cannot run:\n  {found}")
-    return FORMATS[format_name].write(job)
+    entry.refusals_of(job).done()
+    return entry.write(job)
+
+
+def refusals(problem: TrainingProblem) -> Callable[[Configuration], tuple[str, ...]]:
+    """Return a function that says why the problem's framework cannot run a configuration.
+
+    Raises
+    ------
+    InputError
+        No framework of that name.
+    """
+    if not problem.framework:
+        return no_reason
+    refusals_of = _format(problem.framework).refusals_of
+
+    def reasons(configuration: Configuration) -> tuple[str, ...]:
+        return tuple(reason for reason, _ in refusals_of(Job(problem, configuration)).reasons)
+
+    return reasons
+
+
+def _format(name: str) -> Format:
+    if name in FORMATS:
+        return FORMATS[name]
+    expected = f"one of {', '.join(FORMATS)}"
+    raise InputError([Finding("format", repr(name), expected, "correct the name")])
 
 
 def is_export(document: Document) -> bool:

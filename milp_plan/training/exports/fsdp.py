@@ -59,14 +59,7 @@ def step(model, optimizer, micro_batches, loss_of):
 
 
 def text(job: Job) -> str:
-    """Return a module with ``apply`` and ``step``.
-
-    Raises
-    ------
-    UnsupportedProblemError
-        FSDP2 alone cannot run it.
-    """
-    refuse(job)
+    """Return a module with ``apply`` and ``step``."""
     c, blocks = job.configuration, len(job.problem.architecture.blocks)
     full = c.recompute is Recompute.FULL
     return _MODULE.format(
@@ -84,8 +77,8 @@ def text(job: Job) -> str:
     )
 
 
-def refuse(job: Job) -> None:
-    """Raise if FSDP2 with a tensor-parallel plan cannot run a configuration; with every reason."""
+def refusals_of(job: Job) -> Refusals:
+    """Return why FSDP2 with a tensor-parallel plan cannot run a configuration."""
     c, refusals = job.configuration, Refusals("fsdp2")
     refusals.one_device_pipeline(job)
     refusals.no_context(job)
@@ -101,4 +94,4 @@ def refuse(job: Job) -> None:
         "plan with --fix zero=1, 2 or 3",
     )
     refusals.no_fp8(job)
-    refusals.done()
+    return refusals

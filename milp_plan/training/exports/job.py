@@ -94,16 +94,16 @@ class Refusals:
     framework
         Its name.
     reasons
-        A sentence each, with what to do.
+        A sentence each, and what to do.
     """
 
     framework: str
-    reasons: list[str] = field(default_factory=list)
+    reasons: list[tuple[str, str]] = field(default_factory=list)
 
     def check(self, refused: bool, reason: str, remedy: str) -> None:
         """Note a reason, and what to do, if it applies."""
         if refused:
-            self.reasons.append(f"{reason}; {remedy}")
+            self.reasons.append((reason, remedy))
 
     def done(self) -> None:
         """Raise if anything was noted.
@@ -114,7 +114,7 @@ class Refusals:
             Says every reason.
         """
         if self.reasons:
-            text = "\n  ".join(self.reasons)
+            text = "\n  ".join(map("; ".join, self.reasons))
             raise UnsupportedProblemError(f"{self.framework} cannot run this plan:\n  {text}")
 
     def text_decoder(self, job: Job) -> None:

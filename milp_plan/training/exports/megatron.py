@@ -33,14 +33,7 @@ torchrun --nnodes {nodes} --nproc-per-node {devices} --node-rank "${{NODE_RANK:-
 
 
 def script(job: Job) -> str:
-    """Return the script that launches a configuration.
-
-    Raises
-    ------
-    UnsupportedProblemError
-        Megatron-LM cannot run it.
-    """
-    refuse(job)
+    """Return the script that launches a configuration."""
     groups = (parallel_arguments(job.configuration, job), model_arguments(job))
     lines = [f"  --{name} {_quoted(value)}".rstrip() for g in groups for name, value in g.items()]
     cluster = job.problem.cluster
@@ -66,8 +59,8 @@ def _quoted(value: str) -> str:
     return value if not value or plain else f'"{value}"'
 
 
-def refuse(job: Job) -> None:
-    """Raise if Megatron-LM cannot run a configuration; with every reason."""
+def refusals_of(job: Job) -> Refusals:
+    """Return why Megatron-LM cannot run a configuration."""
     c, refusals = job.configuration, Refusals("megatron")
     refuse_model(job, refusals)
     orders = (Schedule.ONE_F_ONE_B, Schedule.INTERLEAVED)
@@ -108,7 +101,7 @@ def refuse(job: Job) -> None:
         "multi-token prediction needs rotary positions",
         "export a plan of a model without either",
     )
-    refusals.done()
+    return refusals
 
 
 def parallel_arguments(c: Configuration, job: Job) -> Arguments:

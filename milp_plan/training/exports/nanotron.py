@@ -17,14 +17,7 @@ ENGINES = {Schedule.ONE_F_ONE_B: "1f1b", Schedule.GPIPE: "afab"}
 
 
 def text(job: Job) -> str:
-    """Return the sections that a plan decides; the rest of the file is the user's.
-
-    Raises
-    ------
-    UnsupportedProblemError
-        nanotron cannot run it.
-    """
-    refuse(job)
+    """Return the sections that a plan decides; the rest of the file is the user's."""
     c, model = job.configuration, job.problem.architecture
     block, feed = model.blocks[0], job.dense
     assert feed is not None
@@ -72,8 +65,8 @@ def _fields(fields: dict[str, object] | dict[str, int], depth: int) -> list[str]
     return [f"{'  ' * depth}{key}: {value}" for key, value in plain.items()]
 
 
-def refuse(job: Job) -> None:
-    """Raise if nanotron cannot run a configuration; with every reason."""
+def refusals_of(job: Job) -> Refusals:
+    """Return why nanotron cannot run a configuration."""
     c, refusals = job.configuration, Refusals("nanotron")
     refusals.text_decoder(job)
     refusals.check(
@@ -100,7 +93,7 @@ def refuse(job: Job) -> None:
         f"it shards optimizer state alone (stage 1), not what stage {c.zero} shards",
         "plan with --fix zero=1",
     )
-    refusals.done()
+    return refusals
 
 
 def _is_llama(job: Job) -> bool:

@@ -6,7 +6,10 @@ schedules as in ``torch.distributed.pipelining.schedules``.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from ..architecture import Architecture
+from ..blocks import Block
 from ..configuration import Configuration, Precision, Recompute, Schedule
 from ..models import model
 from .job import Job, Refusals
@@ -51,23 +54,21 @@ RECOMPUTE = {Recompute.NONE: "none", Recompute.FULL: "full"}
 
 def flavor(architecture: Architecture) -> tuple[str, str] | None:
     """Return name and flavor of a model of the same shape, whatever it is called here."""
+    return _flavor(architecture.runs, architecture.vocabulary)
+
+
+@lru_cache(maxsize=8)
+def _flavor(runs: tuple[tuple[Block, int], ...], vocabulary: int) -> tuple[str, str] | None:
     for name, found in FLAVORS.items():
         known = model(name)
-        if known.blocks == architecture.blocks and known.vocabulary == architecture.vocabulary:
+        if known.runs == runs and known.vocabulary == vocabulary:
             return found
     return None
 
 
 def text(job: Job) -> str:
-    """Return the file that runs a configuration.
-
-    Raises
-    ------
-    UnsupportedProblemError
-        torchtitan cannot run it.
-    """
+    """Return the file that runs a configuration."""
     name = flavor(job.problem.architecture)
-    refuse(job, name)
     assert name is not None
     c = job.configuration
     piped = c.pipeline > 1
@@ -126,9 +127,10 @@ def _toml(value: object) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
-def refuse(job: Job, name: tuple[str, str] | None) -> None:
-    """Raise if torchtitan cannot run a configuration; with every reason."""
+def refusals_of(job: Job) -> Refusals:
+    """Return why torchtitan cannot run a configuration."""
     c, model_ = job.configuration, job.problem.architecture
+    name = flavor(model_)
     refusals = Refusals("torchtitan")
     refusals.check(
         name is None,
@@ -159,7 +161,7 @@ def refuse(job: Job, name: tuple[str, str] | None) -> None:
         "plan with --fix expert=2 (or more), or --fix tensor=1",
     )
     _refuse_sharding(c, refusals)
-    refusals.done()
+    return refusals
 
 
 def _refuse_pipeline(job: Job, name: tuple[str, str] | None, refusals: Refusals) -> None:

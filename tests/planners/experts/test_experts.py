@@ -212,9 +212,8 @@ def test_every_expert_names_its_source() -> None:
     for name, expert in EXPERTS.items():
         text = expert.__doc__ or ""
         assert "Source" in text or "arXiv" in text, name
-        if name in WORDS:
-            assert WORDS[name].__doc__ == text
-    assert set(WORDS) < set(EXPERTS)
+        assert WORDS[name].__doc__ == text
+    assert set(WORDS) == set(EXPERTS)
 
 
 def test_words_fit_is_the_planners_test() -> None:

@@ -1,0 +1,216 @@
+"""Configurations that experts published, beside the best by our costs.
+
+What a source prints of a configuration is fixed; what it leaves open is chosen by our costs, for
+the experts as for us. We choose among what the framework of the runs offers (`means` of a case).
+The rank of the experts' configuration is among those of the space that fit, by the closed form of
+the step.
+
+The study is ``results/paper/expert-configurations/study.toml``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from training_fit import folder
+from training_rows import SETS
+
+from milp_plan.core.budget import Budget
+from milp_plan.training import Configuration
+from milp_plan.training.api import training_problem
+from milp_plan.training.costing import PlanCosts
+from milp_plan.training.efficiency import shipped
+from milp_plan.training.exports import refusals
+from milp_plan.training.formats import fixed_fields
+from milp_plan.training.measured import Measured
+from milp_plan.training.memory import default_reserve
+from milp_plan.training.problem import TrainingProblem
+from milp_plan.training.report import configuration_text
+from milp_plan.training.search import Found, search
+from milp_plan.training.space import Space
+from milp_plan.training.step import derive, excess_of, least_peaks
+
+Row = dict[str, Any]
+
+NEAR = 0.03
+"""How far above our best the experts' configuration may be."""
+
+
+def measure(case: Mapping[str, Any]) -> Row:
+    """Plan every published run of a case."""
+    if "set" not in case:
+        problem = training_problem(
+            case["model"],
+            case["cluster"],
+            global_batch=case["batch"],
+            sequence=case["sequence"],
+            framework=_framework(case),
+        )
+        rows = [_row(case, problem, _printed(case))]
+        tflops = case.get("tflops")
+        flops = problem.model_flops / problem.cluster.devices
+        rows[0]["measured"] = flops / (tflops * 1e12) if tflops else case["measured_s"]
+        return {"rows": rows}
+    chosen = SETS[case["set"]]
+    if not (folder() / chosen.file).is_file():
+        reason = f"no {folder() / chosen.file}: set MILP_PLAN_BENCHMARKS to the public benchmarks"
+        return {"stop": "absent", "reason": reason}
+    efficiency, rows = shipped(chosen.software), []
+    for run, measured in _apart(chosen.read(folder())):
+        problem = TrainingProblem(
+            *(run.architecture, run.cluster, run.sequence, run.configuration.global_batch),
+            default_reserve(run.cluster),
+            efficiency=efficiency,
+            framework=_framework(case),
+        )
+        rows.append(_row(case, problem, run.configuration) | {"measured": measured})
+    return {"rows": rows}
+
+
+def _framework(case: Mapping[str, Any]) -> str:
+    return "megatron" if case.get("megatron") else ""
+
+
+def _printed(case: Mapping[str, Any]) -> dict[str, Any]:
+    return fixed_fields([f"{name}={value}" for name, value in case["printed"].items()])
+
+
+def _apart(runs: Sequence[Measured]) -> list[tuple[Measured, float]]:
+    """Return each configuration once, with the median of its measured steps."""
+    times: dict[object, list[float]] = {}
+    first: dict[object, Measured] = {}
+    for run in runs:
+        key = (run.architecture, run.cluster, run.sequence, run.configuration)
+        first.setdefault(key, run)
+        times.setdefault(key, []).append(run.step_s or 0.0)
+    return [(run, median(times[key])) for key, run in first.items()]
+
+
+def _row(
+    case: Mapping[str, Any],
+    problem: TrainingProblem,
+    expert: Configuration | Mapping[str, Any],
+) -> Row:
+    costs, limit = PlanCosts(problem), case["limit_s"]
+    given = fixed_fields([f"{name}={value}" for name, value in case.get("means", {}).items()])
+    if isinstance(expert, Configuration):
+        given |= {name: getattr(expert, name) for name in case.get("same", ())}
+    refused = refusals(problem)
+    if not isinstance(expert, Configuration):
+        found = search(problem, costs, given | expert, Budget(limit), refused)
+        if not found.best:
+            return _texts(problem) | {"reason": "the printed configuration does not fit"}
+        expert = found.best[0].configuration
+    step = derive(expert, costs.priced(expert))
+    found = search(problem, costs, given, Budget(limit), refused)
+    space = Space(problem, given, refused)
+    rank, count = _rank(space, costs, expert)
+    return {
+        **_texts(problem),
+        "expert": configuration_text(expert),
+        "predicted": step.step_ns / 1e9,
+        "excess": excess_of(problem, expert, step.peaks)[0],
+        **_ours(found),
+        "rank": rank,
+        "count": count,
+    }
+
+
+def _texts(problem: TrainingProblem) -> Row:
+    size = f"{problem.sequence:,} x {problem.global_batch:,}"
+    return {"model": problem.architecture.name, "devices": problem.cluster.name, "size": size}
+
+
+def _ours(found: Found) -> Row:
+    best = found.best[0] if found.best else None
+    other = found.unrestricted
+    return {
+        "ours": best.step_ns / 1e9 if best else None,
+        "choice": configuration_text(best.configuration) if best else None,
+        "any": other.step_ns / 1e9 if other else None,
+        "finished": found.finished,
+        "gap": found.gap,
+    }
+
+
+def _rank(space: Space, costs: PlanCosts, expert: Configuration) -> tuple[int, int]:
+    """Place of the experts' configuration among those that fit, and how many these are."""
+    value = costs.step(expert).total_ns
+    steps = []
+    for each in space:
+        if space.refused(each):
+            continue
+        first = excess_of(space.problem, each, (costs.first_peak(each),))[0]
+        if first > 0:
+            continue
+        peaks = least_peaks(each, costs.priced(each))
+        if excess_of(space.problem, each, peaks)[0] <= 0:
+            steps.append(costs.step(each).total_ns)
+    return 1 + sum(step < value for step in steps), len(steps)
+
+
+def present(rows: list[Row]) -> Row:
+    """One line a published run, and how many of them meet the aims."""
+    lines = [
+        {"set": row.get("set", row.get("source")), **each}
+        for row in rows
+        for each in row.get("rows", ())
+    ]
+    for line in lines:
+        line["error"] = _over(line.get("predicted"), line["measured"])
+        line["ratio"] = _over(line.get("predicted"), line.get("ours"))
+        group = [each["measured"] for each in lines if _group(each) == _group(line)]
+        line["slower"] = _over(line["measured"], min(group))
+        near = line["ratio"] is not None and line["ratio"] <= NEAR
+        line["met"] = near or line["slower"] > NEAR
+        line["place"] = f"{line['rank']} of {line['count']:,}" if "rank" in line else None
+        line["proof"] = "proved" if line.get("gap") == 0 else _percent(line.get("gap"))
+    errors = {
+        name: [
+            abs(line["error"])
+            for line in lines
+            if line["set"] == name and line["error"] is not None
+        ]
+        for name in dict.fromkeys(line["set"] for line in lines)
+    }
+    return {
+        "lines": lines,
+        "sets": [
+            {
+                "set": name,
+                "runs": len(values),
+                "error": median(values) if values else None,
+                "met": sum(line["met"] for line in lines if line["set"] == name),
+            }
+            for name, values in errors.items()
+        ],
+        "met": sum(line["met"] for line in lines),
+        "runs": len(lines),
+        "share": f"{sum(line['met'] for line in lines) / max(1, len(lines)):.0%}",
+        "missing": "; ".join(row["reason"] for row in rows if row.get("stop")) or "none",
+    }
+
+
+def _group(line: Row) -> tuple[str, ...]:
+    """What runs have in common among which one chooses."""
+    return (line["set"], line["model"], line["devices"], line["size"])
+
+
+def _over(value: float | None, base: float | None) -> float | None:
+    return None if value is None or not base else value / base - 1
+
+
+def _percent(gap: float | None) -> str | None:
+    return None if gap is None else f"gap {100 * gap:.2f} %"
+
+
+def complaints(rows: list[Row]) -> list[str]:
+    """Say which experts' configuration is faster than ours although ours is proved best."""
+    return [
+        f"{each['model']} on {each['devices']}: the experts' is faster than what is proved best"
+        for row in rows
+        for each in row.get("rows", ())
+        if each.get("gap") == 0 and each["predicted"] < each["ours"] and each["excess"] <= 0
+    ]
