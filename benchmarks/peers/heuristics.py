@@ -18,15 +18,17 @@ from unittest import mock
 
 import bounds
 
-from milp_plan.coarsen import coarsen
 from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.core.budget import Budget
-from milp_plan.planners import PLANNERS, iterated, put_off
-from milp_plan.planners.constructions import best_gated, best_starts, portfolio
-from milp_plan.planners.decoder import Decoder, compiled_problem
-from milp_plan.planners.decoder.layout import LIMITED
-from milp_plan.planners.objective import objective_value
-from milp_plan.run.ways.schedule import FEW
+from milp_plan.kinds.schedule.coarsen import coarsen
+from milp_plan.kinds.schedule.planners import iterated
+from milp_plan.kinds.schedule.planners.baselines import PLANNERS
+from milp_plan.kinds.schedule.planners.constructions import best_gated, best_starts, portfolio
+from milp_plan.kinds.schedule.planners.decoder import Decoder, compiled_problem
+from milp_plan.kinds.schedule.planners.decoder.layout import LIMITED
+from milp_plan.kinds.schedule.planners.late import put_off
+from milp_plan.kinds.schedule.planners.objective import objective_value
+from milp_plan.kinds.schedule.ways.schedule import FEW
 
 GREEDY = "iterated_greedy"
 LISTS = {name: planner for name, planner in PLANNERS.items() if name != GREEDY}
