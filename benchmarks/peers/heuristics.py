@@ -20,7 +20,7 @@ import bounds
 
 from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.core.budget import Budget
-from milp_plan.kinds.schedule.coarsen import coarsen
+from milp_plan.kinds.schedule.coarsen.stage import coarsen
 from milp_plan.kinds.schedule.planners import iterated
 from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from milp_plan.kinds.schedule.planners.constructions import best_gated, best_starts, portfolio
