@@ -26,7 +26,7 @@ from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from milp_plan.kinds.schedule.planners.portfolio import best_plan
 from milp_plan.zoo import generate
 
-EXPERTS = ("single_device", "list_widest", "heft", "critical_path")
+EXPERTS = ("single_device", "list_topological", "heft")
 SAMPLES = "2x2 x:b y:b"
 """Begins the name of the option that cuts the samples over all four devices."""
 

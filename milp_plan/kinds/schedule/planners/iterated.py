@@ -12,21 +12,16 @@ from random import Random
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.budget import Budget
 
-from .clusters import branches
 from .descent import descended
 from .dispatch import Rule, dispatch
 from .indexed import Indexed, indexed
 from .lists import (
-    critical_path,
     dfs_release,
     etf_memory,
     heft,
     list_critical_path,
-    list_earliest_start,
-    list_longest_first,
     list_most_successors,
     list_topological,
-    list_widest,
     single_device,
 )
 from .objective import objective_value
@@ -45,16 +40,11 @@ _FIRST = (
     list_topological,
     list_critical_path,
     list_most_successors,
-    list_longest_first,
-    list_earliest_start,
-    list_widest,
     heft,
-    critical_path,
     etf_memory,
     dfs_release,
     contiguous,
     round_robin_blocks,
-    branches,
     low_peak,
 )
 _RULES = (Rule.FINISH, Rule.START, Rule.LEAN)

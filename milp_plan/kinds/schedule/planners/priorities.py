@@ -81,18 +81,6 @@ def bottom_levels(problem: PlanningProblem, *, communication: bool = True) -> di
     return {name: level / mean.scale for name, level in zip(view.names, levels, strict=True)}
 
 
-def top_levels(problem: PlanningProblem) -> dict[str, float]:
-    """Longest mean path from the beginning to each operator, itself left out (downward rank)."""
-    view = indexed(problem)
-    mean = means(view)
-    edges = _edges(view, mean.travel)
-    levels = [0] * view.num_operators
-    for operator in view.topological:
-        for reader, ticks in edges[operator].items():
-            levels[reader] = max(levels[reader], levels[operator] + mean.work[operator] + ticks)
-    return {name: level / mean.scale for name, level in zip(view.names, levels, strict=True)}
-
-
 def descendants(problem: PlanningProblem) -> dict[str, float]:
     """Number of operators that must wait for each operator, directly or not."""
     view = indexed(problem)
@@ -101,13 +89,6 @@ def descendants(problem: PlanningProblem) -> dict[str, float]:
         for reader in view.successors[operator]:
             reach[operator] |= reach[reader] | (1 << reader)
     return {name: float(bits.bit_count()) for name, bits in zip(view.names, reach, strict=True)}
-
-
-def processing_times(problem: PlanningProblem) -> dict[str, float]:
-    """Mean ticks of each operator."""
-    view = indexed(problem)
-    mean = means(view)
-    return {name: work / mean.scale for name, work in zip(view.names, mean.work, strict=True)}
 
 
 def frugal_order(problem: PlanningProblem) -> tuple[str, ...]:
