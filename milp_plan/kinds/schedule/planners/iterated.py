@@ -57,8 +57,8 @@ def iterated_greedy(
 
     Each round frees the placements of some units, mostly neighbours, and schedules all again in
     nearly the order of the plan at hand; an equal or better plan takes its place. Small problems
-    end with steps that nothing above takes (:func:`descended`). No round begins, and no planner
-    that would be asked first but for the first of them, when the budget is over.
+    end with steps that nothing above takes (:func:`descended`). When the budget is over, no round
+    begins, and of the other planners only the first one runs.
     """
     budget = budget or Budget()
     view = indexed(problem)
@@ -100,7 +100,7 @@ def _start(
 
 
 def _random_plans(problem: PlanningProblem, rng: Random, rounds: int, budget: Budget) -> list[Plan]:
-    """Dispatch at random until one plan comes out, or none after so many rounds."""
+    """Dispatch at random until one plan comes out, for at most ``rounds`` rounds."""
     view = indexed(problem)
     for number in range(rounds):
         if budget.over:

@@ -30,28 +30,23 @@ def careful_dispatch(
     problem: PlanningProblem,
     priority: Priority,
     *,
-    rule: Rule = Rule.FINISH,
     insertion: bool = True,
-    placements: Mapping[str, Placement] | None = None,
 ) -> Plan | None:
-    """Dispatch, more and more carefully until a plan comes out."""
+    """Dispatch with more and more care for memory until a plan comes out."""
     for headroom in _HEADROOMS:
         plan = dispatch(
             problem,
             priority=priority,
-            placements=placements,
-            rule=rule,
             insertion=insertion,
             headroom=headroom,
         )
         if plan is not None or not indexed(problem).memory_binds:
             return plan
-    for other in (rule, Rule.LEAN):
+    for rule in (Rule.FINISH, Rule.LEAN):
         plan = dispatch(
             problem,
             priority=priority,
-            placements=placements,
-            rule=other,
+            rule=rule,
             insertion=False,
             headroom=1,
         )

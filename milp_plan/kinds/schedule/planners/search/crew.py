@@ -46,13 +46,13 @@ LOOK_S = 0.2
 """Seconds between two looks at what the threads have found."""
 
 QUIET = 10
-"""So many times as long as telling of a plan took nothing is told: checks take a thread's core."""
+"""After a report, no other follows for this multiple of its time: checks take a thread's core."""
 
 BETWEEN = 1024
 """Distance of ranks, so that many fit between two of them."""
 
 Found = State | Timed
-"""What a search tells of."""
+"""What a search reports."""
 
 
 class Order(NamedTuple):
@@ -182,7 +182,7 @@ class Crew:
         moves: int | None = None,
         on_better: Callable[[Plan], object] = lambda _plan: None,
     ) -> None:
-        """Search until the budget ends or, repeatably, for so many moves of each search.
+        """Search until the budget ends or, repeatably, for ``moves`` of each search.
 
         ``on_better`` is called in this thread with the plan of a better state, soon after it was
         found unless that takes long, and of the last one also when the search is interrupted.
