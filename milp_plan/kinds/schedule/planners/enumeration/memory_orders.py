@@ -398,7 +398,7 @@ class _Orders:
     def _least(
         self, copies: list[tuple[bool, Spot]], excess: int
     ) -> Iterator[list[tuple[bool, Spot]]]:
-        """Sets of copies, large ones first, that free at least ``excess`` bytes, and none in vain."""
+        """Sets of copies, large ones first, that free ``excess`` bytes, and none in vain."""
         left = list(accumulate((self.sizes[spot[0]] for _, spot in reversed(copies)), initial=0))
         left.reverse()
         open_sets: list[tuple[int, int, list[tuple[bool, Spot]]]] = [(excess, 0, [])]
