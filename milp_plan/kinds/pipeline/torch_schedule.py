@@ -18,8 +18,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, NoReturn
 
 from milp_plan.core import Finding, InputError, MissingFacetError, Operator, Plan, PlanningProblem
-from milp_plan.io.torch_recompute import runs_once
-from milp_plan.io.files import write_atomic
 
 from .torch_recompute import runs_once
 

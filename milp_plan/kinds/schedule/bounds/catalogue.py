@@ -11,10 +11,7 @@ from milp_plan.core.bound import Bound, Infeasible
 from milp_plan.core.budget import Budget, OutOfTime
 from milp_plan.core.compiled import interpreting
 from milp_plan.core.view import view
-from milp_plan.kinds.pipeline.stagger import stagger_bound
-from milp_plan.kinds.placement.bounds.memory import serial_obstacle
 from milp_plan.kinds.placement.bounds.relaxed import read_relaxed
-from milp_plan.kinds.schedule.bounds.stagger import stagger_bound
 
 from .anywhere import anywhere, anywhere_unlimited
 from .frame import Frame
@@ -29,6 +26,7 @@ from .memory import (
 )
 from .milestones import with_milestones
 from .site_choices import choice_bound
+from .stagger import stagger_bound
 from .tight import known_regions, tight_windows
 from .turns import turns_bound
 
@@ -91,7 +89,6 @@ def all_bounds(
 def _serial(problem: PlanningProblem, budget: Budget, incumbent: int | None) -> Iterable[Bound]:
     """Bounds under the serial law, whose modules load compiled code."""
     from milp_plan.kinds.placement.bounds.catalogue import serial_bounds
-    from milp_plan.kinds.placement.bounds.relaxed import read_relaxed
 
     graph = read_relaxed(problem)
     if isinstance(graph, str):
