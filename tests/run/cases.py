@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -49,7 +48,9 @@ def weaken(patch: pytest.MonkeyPatch) -> None:
     """
     naive = {"single_device": PLANNERS["single_device"]}
     patch.setattr(catalogue, "all_bounds", lambda *_: iter([WEAK_BOUND]))
-    patch.setattr(two_stages, "best_plan", partial(best_plan, planners=naive))
+    patch.setattr(
+        two_stages, "best_plan", lambda given, _=None, **how: best_plan(given, naive, **how)
+    )
     patch.setattr(stage_series, "LISTS", naive)
     for search in (ClauseLearning, Enumeration):
         patch.setattr(search, "suits", lambda _problem: False)

@@ -157,7 +157,7 @@ def test_a_start_is_the_first_incumbent():
 
 
 def test_the_best_start_wins(weak, monkeypatch):
-    monkeypatch.setattr(two_stages, "best_plan", lambda problem, **_: (None, {"nobody": None}))
+    monkeypatch.setattr(two_stages, "best_plan", lambda *_, **__: (None, {"nobody": None}))
     runs = (OperatorRun("a", "o", ("d0",), 0, 10), OperatorRun("b", "o", ("d0",), 10, 20))
     start = slow_start(runs=runs, planner="by hand")
     outcome = quick(chain_of_two(), start=start, node_limit=1, rounds=0)

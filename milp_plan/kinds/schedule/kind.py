@@ -30,18 +30,12 @@ from milp_plan.core.dag import depth
 from milp_plan.io.defects import refuse_other
 from milp_plan.io.files import Document
 from milp_plan.run.change import Change, count, host, objective_of, positive
-from milp_plan.run.kind import Export, Format, Kind, Measure
+from milp_plan.run.kind import Export, Format, Kind, Measure, Restart
 from milp_plan.run.scope import Scope
 from milp_plan.run.way import Way
 
 from .loops import PARTS
 from .torch_exports import torch_exports
-
-if TYPE_CHECKING:
-    from milp_plan.draw.panels import Panel
-    from milp_plan.io.goal import Goal
-    from milp_plan.run.reasons.base import Reasons
-from milp_plan.run.kind import Restart
 
 if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
@@ -100,11 +94,15 @@ class Schedule(Kind[PlanningProblem, Plan]):
 
     def formats(self) -> tuple[Format[PlanningProblem], ...]:
         """Native files, and those of the placement benchmark."""
-        from .formats import formats
+        from milp_plan.io import native
+        from milp_plan.kinds.placement import dnn_partitioning
 
-        return tuple(
-            Format(entry.name, entry.title, entry.can_read, _read, entry.write)
-            for entry in formats()
+        from .formats import DNN_PARTITIONING, NATIVE
+
+        benchmark = ("dnn-partitioning", DNN_PARTITIONING, dnn_partitioning.can_read)
+        return (
+            Format("native", NATIVE, native.can_read, _read, native.to_json),
+            Format(*benchmark, _read),
         )
 
     def read_plan(self, file: Path, problem: PlanningProblem, instance_file: Path) -> Plan:

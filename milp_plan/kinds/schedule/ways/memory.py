@@ -30,10 +30,7 @@ from ..planners.portfolio import best_plan
 from ..planners.search import Crew
 from .small_memory import is_small, offer_orders
 from .stage_series import OWN
-from .two_stages import TwoStages
-
-BASELINE_SHARE = 0.1
-"""Part of the time limit that baselines may take."""
+from .two_stages import BASELINE_SHARE, TwoStages, offer_baselines
 
 FREE_SHARE = 0.25
 """Part of the time left for schedules for any amount of memory, and then for fitting the best."""
@@ -160,15 +157,8 @@ class MemoryWay(Way[PlanningProblem, Plan]):
         return self.problem.objective in times
 
     def find_baselines(self) -> None:
-        """Every heuristic, on the problem without memory ways."""
-        with self.budget.phase("baselines"):
-            _, self.ledger.baselines = best_plan(
-                self.problem,
-                seed=self.ledger.settings.seed,
-                budget=self.budget.part("baselines", BASELINE_SHARE),
-                on_plan=lambda plan: self.ledger.offer(plan, plan.planner, "baselines"),
-                on_defect=self.ledger.fail,
-            )
+        """Offer the plans of every heuristic, on the problem without memory ways."""
+        offer_baselines(self.ledger)
 
     def ledger_without(self) -> Ledger[PlanningProblem, Plan]:
         """Return a ledger of the problem without runs again and hosts: its plans are plans here."""

@@ -27,10 +27,9 @@ from ..team import Team
 from ..window_search.search import search_near
 from .compaction import compact
 from .early_search import FIRST_SHARE, EarlySearch
-from .small_schedule import SmallSearch
+from .small_schedule import SmallSearch, is_tiny, offer_best_of_all
 from .stage_series import OWN, list_start
-from .tiny_schedule import is_tiny, offer_best_of_all
-from .two_stages import TwoStages, heuristics
+from .two_stages import TwoStages, offer_baselines
 
 BOUND_SHARE, BOUND_SHARE_BESIDE = 0.2, 0.35
 """Part of the time limit that bounds may take, and where plans are searched beside them: the best
@@ -389,13 +388,8 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         return Crew(self.problem, self.settings.seed, self.ledger.threads)
 
     def find_baselines(self) -> None:
-        """Every heuristic."""
-        ledger = self.ledger
-
-        def take(plan: Plan) -> None:
-            ledger.offer(plan, plan.planner, "baselines")
-
-        _, ledger.baselines = heuristics(ledger, self.problem, on_plan=take)
+        """Offer the plans of every heuristic."""
+        offer_baselines(self.ledger)
 
     @property
     def anneals(self) -> bool:

@@ -10,7 +10,7 @@ from milp_plan.run.loop_parts import LoopPart
 from milp_plan.run.settings import AUTO
 
 from ..loops import ENUMERATION, LEARNING, LIST_SCHEDULES
-from ..planners.enumeration import Enumeration
+from ..planners.enumeration import EVERY_PLAN, MOST_STEPS, Enumeration, EveryPlan
 from ..planners.learning import ClauseLearning
 
 SHARE, LOOKED_AT = 0.15, 500_000
@@ -28,6 +28,11 @@ MANY = 40
 
 FEW = 20
 """Operators below which bounds come first: they take milliseconds, mostly prove, load nothing."""
+
+EVERY_PLAN_SHARE = 0.3
+"""Part of the time limit for every plan of a tiny problem."""
+
+NO_PLAN = "every placement and every order was looked at; none keeps the laws"
 
 
 class SmallSearch:
@@ -120,3 +125,23 @@ class SmallSearch:
                 ledger.offer(plan, plan.planner, "enumerate")
         if search.least is not None:
             ledger.prove(Bound("enumeration", search.least, "no placement and no order is shorter"))
+
+
+def is_tiny(ledger: Ledger[PlanningProblem, Plan]) -> bool:
+    """Whether every plan may be looked at; who names a formulation asks for its model."""
+    return ledger.settings.formulation == AUTO and EveryPlan.suits(ledger.problem)
+
+
+def offer_best_of_all(ledger: Ledger[PlanningProblem, Plan]) -> None:
+    """Look at every plan of a tiny problem that may be better than the best one known."""
+    search = EveryPlan(ledger.problem, ledger.value)
+    with ledger.budget.phase(EVERY_PLAN):
+        part = ledger.budget.part(EVERY_PLAN, EVERY_PLAN_SHARE)
+        for plan in search.plans(part, MOST_STEPS if ledger.repeatable else None):
+            ledger.offer(plan, EVERY_PLAN, EVERY_PLAN)
+    if not search.complete:
+        return
+    if search.best is None:
+        ledger.refute(NO_PLAN)
+    else:
+        ledger.prove(Bound(EVERY_PLAN, search.best, "no plan is better"))
