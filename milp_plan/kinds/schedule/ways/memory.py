@@ -79,7 +79,7 @@ FIT_SHARE = 0.5
 
 
 class MemoryWay(Way[PlanningProblem, Plan]):
-    """The way for problems with recomputable operators or hosts."""
+    """The strategy for problems with recomputable operators or hosts."""
 
     name = "memory"
     uses = Way.uses | {"two_stage", *OF_TWO_STAGES}
@@ -138,7 +138,7 @@ class MemoryWay(Way[PlanningProblem, Plan]):
 
     @property
     def unplanned(self) -> bool:
-        """Whether there is no plan so far."""
+        """True while no plan is known."""
         return self.ledger.plan is None
 
     @cached_property
@@ -281,7 +281,7 @@ class MemoryWay(Way[PlanningProblem, Plan]):
     def searched(
         self, crew: Crew, budget: Budget, take: Callable[[Plan], object] = lambda _plan: None
     ) -> Plan | None:
-        """What searches find; they tell of each better plan."""
+        """Return the best plan of the searches; pass each better one to ``take``."""
         found: list[Plan] = []
 
         def hear(plan: Plan) -> None:
@@ -292,7 +292,7 @@ class MemoryWay(Way[PlanningProblem, Plan]):
         return found[-1] if found else None
 
     def take_turns(self) -> None:
-        """Plans that do without and schedules with more memory, made to fit, in turns."""
+        """Alternate between plans without either and schedules for more memory, made to fit."""
         amounts = list(roomier(self.plain))
         if self.plainly:
             amounts.insert(1, ("memory", self.plain))
@@ -333,7 +333,7 @@ class MemoryWay(Way[PlanningProblem, Plan]):
                 self.decide(part, self.budget.part("merged", MERGED_SHARE, of_limit=False))
 
     def decide(self, part: float, budget: Budget) -> None:
-        """The same in a part of that memory."""
+        """Decide and place in a part of that memory."""
         plan = merged_plan(self.problem, part, budget.part("decide", FIT_SHARE), self.seed)
         if plan is not None:
             self.rearrange(plan, budget)
@@ -351,7 +351,9 @@ class MemoryWay(Way[PlanningProblem, Plan]):
         else:
             for _, roomy in roomier(unrolled.problem):
                 crew.construct(budget.part("construct", CONSTRUCT_SHARE), roomy)
-        fits = self.ledger.kind.verify(self.problem, plan).ok  # else the first told may not either
+        fits = self.ledger.kind.verify(
+            self.problem, plan
+        ).ok  # else the first plan found may not either
 
         def hear(found: Plan) -> None:
             self.ledger.offer(unrolled.restored(found), "rearranged", "rearrange", sure=fits)
@@ -393,7 +395,7 @@ def does_without(problem: PlanningProblem, plan: Plan) -> bool:
 
 
 def roomier(problem: PlanningProblem) -> Iterator[tuple[str, PlanningProblem]]:
-    """A problem with more memory, by name."""
+    """Yield the problem with more memory, by name."""
     for scale in SCALES:
         if scale is None:
             free = dict.fromkeys(problem.cluster.device_names)

@@ -1,4 +1,4 @@
-"""Few operators: placements and orders are looked at before bounds and models take their time."""
+"""Few operators: enumeration and clause learning before bounds and models."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class SmallSearch:
 
     @property
     def suits(self) -> bool:
-        """Whether all may be looked at."""
+        """Whether one of the searches applies."""
         return self.learns or self.enumerates
 
     @property
@@ -84,7 +84,7 @@ class SmallSearch:
         return len(self.ledger.problem.graph.operators)
 
     def begin(self) -> None:
-        """Search for a moment, which is enough for most."""
+        """Search briefly, which is enough for most problems."""
         part = self.ledger.budget.at_most("enumerate", AT_ONCE_S)
         if self.learns:
             self.learn(part)
@@ -99,7 +99,7 @@ class SmallSearch:
             self._enumerate(self.ledger.budget.part("enumerate", SHARE))
 
     def learn(self, part: Budget) -> None:
-        """Search for shorter plans than the best one by what learns from its conflicts."""
+        """Search for shorter plans by clause learning."""
         ledger = self.ledger
         with ledger.budget.phase("enumerate"):
             search = self._learning
@@ -128,12 +128,12 @@ class SmallSearch:
 
 
 def is_tiny(ledger: Ledger[PlanningProblem, Plan]) -> bool:
-    """Whether every plan may be looked at; who names a formulation asks for its model."""
+    """Whether to enumerate every plan; a formulation by name asks for its model instead."""
     return ledger.settings.formulation == AUTO and EveryPlan.suits(ledger.problem)
 
 
 def offer_best_of_all(ledger: Ledger[PlanningProblem, Plan]) -> None:
-    """Look at every plan of a tiny problem that may be better than the best one known."""
+    """Enumerate the plans of a tiny problem that may be better than the best one."""
     search = EveryPlan(ledger.problem, ledger.value)
     with ledger.budget.phase(EVERY_PLAN):
         part = ledger.budget.part(EVERY_PLAN, EVERY_PLAN_SHARE)
