@@ -109,7 +109,7 @@ def cases(
     micro_batches, families, memories
         Choices.
     chunks
-        StageLine per device, for the families that leave it open.
+        Stages per device, for the families that leave it open.
     fixed_batch
         The whole batch is that of the first number of micro-batches: with more of them each is
         smaller, and takes less time and memory in proportion.

@@ -351,9 +351,7 @@ class MemoryWay(Way[PlanningProblem, Plan]):
         else:
             for _, roomy in roomier(unrolled.problem):
                 crew.construct(budget.part("construct", CONSTRUCT_SHARE), roomy)
-        fits = self.ledger.kind.verify(
-            self.problem, plan
-        ).ok  # else the first plan found may not either
+        fits = self.ledger.kind.verify(self.problem, plan).ok  # the first plan may not fit either
 
         def hear(found: Plan) -> None:
             self.ledger.offer(unrolled.restored(found), "rearranged", "rearrange", sure=fits)

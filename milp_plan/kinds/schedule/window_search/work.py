@@ -164,7 +164,7 @@ class Work:
                 return task
         return None
 
-    # -- conflicts on resources -------------------------------------------------------------------------
+    # -- conflicts on resources --------------------------------------------------------------------
 
     def meetings(self, most_bits: int) -> tuple[list[Gap], list[Meeting], int]:
         """Return gaps and pairs to decide, and the distance beyond which their order is fixed.
@@ -222,7 +222,7 @@ class Work:
         return found
 
     def _gap(self, job: Job, resource: int) -> Gap | None:
-        """Return the positions of a job on a resource; ``None`` where fixed tasks cannot conflict."""
+        """Return the positions of a job on a resource; ``None`` where no fixed task conflicts."""
         lane, least = self.lane(resource), job.lasts[resource]
         low = bisect_left(lane.latest, job.head + least)
         high = bisect_right(lane.stops, job.last - least)
