@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from milp_plan.cli.bench import STORE, Doing
+from milp_plan.cli.bench import STORE, SuiteRuns
 from milp_plan.io.known_file import KnownValue, read_known
 from milp_plan.io.suite_file import read_suite
 from milp_plan.report import median_line, overview, to_json
@@ -288,7 +288,9 @@ def main(arguments: list[str] | None = None) -> int:
     given = parse(arguments)
     suites = open_suites(given.suite or SUITE_NAMES)
     if not given.collect:
-        state = Doing(given.store, given.jobs).all_of([t for suite in suites for t in suite.tasks])
+        state = SuiteRuns(given.store, given.jobs).all_of(
+            [t for suite in suites for t in suite.tasks]
+        )
         if state.left or state.stopped:
             print("interrupted; the tables hold what is done", file=sys.stderr)
     store = Store(given.store)

@@ -23,7 +23,9 @@ from milp_plan.core.budget import Budget
 from milp_plan.kinds.schedule.coarsen.stage import coarsen
 from milp_plan.kinds.schedule.planners import iterated
 from milp_plan.kinds.schedule.planners.baselines import PLANNERS
-from milp_plan.kinds.schedule.planners.constructions import best_gated, best_starts, portfolio
+from milp_plan.kinds.schedule.planners.constructions import portfolio
+from milp_plan.kinds.schedule.planners.constructions.gates import best_gated
+from milp_plan.kinds.schedule.planners.constructions.portfolio import best_starts
 from milp_plan.kinds.schedule.planners.decoder import Decoder, compiled_problem
 from milp_plan.kinds.schedule.planners.decoder.layout import LIMITED
 from milp_plan.kinds.schedule.planners.late import put_off

@@ -9,6 +9,7 @@ from milp_plan.backends import SolverReport, Stop
 from milp_plan.check import verify
 from milp_plan.cli.exits import Exit
 from milp_plan.core import Verdict, Violation
+from milp_plan.kinds.schedule.bounds import catalogue
 from milp_plan.kinds.schedule.ways import schedule
 from milp_plan.models.protocol import Scale
 from milp_plan.run.model import RELATIVE_TOLERANCE, _dispute, _round_up
@@ -66,9 +67,7 @@ def test_a_dispute_is_an_exit_code_of_its_own(weak, tmp_path):
 
 def test_what_a_formulation_gives_is_shown_though_a_heuristic_is_better(monkeypatch, tmp_path):
     """It was in the record only. The file asks for any plan, and runs all of it on one device."""
-    monkeypatch.setattr(
-        "milp_plan.kinds.schedule.bounds.catalogue.all_bounds", lambda *_: iter([WEAK_BOUND])
-    )
+    monkeypatch.setattr(catalogue, "all_bounds", lambda *_: iter([WEAK_BOUND]))
     path = Path(write_wrapper(tmp_path, IN_TURN))
     text = path.read_text()
     any_plan = text.replace("INNER.build(*given)", "INNER.build(*given[:2], type(given[2])())")

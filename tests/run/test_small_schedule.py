@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from milp_plan.backends import Stop
+from milp_plan.kinds.schedule.bounds import catalogue
 from milp_plan.kinds.schedule.ways import small_schedule
 from milp_plan.run.loop_parts import LoopPart
 from milp_plan.zoo import TRAPS
@@ -62,9 +63,7 @@ def test_a_formulation_by_name_is_asked() -> None:
 
 def test_a_run_proves_many_operators_of_few_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the search, whatever other bounds prove."""
-    monkeypatch.setattr(
-        "milp_plan.kinds.schedule.bounds.catalogue.all_bounds", lambda *_: iter([WEAK_BOUND])
-    )
+    monkeypatch.setattr(catalogue, "all_bounds", lambda *_: iter([WEAK_BOUND]))
     found = quick(pipeline_of_groups(), node_limit=1)
     assert found.record["stop"] == Stop.PROVED.value
     assert (found.value, found.record["bound_name"]) == (OPTIMUM, "clause learning")

@@ -95,11 +95,15 @@ class Schedule(Kind[PlanningProblem, Plan]):
 
     def formats(self) -> tuple[Format[PlanningProblem], ...]:
         """Native files, and those of the placement benchmark."""
-        from .formats import formats
+        from milp_plan.io import native
+        from milp_plan.kinds.placement import dnn_partitioning
 
-        return tuple(
-            Format(entry.name, entry.title, entry.can_read, _read, entry.write)
-            for entry in formats()
+        from .formats import DNN_PARTITIONING, NATIVE
+
+        benchmark = ("dnn-partitioning", DNN_PARTITIONING, dnn_partitioning.can_read)
+        return (
+            Format("native", NATIVE, native.can_read, _read, native.to_json),
+            Format(*benchmark, _read),
         )
 
     def read_plan(self, file: Path, problem: PlanningProblem, instance_file: Path) -> Plan:

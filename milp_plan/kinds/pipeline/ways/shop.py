@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from milp_plan.backends import Limits, highs
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.budget import now
-from milp_plan.kinds.schedule.ways.tiny_schedule import is_tiny, offer_best_of_all
+from milp_plan.kinds.schedule.ways.small_schedule import is_tiny, offer_best_of_all
 from milp_plan.models.protocol import Guide
 from milp_plan.run.beside import Beside
 from milp_plan.run.ledger import Ledger

@@ -11,7 +11,7 @@ from math import inf
 from milp_plan.core import OperatorRun, PlanningProblem
 
 from .caps import path_through
-from .composite import Choice, layouts, usable
+from .composite import OptionChoice, layouts, usable
 from .contraction import contract
 from .nodes import Caps
 from .paths import Paths
@@ -56,7 +56,7 @@ class GuidedClustering:
         choices = {c[0]: list(self._choices(problem, c)) for c in clusters}
         return contract(problem, clusters, name=self.name, choices=choices)
 
-    def _choices(self, problem: PlanningProblem, members: list[str]) -> Iterator[Choice]:
+    def _choices(self, problem: PlanningProblem, members: list[str]) -> Iterator[OptionChoice]:
         """Usual choices of a cluster, and the options of the plan together."""
         found = [choice for choice, _ in usable(problem, members)]
         yield from found
@@ -72,7 +72,7 @@ class GuidedClustering:
         )
         names = {choice.name for choice in found}
         name = next(n for n in ("as planned", *map(str, range(len(names) + 1))) if n not in names)
-        own = Choice(name, options, classes)
+        own = OptionChoice(name, options, classes)
         if layouts(problem.graph, members, own) is not None:
             yield own
 

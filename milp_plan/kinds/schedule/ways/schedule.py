@@ -1,4 +1,4 @@
-"""Any schedule problem in two stages: heuristics, coarsening, the exact model, a search nearby."""
+"""The strategy for schedules: bounds, heuristics, coarse problems, annealing, model, windows."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from ..planners.late import put_off
 from ..planners.portfolio import list_start
 from ..team import Team
 from .compaction import compact
-from .small_schedule import SmallSearch
+from .early_search import EarlySearch
+from .small_schedule import SmallSearch, is_tiny, offer_best_of_all
 from .stage_series import OWN
-from .tiny_schedule import is_tiny, offer_best_of_all
-from .two_stages import TwoStages, heuristics
+from .two_stages import TwoStages, offer_baselines
 
 if TYPE_CHECKING:
     from ..planners.search.crew import Crew
@@ -68,17 +68,17 @@ SEARCHED = (Objective.MAKESPAN, Objective.SPAN, Objective.BOTTLENECK)
 """Objectives that the compiled decoder can search."""
 
 FIRST = ("single_device", "round_robin_blocks", "list_topological")
-"""Baselines that are asked for a plan before anything else, until one has one."""
+"""Baselines that run before anything else, until one has a plan."""
 
 STRATEGIES = "sharding_first"
-"""Asked before them: what plans all together is then never worse than strategies first."""
+"""Runs before them, so that a run is never worse than strategies first."""
 
 ANNEALING = "annealing"
-"""Whose plans are states that searches begin from."""
+"""Planner whose plans are states that searches start from."""
 
 
 class ScheduleWay(Way[PlanningProblem, Plan]):
-    """The way for every schedule problem."""
+    """The strategy for every schedule problem."""
 
     name = "schedule"
     uses = Way.uses | {"rounds", "target", "dask", "two_stage"}
@@ -117,7 +117,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         settings: Settings,
         solver: Solver | None,
     ) -> dict[str, str]:
-        """Also what depends on the objective, and on what is asked of the formulation."""
+        """Return why settings have no effect, by objective and formulation as well."""
         why = super().unused(problem, settings, solver)
         searched = problem.needs_schedule and problem.objective in SEARCHED
         if settings.node_limit is not None:
@@ -234,7 +234,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
 
     @property
     def modelled(self) -> bool:
-        """Whether stage two is wanted, and has a formulation."""
+        """Whether stage two is enabled and has a formulation."""
         return self.ledger.formulation is not None and self.settings.two_stage is not False
 
     @property
@@ -293,7 +293,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         return super().start_alone()
 
     def go(self) -> None:
-        """Take the steps; ask nothing more of the cluster behind them."""
+        """Take the steps, then end searches beside them."""
         try:
             super().go()
         finally:
@@ -303,13 +303,13 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
                 self.team.close()
 
     def join_cluster(self) -> None:
-        """Have the workers of a cluster begin."""
+        """Start the search on the workers of a cluster."""
         from ..team import Team
 
         self.team = Team(self.ledger, self.ledger.cluster)
 
     def await_cluster(self) -> None:
-        """Let the workers search; where nobody is left, search here."""
+        """Wait for the workers; search here when none is left."""
         assert self.team is not None
         with self.budget.phase("cluster"):
             self.team.wait()
@@ -328,11 +328,11 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
 
     @property
     def planless(self) -> bool:
-        """Whether there is no plan yet, nor so a proof that there is one."""
+        """True while no plan is known."""
         return self.ledger.plan is None
 
     def construct_some(self) -> None:
-        """A few constructions, each told that is better: a good plan within a second or two."""
+        """Offer a few constructions: a good plan within a second or two."""
         from .early_search import EarlySearch
 
         self.early = EarlySearch(self.ledger)
@@ -349,7 +349,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         self.ledger.offer(self.tight(plan), "construction", "construct")
 
     def find_first(self) -> None:
-        """Any plan, by what has no loop to compile: a machine's first run may compile for long."""
+        """Offer a plan of a heuristic without compiled loops: compiling may take long."""
         with self.budget.phase("first plan"):
             next(filter(self.offer_baseline, FIRST), None)
 
@@ -399,17 +399,12 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         return Crew(self.problem, self.settings.seed, self.ledger.threads)
 
     def find_baselines(self) -> None:
-        """Every heuristic."""
-        ledger = self.ledger
-
-        def take(plan: Plan) -> None:
-            ledger.offer(plan, plan.planner, "baselines")
-
-        _, ledger.baselines = heuristics(ledger, self.problem, on_plan=take)
+        """Offer the plans of every heuristic."""
+        offer_baselines(self.ledger)
 
     @property
     def anneals(self) -> bool:
-        """Whether a schedule says fast what it is worth."""
+        """Whether the compiled decoder evaluates the objective."""
         return self.problem.needs_schedule and self.problem.objective in SEARCHED
 
     def anneal(self, *, construct: bool = True) -> None:
@@ -477,7 +472,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
 
     @property
     def searched(self) -> bool:
-        """Whether the search takes the place of the model of clusters, for which nobody asked."""
+        """Whether annealing replaces a model of clusters that the settings do not ask for."""
         found = self.ledger.formulation
         asked = self.settings.target is not None or found is None or found.found.name != OWN
         return self.stages.clusters and self.anneals and not asked

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from math import ceil, floor, inf, log
 from typing import Any, NamedTuple
 
@@ -87,6 +88,13 @@ class Chosen(NamedTuple):
     def rank(self) -> tuple[bool, int]:
         """Sorts by the value of the start; those without one come last."""
         return self.value is None, self.value or 0
+
+
+def report_progress(ledger: Ledger[PlanningProblem, Plan], point: TracePoint) -> None:
+    """Report a solver's progress in the run's messages."""
+    found = "none" if point.incumbent is None else f"{point.incumbent:.6g}"
+    bound = "none" if point.bound is None else f"{point.bound:.6g}"
+    ledger.say("model", f"model {found}, its bound {bound}, nodes {point.nodes}")
 
 
 class StageSeries:
@@ -264,7 +272,7 @@ class StageSeries:
             limits,
             budget,
             start=below.plan,
-            on_progress=self.progress,
+            on_progress=partial(report_progress, ledger),
             confirm=False,
         )
         self.build_rate = (self.build_s - built_s) / _size(below.problem)
@@ -288,12 +296,6 @@ class StageSeries:
         heavy = view.memory_binds or any(len(s.devices) > 1 for spots in view.spots for s in spots)
         rate = self.build_rate or (BUILD_S_BOUND if heavy else BUILD_S)
         return rate * _size(coarse) <= BUILD_SHARE * seconds
-
-    def progress(self, point: TracePoint) -> None:
-        """Tell of the solver's progress."""
-        found = "none" if point.incumbent is None else f"{point.incumbent:.6g}"
-        bound = "none" if point.bound is None else f"{point.bound:.6g}"
-        self.ledger.say("model", f"model {found}, its bound {bound}, nodes {point.nodes}")
 
     def expand(self, chosen: Chosen, below: Ledger[PlanningProblem, Plan]) -> None:
         """Offer the coarse problem's plan to the run, as it is and with every task early."""
