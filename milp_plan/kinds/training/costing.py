@@ -21,7 +21,7 @@ from .configuration import (
     Recompute,
     Schedule,
 )
-from .costs import NANO, StepSeconds, StepTime, group_of, overlapped_seconds, step_seconds, timed
+from .costs import NANO, StepSeconds, StepTime, in_ns, overlapped_seconds, step_seconds, timed
 from .memory import MemoryUse, Meter
 from .passes import Passes
 from .problem import TrainingProblem
@@ -151,7 +151,7 @@ class PlanCosts:
         if c.layers or c.virtual > 1 or c.pipeline == 1:
             return ()
         cluster, split = self.problem.cluster, c.schedule in SPLIT_BACKWARD
-        groups = tuple(group_of(cluster, k * c.stage_devices) for k in range(c.pipeline))
+        groups = tuple(cluster.group_of(k * c.stage_devices) for k in range(c.pipeline))
         key = (width_of(c), groups, split)
         if key not in self._layers:
             made = [self._block_times(c, group) for group in groups]
@@ -213,7 +213,7 @@ class PlanCosts:
                 c, pipeline=len(model.blocks), micro_batches=1, layers=(1,) * len(model.blocks)
             )
             stages = self._seconds(single, alone).stages
-            times = [_ns(sum(stage[:3])) for stage in stages]
+            times = [in_ns(sum(stage[:3])) for stage in stages]
             inner = {
                 id(block): time for block, time in zip(model.blocks[1:-1], times[1:-1], strict=True)
             }
@@ -277,7 +277,7 @@ class PlanCosts:
         c, cluster = _at_least(configuration), self.problem.cluster
         works = self._works(c, cluster)
         found = overlapped_seconds(works, cluster, c, self.efficiency)
-        return {name: _ns(value) for name, value in found.items()}
+        return {name: in_ns(value) for name, value in found.items()}
 
     def memory(self, configuration: Configuration) -> tuple[MemoryUse, ...]:
         """Peak memory of each pipeline stage by parts, with the closed form of the pipeline."""
@@ -326,14 +326,14 @@ class PlanCosts:
             memory = self._memory(apart, works)
         chunks = tuple(
             Chunk(
-                _ns(each.forward + each.transfer / 2),
-                _ns(each.backward + each.transfer / 2),
-                _ns(each.weight),
+                in_ns(each.forward + each.transfer / 2),
+                in_ns(each.backward + each.transfer / 2),
+                in_ns(each.weight),
                 use.activations_bytes,
             )
             for each, use in zip(stages, memory, strict=True)
         )
-        return Priced(chunks, _ns(step.data) + _ns(step.optimizer), resident)
+        return Priced(chunks, in_ns(step.data) + in_ns(step.optimizer), resident)
 
 
 def operations_bound(problem: TrainingProblem) -> Bound:
@@ -377,7 +377,3 @@ def _between(none: int, full: int, count: int, of: int) -> int:
     if count >= of:
         return full if count else none
     return none - (none - full) * count // of
-
-
-def _ns(seconds: float) -> int:
-    return round(seconds * NANO)

@@ -117,7 +117,7 @@ class Look:
 
 
 @dataclass
-class Found:
+class SearchResult:
     """Result of a search.
 
     Parameters
@@ -166,7 +166,7 @@ class Found:
         return (value - self.bound_ns) / value
 
 
-Hear = Callable[[Candidate, int], object]
+OnBetter = Callable[[Candidate, int], object]
 """Called with a configuration that is better than all before it, and the bound so far."""
 
 
@@ -176,7 +176,7 @@ def search(
     fixed: Mapping[str, Any],
     budget: Budget,
     refused: Refused = no_reason,
-) -> Found:
+) -> SearchResult:
     """Return the best configurations of the space that fixed fields and a framework leave."""
     return Search(problem, costs, Space(problem, fixed, refused), budget).run()
 
@@ -205,11 +205,11 @@ class Search:
         costs: Costs,
         space: Space,
         budget: Budget,
-        hear: Hear = lambda _candidate, _bound: None,
+        hear: OnBetter = lambda _candidate, _bound: None,
     ) -> None:
         self.problem, self.costs, self.space, self.budget = problem, costs, space, budget
         self.hear = hear
-        self.found = Found()
+        self.found = SearchResult()
         self.unseen: list[tuple[int, int, int, Configuration]] = []
         self.ready: list[tuple[int, int, Configuration, Priced]] = []
         self.aside: list[tuple[int, int, int, Configuration]] = []
@@ -224,7 +224,7 @@ class Search:
         best = self.found.best
         return min(self.cap, best[-1].step_ns) if len(best) == KEPT else self.cap
 
-    def run(self) -> Found:
+    def run(self) -> SearchResult:
         """Search until the end, the end of the budget or an interruption, which keeps the best."""
         found = self.found
         try:
