@@ -15,7 +15,7 @@ from math import inf
 from .. import HybridPlan, HybridProblem, Layer
 from .exact import best_stage
 from .lattice import Lattice, prefixes
-from .tables import Family, Tables, family, tables
+from .tables import Family, HybridTables, family, tables
 
 
 def repeated_layers(problem: HybridProblem) -> tuple[str, ...]:
@@ -69,7 +69,7 @@ def _splits(at: list[int], layers: int, devices: int) -> Iterator[list[int]]:
 
 
 def _degrees(
-    entry: Tables, sets: Family, best: tuple[HybridPlan, float] | None
+    entry: HybridTables, sets: Family, best: tuple[HybridPlan, float] | None
 ) -> tuple[HybridPlan, float] | None:
     """Try every data and tensor degree on a split; return the better of it and the best so far."""
     arrays, stages = sets.arrays, len(sets.sizes) - 1

@@ -23,7 +23,7 @@ import numpy as np
 
 from milp_plan.core import InputError
 from milp_plan.core.repeated import CostTable, RepeatedProblem
-from milp_plan.elimination.search import Caps, Eliminated, eliminate
+from milp_plan.elimination.search import Caps, EliminatedOperator, eliminate
 
 from ..coarsen.masks import possible_labels
 from ..coarsen.rebuild import without_labels
@@ -45,7 +45,7 @@ AGAIN = 0.7
 """Part of the labels since the last reductions at which they are tried again."""
 
 CAPS = Caps(largest=500_000, entries=5_000_000, stored=2_000_000)
-"""Tables up to which a node without memory is eliminated: tenths of a second."""
+"""MessageTables up to which a node without memory is eliminated: tenths of a second."""
 
 MOST_BYTES = 2**30
 """Of open nodes; beyond it the youngest is looked at first, which opens few."""
@@ -382,7 +382,7 @@ def _lines(b: Labelling, alive: Flags, operators: Integers) -> Flags:
     return np.asarray(alive[starts + np.arange(sizes.sum())])
 
 
-def _eliminated(labelling: Labelling) -> Eliminated | None:
+def _eliminated(labelling: Labelling) -> EliminatedOperator | None:
     """Eliminate a labelling without rows; ``None`` where its sums are too large."""
     b, count = labelling, len(labelling)
     own = [_costs(b.cost[b.offsets[i] : b.offsets[i + 1]]) for i in range(count)]
