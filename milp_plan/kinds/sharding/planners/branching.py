@@ -23,7 +23,7 @@ import numpy as np
 
 from milp_plan.core import InputError
 from milp_plan.core.repeated import CostTable, RepeatedProblem
-from milp_plan.elimination.search import Caps, EliminatedOperator, eliminate
+from milp_plan.elimination.search import Caps, Eliminated, eliminate
 
 from ..coarsen.masks import possible_labels
 from ..coarsen.rebuild import without_labels
@@ -382,7 +382,7 @@ def _lines(b: Labelling, alive: Flags, operators: Integers) -> Flags:
     return np.asarray(alive[starts + np.arange(sizes.sum())])
 
 
-def _eliminated(labelling: Labelling) -> EliminatedOperator | None:
+def _eliminated(labelling: Labelling) -> Eliminated | None:
     """Eliminate a labelling without rows; ``None`` where its sums are too large."""
     b, count = labelling, len(labelling)
     own = [_costs(b.cost[b.offsets[i] : b.offsets[i + 1]]) for i in range(count)]
