@@ -89,7 +89,7 @@ class RematerialisationWay(Way[RematerialisationProblem, RematerialisationPlan])
         self.anneal(lambda: part.over, COOLINGS)
 
     def anneal(self, over: Callable[[], bool], coolings: int | None = None) -> None:
-        """Cool from the best plan, again and again or so many times, until it is over."""
+        """Cool from the best plan, again and again or a fixed number of times, until it is over."""
         ledger, problem = self.ledger, self.annealed
         plan = ledger.plan if ledger.plan is not None and not ledger.plan.reloads else None
         keys = once(problem) if plan is None else keys_of(problem, plan)

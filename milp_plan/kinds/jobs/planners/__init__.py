@@ -2,7 +2,7 @@
 
 from .chains import LRTF, RANKS, Chains, in_turn
 from .gangs import GANGS, Gangs
-from .lists import ANNEALING, STARTS, Listing, Tables, allotments, placed
+from .lists import ANNEALING, STARTS, JobTables, Listing, allotments, placed
 from .online import FIFO, LONGEST, POLICIES, SRPT, arrivals
 from .rounding import Rounding
 
@@ -18,9 +18,9 @@ __all__ = [
     "STARTS",
     "Chains",
     "Gangs",
+    "JobTables",
     "Listing",
     "Rounding",
-    "Tables",
     "allotments",
     "arrivals",
     "in_turn",
