@@ -160,7 +160,7 @@ class SuiteRuns:
                     executor,
                     retry_failed=self.retry_failed,
                     presses=lambda: presses.count,
-                    tell=Watch(show, executor.news),
+                    on_event=Watch(show, executor.news),
                 )
         finally:
             executor.close()
