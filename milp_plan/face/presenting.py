@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from milp_plan.core import Verdict
@@ -21,7 +20,6 @@ from .reasons import Explanation
 from .variants import Variants
 
 if TYPE_CHECKING:
-    import pandas
     from rich.table import Table
 
 MOST_ROWS = 12
@@ -158,11 +156,5 @@ def html(item: Any) -> str:
     )
 
 
-def frame(problem: Any, plan: Any) -> pandas.DataFrame:
-    """Return a plan as a table; see :func:`milp_plan.to_frame`."""
-    return verbs.to_frame(problem, plan)
-
-
-def draw(problem: Any, plan: Any, path: str | Path | None) -> Any:
-    """Draw a plan; see :func:`milp_plan.draw`."""
-    return verbs.draw(problem, plan, path)
+frame, draw = verbs.to_frame, verbs.draw
+"""A plan as a table and as a picture."""
