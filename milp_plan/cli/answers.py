@@ -78,7 +78,7 @@ def answer_each(
     answer
         Type of the answer, for files that cannot be read or worked on.
     work
-        Does it; told the file and whether to say for people what it found.
+        Does it, given the file and whether to write text.
     as_json
         Whether to write the answers as JSON.
     """
@@ -87,13 +87,13 @@ def answer_each(
         try:
             if item.error is not None:
                 raise item.error
-            told = work(item, not as_json)
+            result = work(item, not as_json)
         except MilpPlanError as error:
             complain(error, item.path)
-            told = failure(answer, item, error)
+            result = failure(answer, item, error)
         if as_json:
-            say_answer(told)
-        codes.append(Exit(told.exit_code))
+            say_answer(result)
+        codes.append(Exit(result.exit_code))
     return most_serious(codes)
 
 

@@ -114,7 +114,7 @@ def run(
     """Do the runs of SUITE that the store has no answer to.
 
     SUITE is a TOML file, or the name of one in instances/suites. Ctrl-C or SIGTERM ends it: runs
-    under way are asked for their best plan, which is kept as that of an interrupted run. The same
+    under way are asked for their best plan, which is stored as that of an interrupted run. The same
     command again goes on where it was, also after a crash.
 
     Exits with 6 if a run failed, 7 if a plan fails the check, 3 if an instance cannot be read,
@@ -160,7 +160,7 @@ class SuiteRuns:
                     executor,
                     retry_failed=self.retry_failed,
                     presses=lambda: presses.count,
-                    tell=Watch(show, executor.news),
+                    on_event=Watch(show, executor.news),
                 )
         finally:
             executor.close()
@@ -185,8 +185,8 @@ class SuiteRuns:
             note(f"{state.left + state.stopped} runs are left; the table is as it was")
             return Exit.INTERRUPTED
         rows, failures = rows_of(tasks, Store(self.store_folder))
-        for said in failures:
-            note(said)
+        for text in failures:
+            note(text)
         return Exit.SOLVER_FAILURE if failures else rows
 
 
@@ -268,8 +268,8 @@ def status(*, suite_file: Path, store_folder: Path, as_json: bool) -> None:
         store.load(row["key"]) if row["key"] else None
     failures = [row for row in rows if row["status"] in ("failed", "bad", "absent")]
     if as_json:
-        told = {"suite": expansion.suite.name, "runs": len(expansion.tasks), **counts}
-        say_json(told | {"failures": failures, "damaged": store.damaged}, pretty=True)
+        counted = {"suite": expansion.suite.name, "runs": len(expansion.tasks), **counts}
+        say_json(counted | {"failures": failures, "damaged": store.damaged}, pretty=True)
         return
     say(f"{expansion.suite.name}: {len(expansion.tasks)} runs")
     for name, count in sorted(counts.items()):
@@ -360,8 +360,8 @@ def check_known(rows: Iterable[dict[str, Any]], path: Path | None) -> Exit:
         note("no known values to compare with")
         return Exit.DONE
     better, wrong = against_known(rows, read_known(path))
-    for said in better:
-        note(f"better than known: {said}")
-    for said in wrong:
-        note(f"contradiction: {said}")
+    for text in better:
+        note(f"better than known: {text}")
+    for text in wrong:
+        note(f"contradiction: {text}")
     return Exit.NOT_VALID if wrong else Exit.DONE

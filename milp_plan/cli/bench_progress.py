@@ -70,7 +70,7 @@ def result_line(task: Task, record: Record) -> str:
 
 
 class Watch:
-    """Passes on what the driver tells.
+    """Passes on events of the driver.
 
     Parameters
     ----------

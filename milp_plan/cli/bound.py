@@ -53,11 +53,11 @@ def bound(
     """
     from milp_plan.run import find_bounds
 
-    def work(item: Item, aloud: bool) -> wire.Bounds:
+    def work(item: Item, as_text: bool) -> wire.Bounds:
         assert item.kind is not None
         with display(item.problem, quiet=quiet) as show:
             found = find_bounds(item.problem, time_limit, show, began=item.began)
-        if aloud:
+        if as_text:
             _show(item, found)
         best = found.bounds[0] if found.bounds else None
         measure = item.kind.measure(item.problem)

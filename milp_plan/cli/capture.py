@@ -164,7 +164,7 @@ def capture(
     captured graph that was written by --graph, or an ONNX file (.onnx, forward pass only), for
     which PyTorch is not needed. The model is never run and its weights are never made.
     """
-    from milp_plan import capture as room
+    from milp_plan import capture as package
     from milp_plan.capture.placements import whole_placements, write_placements
     from milp_plan.cost.clusters import arranged
     from milp_plan.io.cluster_file import cluster_of
@@ -178,23 +178,23 @@ def capture(
     refuse(asked)
     machines = arranged(cluster_of(cluster), communication, link)
     sizes = dict(_sized(text) for text in dimensions)
-    if onnx or model.endswith(room.ONNX_SUFFIX):
+    if onnx or model.endswith(package.ONNX_SUFFIX):
         found = _from_onnx(model, mode, sizes)
     elif ".py" in Path(model).name:
         found = _from_module(model, mode, sizes, dtype, device, profile=profile)
     else:
         found = _recorded(model, mode, sizes)
     _refuse_updates(found)
-    found = room.with_formulas(found, dict(_formula(text) for text in formulas))
-    _tell(found, room.coverage(found), granularity)
+    found = package.with_formulas(found, dict(_formula(text) for text in formulas))
+    _tell(found, package.coverage(found), granularity)
     if found.profile is not None:
         _tell_profile(found)
     if graph is not None:
-        room.write_capture(found, graph)
+        package.write_capture(found, graph)
     if placements is not None:
         write_placements(whole_placements(found, len(machines.device_names)), placements)
     try:
-        room.require_known(found)
+        package.require_known(found)
     except InputError as error:
         raise error.in_file(model) from None
     if shape is not None:
@@ -208,20 +208,20 @@ def capture(
         "name": name,
     }
     if meshes:
-        problem = room.meshed(
+        problem = package.meshed(
             *(found, machines, meshes),
             optimizer=optimizer,
             objective=Objective(objective),
             name=name,
         )
     elif stages:
-        problem = room.stage_problem(found, machines, **build)
+        problem = package.stage_problem(found, machines, **build)
     else:
-        kept = [policy for policy in policies.split(",") if policy]
-        problem = room.instance(
+        chosen = [policy for policy in policies.split(",") if policy]
+        problem = package.instance(
             found,
             machines,
-            recompute=kept,
+            recompute=chosen,
             barrier=barrier,
             objective=Objective(objective),
             measured=_measured(found, machines, cost),
@@ -235,9 +235,9 @@ def capture(
 def _given(*names: str) -> list[str]:
     """Those options, of some, that stand on the command line."""
     here = click.get_current_context()
-    said = {name: here.get_parameter_source(name) for name in names}
+    sources = {name: here.get_parameter_source(name) for name in names}
     options = {one.name: one.opts[0] for one in here.command.params}
-    return [options[name] for name in names if said[name] is ParameterSource.COMMANDLINE]
+    return [options[name] for name in names if sources[name] is ParameterSource.COMMANDLINE]
 
 
 def _require_compatible(shape: str | None, meshes: tuple[str, ...], cost: str) -> None:
@@ -269,12 +269,12 @@ def _placed(
     name: str | None,
 ) -> ShardingProblem:
     """Placements on a mesh, within the part of a device's memory that was asked for."""
-    from milp_plan import capture as room
+    from milp_plan import capture as package
     from milp_plan.zoo import mesh_on
 
     grid = mesh_on(machines, shape)
     limit = int(grid.device.memory_bytes * memory_scale)
-    return room.sharding(graph, grid, optimizer=optimizer, limit=limit, name=name)
+    return package.sharding(graph, grid, optimizer=optimizer, limit=limit, name=name)
 
 
 def _refuse_updates(graph: Capture) -> None:
@@ -287,19 +287,19 @@ def _refuse_updates(graph: Capture) -> None:
 def _refuse_without_model(what: str) -> None:
     """Options that say how to build a model, or to run it."""
     if given := _given("dtype", "device", "profile"):
-        said = f"{' and '.join(given)} {'need' if len(given) > 1 else 'needs'} a model to build"
-        raise click.UsageError(f"{said}: name its file (my_model.py:build) instead of {what}")
+        text = f"{' and '.join(given)} {'need' if len(given) > 1 else 'needs'} a model to build"
+        raise click.UsageError(f"{text}: name its file (my_model.py:build) instead of {what}")
 
 
 def _from_onnx(model: str, mode: str | None, sizes: dict[str, int]) -> Capture:
     """Read an ONNX file; refuse what needs a model that runs."""
-    from milp_plan import capture as room
+    from milp_plan import capture as package
 
     _refuse_without_model("an ONNX file")
     if mode == "training":
         asked = "--mode training needs a PyTorch model"
         raise click.UsageError(f"{asked}: an ONNX file is a forward pass")
-    return room.capture_onnx(model, sizes)
+    return package.capture_onnx(model, sizes)
 
 
 def _from_module(
@@ -312,11 +312,11 @@ def _from_module(
     profile: bool,
 ) -> Capture:
     """Capture a model of the user's own."""
-    from milp_plan import capture as room
+    from milp_plan import capture as package
 
     _refuse_sizes(sizes)
-    builder = room.load_builder(model)
-    return room.capture_model(
+    builder = package.load_builder(model)
+    return package.capture_model(
         builder,
         mode=mode or "training",
         dtype=dtype,
@@ -327,12 +327,12 @@ def _from_module(
 
 
 def _recorded(model: str, mode: str | None, sizes: dict[str, int]) -> Capture:
-    """Read a captured graph; refuse what would have to be said when it was captured."""
-    from milp_plan import capture as room
+    """Read a captured graph; refuse options that belong to capturing it."""
+    from milp_plan import capture as package
 
     _refuse_sizes(sizes)
     _refuse_without_model("a captured graph")
-    found = room.read_capture(model)
+    found = package.read_capture(model)
     if mode not in (None, found.mode):
         remedy = f"ask for --mode {found.mode}, or capture the model again"
         raise InputError([Finding("mode", repr(found.mode), repr(mode), remedy, model)])
@@ -346,12 +346,12 @@ def _refuse_sizes(sizes: dict[str, int]) -> None:
 
 def _measured(graph: Capture, machines: Cluster, cost: str) -> DeviceSpec | None:
     """Rates of what a profile does not time; ``None`` where the roofline gives all durations."""
-    from milp_plan import capture as room
+    from milp_plan import capture as package
 
     if cost == "roofline":
         return None
-    room.require_times(graph, machines)
-    return room.calibrate(graph).spec
+    package.require_times(graph, machines)
+    return package.calibrate(graph).spec
 
 
 def _formula(text: str) -> tuple[str, int]:

@@ -32,14 +32,14 @@ def check(
     changes: dict[str, Any],
     as_json: bool,
 ) -> None:
-    """Hold a plan against every law and recompute its value.
+    """Check a plan against every law and recompute its value.
 
     Exits with 7 when a rule is broken.
     """
 
-    def work(item: Item, aloud: bool) -> wire.Check:
+    def work(item: Item, as_text: bool) -> wire.Check:
         _, verdict = verified(item, plan_file)
-        if aloud:
+        if as_text:
             _show(item, verdict)
         members = verdict_members(item, verdict)
         return wire.Check(**(head(item) | members), plan_file=str(plan_file))

@@ -26,13 +26,13 @@ def show(name: str, as_json: bool) -> None:
     from milp_plan.io.cluster_file import cluster_of
 
     machines = arranged(cluster_of(name))
-    told = sources(machines)
+    origins = sources(machines)
     facts = {
         "name": machines.name,
         "devices": len(machines.devices),
         "channels": len(machines.channels),
         "communication": machines.communication.value,
-        "figures": told,
+        "figures": origins,
     }
     if as_json:
         say_json(facts, pretty=True)
@@ -42,7 +42,7 @@ def show(name: str, as_json: bool) -> None:
         for key, entry in facts.items()
     ]
     say_table(
-        ["", ""], rows[1:-1] + [[key, text] for key, text in told.items()], title=machines.name
+        ["", ""], rows[1:-1] + [[key, text] for key, text in origins.items()], title=machines.name
     )
 
 

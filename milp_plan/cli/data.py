@@ -26,7 +26,7 @@ def list_(as_json: bool) -> None:
     from milp_plan.io.public_data import SETS
 
     if as_json:
-        told = {
+        content = {
             name: {
                 "title": entry.title,
                 "licence": entry.licence,
@@ -36,7 +36,7 @@ def list_(as_json: bool) -> None:
             }
             for name, entry in SETS.items()
         }
-        say_json(told, pretty=True)
+        say_json(content, pretty=True)
         return
     for name, entry in SETS.items():
         rows = [[file.name, f"{file.size_bytes:,}"] for file in entry.files]

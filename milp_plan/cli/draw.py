@@ -28,10 +28,10 @@ MODELS = ("lp", "mps")
 """Formats of models."""
 
 LARGE = 100_000
-"""Rows or columns from which on it is said how far a model is written."""
+"""Rows or columns above which progress is reported while a model is written."""
 
-TOLD = GIB // 4
-"""Bytes of a model from which on it is said that one is built, which takes a while."""
+LARGE_BYTES = GIB // 4
+"""Bytes above which a note says that a model is being built."""
 
 
 def draw(kind: Kind[Any, Any], problem: Any, plan: Any, path: Path) -> None:
@@ -186,7 +186,7 @@ def export(
         solver = solver.with_options(chosen_switches(solver.found.name, switches))
     most = allowed(model_memory)
     wanted = refuse_large(problem, solver, most)
-    if wanted is not None and wanted > TOLD:
+    if wanted is not None and wanted > LARGE_BYTES:
         note(f"{problem.name}: building a model of about {wanted / GIB:.1f} GiB")
     with at_most(problem.name, most):
         _write_model(problem, solver, cutoff, format_name, output)
@@ -249,15 +249,15 @@ def _solver(read: Item, formulation: str, options: dict[str, object]) -> Solver:
 
 def _progress(output: Path, what: str) -> Callable[[int, int], None]:
     """Say how far a large model is written, a tenth at a time."""
-    said = 0
+    tenths = 0
 
-    def told(done: int, count: int) -> None:
-        nonlocal said
-        if count >= LARGE and 10 * done // count > said:
-            said = 10 * done // count
+    def report(done: int, count: int) -> None:
+        nonlocal tenths
+        if count >= LARGE and 10 * done // count > tenths:
+            tenths = 10 * done // count
             note(f"{output}: {done:,} of {count:,} {what} written")
 
-    return told
+    return report
 
 
 def _write_model(

@@ -34,7 +34,7 @@ class Exit(IntEnum):
     DIFFERS = 8
     """What PyTorch did is not what was planned."""
     INTERRUPTED = 130
-    """Ctrl-C: what was found until then is kept, what was left is not done."""
+    """Ctrl-C: the best results so far are written, the rest is not done."""
     HUNG_UP = 129
     """SIGHUP (the terminal has gone): as Ctrl-C."""
     QUIT = 131

@@ -86,11 +86,11 @@ def explain(
         refuse_idle({"time_limit": "nothing is planned; ask --what-if or --move, or leave it out"})
     request = _Request((*asked, *(f"move:{text}" for text in moves)), time_limit, quiet)
 
-    def work(item: Item, aloud: bool) -> wire.Explain:
+    def work(item: Item, text: bool) -> wire.Explain:
         if plan_file is not None:
             plan, verdict = verified(item, plan_file)
-            return _explained(item, plan, verdict, request, aloud=aloud, plan_file=str(plan_file))
-        return _planned(item, request, aloud=aloud)
+            return _explained(item, plan, verdict, request, text=text, plan_file=str(plan_file))
+        return _planned(item, request, text=text)
 
     ctx.exit(answer_each((file,), changes, wire.Explain, work, as_json=as_json))
 
@@ -104,7 +104,7 @@ class _Request:
     quiet: bool
 
 
-def _planned(item: Item, request: _Request, *, aloud: bool) -> wire.Explain:
+def _planned(item: Item, request: _Request, *, text: bool) -> wire.Explain:
     """Plan a problem, and explain its plan, or why it has none."""
     from milp_plan.run import Settings, solve
     from milp_plan.run.outcome import headline
@@ -112,52 +112,52 @@ def _planned(item: Item, request: _Request, *, aloud: bool) -> wire.Explain:
     with display(item.problem, quiet=request.quiet) as show:
         settings = Settings(time_limit_s=request.time_limit)
         outcome = solve(item.problem, settings, show, began=item.began)
-    if aloud:
+    if text:
         say(headline(outcome))
         if outcome.plan is None:
             say_scope(outcome.scope)
     if outcome.plan is not None and outcome.verdict is not None:
         bound = outcome.bound
-        return _explained(item, outcome.plan, outcome.verdict, request, aloud=aloud, bound=bound)
-    told, stopped = infeasibility(outcome, request.time_limit)
-    if aloud:
-        say_infeasibility(outcome.problem, told)
+        return _explained(item, outcome.plan, outcome.verdict, request, text=text, bound=bound)
+    conflict, stopped = infeasibility(outcome, request.time_limit)
+    if text:
+        say_infeasibility(outcome.problem, conflict)
     return wire.Explain(
         **head(item),
         exit_code=int(interrupts.code() if stopped else code_of_outcome(outcome)),
         infeasible_because=outcome.infeasible_because,
-        infeasibility=infeasibility_wire(told),
+        infeasibility=infeasibility_wire(conflict),
     )
 
 
 def _explained(
-    item: Item, plan: Any, verdict: Verdict, request: _Request, *, aloud: bool, **members: Any
+    item: Item, plan: Any, verdict: Verdict, request: _Request, *, text: bool, **members: Any
 ) -> wire.Explain:
     """Explain a plan, and answer the questions about it."""
     from milp_plan.run.reasons.words import effect_lines, why_lines
 
     kind, problem = item.kind, item.problem
     assert kind is not None
-    text = kind.explain(problem, plan, verdict)
-    told = head(item) | verdict_members(item, verdict) | members
-    told |= {"explanation": text, "details": kind.details(problem, plan, verdict)}
-    if aloud:
-        say(text)
+    words = kind.explain(problem, plan, verdict)
+    answer = head(item) | verdict_members(item, verdict) | members
+    answer |= {"explanation": words, "details": kind.details(problem, plan, verdict)}
+    if text:
+        say(words)
         say_scope(scope_of(problem))
     if not verdict.ok:
-        return wire.Explain(**told)
+        return wire.Explain(**answer)
     why = kind.reasons().why(problem, plan, verdict)
-    if aloud:
-        for line in why_lines(problem, why, chain="critical chain" not in text):
+    if text:
+        for line in why_lines(problem, why, chain="critical chain" not in words):
             say(line)
     effects, stopped = _asked(item, plan, verdict, why, request)
-    if aloud:
+    if text:
         for line in effect_lines(problem, effects, verdict.value):
             say(line)
     if stopped:
-        told["exit_code"] = int(interrupts.code())
+        answer["exit_code"] = int(interrupts.code())
     what_if = [_effect_wire(effect) for effect in effects]
-    return wire.Explain(**told, why=to_wire(why, reason_wire.Why), what_if=what_if)
+    return wire.Explain(**answer, why=to_wire(why, reason_wire.Why), what_if=what_if)
 
 
 def _asked(
@@ -217,17 +217,17 @@ def infeasibility(
         return None, True
 
 
-def infeasibility_wire(told: Infeasibility | None) -> reason_wire.Infeasibility | None:
+def infeasibility_wire(conflict: Infeasibility | None) -> reason_wire.Infeasibility | None:
     """Return it as its wire type."""
     found: reason_wire.Infeasibility | None
-    found = None if told is None else to_wire(told, reason_wire.Infeasibility)
+    found = None if conflict is None else to_wire(conflict, reason_wire.Infeasibility)
     return found
 
 
-def say_infeasibility(problem: Any, told: Infeasibility | None) -> None:
+def say_infeasibility(problem: Any, conflict: Infeasibility | None) -> None:
     """Say for people what is at odds."""
-    if told is not None:
+    if conflict is not None:
         from milp_plan.run.reasons.words import infeasibility_lines
 
-        for line in infeasibility_lines(problem, told):
+        for line in infeasibility_lines(problem, conflict):
             say(f"  {line}")

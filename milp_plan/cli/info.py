@@ -31,15 +31,19 @@ def info(
     ctx.exit(answer_each(files, changes, wire.Info, _work, as_json=as_json))
 
 
-def _work(item: Item, aloud: bool) -> wire.Info:
+def _work(item: Item, as_text: bool) -> wire.Info:
     kind, problem = item.kind, item.problem
     assert kind is not None
     facts = {**kind.facts(problem), "provenance": dict(problem.provenance)}
-    told = wire.Info(**head(item), about=kind.about(problem), facts=facts)
-    if aloud:
+    answer = wire.Info(**head(item), about=kind.about(problem), facts=facts)
+    if as_text:
         source = [[f"from: {key}", text] for key, text in problem.provenance.items()]
         say(problem.name)
-        rows = [["kind", kind.name], ["objective", str(told.objective)], ["scope", str(told.scope)]]
+        rows = [
+            ["kind", kind.name],
+            ["objective", str(answer.objective)],
+            ["scope", str(answer.scope)],
+        ]
         rows += kind.rows(problem)
         say_table(["", ""], rows + source)
-    return told
+    return answer

@@ -140,7 +140,7 @@ def items(
     """Read file after file; a bad one gives its error in place of a problem.
 
     The time for the first one began with the process, where the command is one; ``on_kind`` is
-    told each kind before the longer part of reading.
+    called with each kind before the longer part of reading.
     """
     from milp_plan.run.kinds import read
 

@@ -50,8 +50,8 @@ def refuse_idle(why: Mapping[str, str]) -> None:
     options = {one.name: one.opts[0] for one in ctx.command.params}
     typed = [n for n in why if ctx.get_parameter_source(n) is ParameterSource.COMMANDLINE]
     if typed:
-        told = (f"{_typed(options[n], ctx.params[n])} would do nothing: {why[n]}" for n in typed)
-        raise click.UsageError("\n".join(told))
+        lines = (f"{_typed(options[n], ctx.params[n])} would do nothing: {why[n]}" for n in typed)
+        raise click.UsageError("\n".join(lines))
 
 
 def _typed(option: str, value: Any) -> str:

@@ -47,19 +47,19 @@ def logged(command: click.Command) -> click.Command:
     assert work is not None
 
     @wraps(work)
-    def heard(*args: Any, verbose: int, log_file: Path | None, **given: Any) -> Any:
+    def logged_command(*args: Any, verbose: int, log_file: Path | None, **given: Any) -> Any:
         refuse((Output("--log-file", log_file, Content.LOG),), _paths(given.values()))
         with ExitStack() as stack:
             if verbose:
                 level = LEVELS[min(verbose, len(LEVELS) - 1)]
-                stack.enter_context(_hearing(logging.StreamHandler(), level, "%(message)s"))
+                stack.enter_context(_attached(logging.StreamHandler(), level, "%(message)s"))
             if log_file is not None:
                 log_file.write_text(f"{HEAD}\n", encoding="utf-8")
                 handler = logging.FileHandler(log_file, encoding="utf-8")
-                stack.enter_context(_hearing(handler, logging.DEBUG, LINE))
+                stack.enter_context(_attached(handler, logging.DEBUG, LINE))
             return work(*args, **given)
 
-    command.callback = heard
+    command.callback = logged_command
     return command
 
 
@@ -70,8 +70,8 @@ def _paths(given: Iterable[Any]) -> list[Path]:
 
 
 @contextmanager
-def _hearing(handler: logging.Handler, level: int, form: str) -> Iterator[None]:
-    """Let a handler hear everything from its level on."""
+def _attached(handler: logging.Handler, level: int, form: str) -> Iterator[None]:
+    """Attach a handler that receives everything from its level on."""
     logger = logging.getLogger(NAME)
     known = logger.level
     handler.setLevel(level)

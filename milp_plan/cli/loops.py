@@ -13,7 +13,7 @@ from .output import note
 
 @click.command("compile")
 def compile_() -> None:
-    """Compile the loops of searches and bounds, and keep them on disk.
+    """Compile the loops of searches and bounds, and store them on disk.
 
     Takes a minute or two, once after installation, on all processors. Without it the first run of
     each kind compiles what it needs, for some seconds of its time limit.
@@ -22,4 +22,4 @@ def compile_() -> None:
 
     began = now()
     compile_loops(lambda part: note(f"compiled: {part}"), os.cpu_count() or 1)
-    note(f"all loops are compiled and kept, {now() - began:.0f} s")
+    note(f"all loops are compiled and stored, {now() - began:.0f} s")

@@ -1,4 +1,4 @@
-"""How much memory a model would take, said before it is built."""
+"""How much memory a model would take, estimated before it is built."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def free_bytes() -> int | None:
 def estimate(problem: Any, solver: Solver) -> int | None:
     """Bytes that building a model takes, about, or ``None`` where it is small or not known.
 
-    The same problem, made much smaller, is built. What is not known here is still held to the
-    limit by :func:`at_most`.
+    The same problem, made much smaller, is built. Where nothing is known, the limit still
+    applies, by :func:`at_most`.
     """
     if solver.found.name == LARGE and isinstance(problem, PlanningProblem):
         return _of_pairs(problem, solver)

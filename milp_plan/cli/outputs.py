@@ -100,7 +100,7 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def content_of(path: Path) -> Content | None:
-    """Say what a file holds, by its content; nothing if it is empty."""
+    """Return what a file contains; ``None`` if it is empty."""
     from milp_plan.io.files import read_document
 
     if not path.stat().st_size:
@@ -165,7 +165,7 @@ _SIGNS: dict[Content, Callable[[Document], bool]] = {
     Content.RATES: _said_by_a_kind(Content.RATES),
     Content.MODEL: _starts(b"\\", b"NAME", b"min", b"max"),
 }
-"""How the contents of a file are told apart."""
+"""How the content of a file is recognised."""
 
 
 @dataclass

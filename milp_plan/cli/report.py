@@ -41,8 +41,8 @@ def report(records: tuple[Path, ...], output: Path, instances: tuple[Path, ...])
     for record, entry in zip(records, entries, strict=True):
         if entry.verdict is not None and not entry.verdict.ok:
             count = len(entry.verdict.violations)
-            said = f"the plan is not valid ({count} violation{'' if count == 1 else 's'})"
-            note(f"{record}: {said}, see the page")
+            text = f"the plan is not valid ({count} violation{'' if count == 1 else 's'})"
+            note(f"{record}: {text}, see the page")
     write_document(output, report_text(entries).encode())
     say(str(output))
 

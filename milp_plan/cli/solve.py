@@ -188,14 +188,14 @@ def _handle(item: Item, request: Request) -> tuple[Exit, bool]:
         return _solve_one(item, request)
     except MilpPlanError as error:
         complain(error, item.path)
-        return _tell_failure(item, error, code_of(error), request), False
+        return _fail(item, error, code_of(error), request), False
     except KeyboardInterrupt:
         early = MilpPlanError("interrupted before there was a plan")
         note(f"{item.path}: {early}")
-        return _tell_failure(item, early, interrupts.code(), request), True
+        return _fail(item, early, interrupts.code(), request), True
 
 
-def _tell_failure(item: Item, error: MilpPlanError, code: Exit, request: Request) -> Exit:
+def _fail(item: Item, error: MilpPlanError, code: Exit, request: Request) -> Exit:
     if request.as_json:
         answers.say_answer(answers.failure(Solve, item, error, code))
     return code
@@ -212,14 +212,16 @@ def _solve_one(item: Item, request: Request) -> tuple[Exit, bool]:
         settings = replace(settings, start=start)
     with display(problem, quiet=request.quiet) as show:
         outcome = run.solve(problem, settings, show, began=item.began)
-    told, stopped = infeasibility(outcome, min(REASONS_S, settings.time_limit_s - outcome.seconds))
+    conflict, stopped = infeasibility(
+        outcome, min(REASONS_S, settings.time_limit_s - outcome.seconds)
+    )
     with Deferred() as interrupt:
-        code = _tell(item.path, outcome, told, request)
+        code = _write_answer(item.path, outcome, conflict, request)
     return code, interrupt.asked or stopped or outcome.stop is Stop.INTERRUPTED
 
 
-def _tell(
-    path: Path, outcome: Outcome[Any, Any], told: Infeasibility | None, request: Request
+def _write_answer(
+    path: Path, outcome: Outcome[Any, Any], conflict: Infeasibility | None, request: Request
 ) -> Exit:
     """Write the files of a run, and say what it found; what could not be written comes last."""
     written = write_run(outcome, request.record_folder, request.plan_output, path, request.changes)
@@ -229,11 +231,11 @@ def _tell(
         picture = partial(draw, outcome.kind, outcome.problem, outcome.plan)
         written.write("plot_file", request.plot_file, picture)
     answer = answers.solved(path, outcome, written)
-    answer.infeasibility = infeasibility_wire(told)
+    answer.infeasibility = infeasibility_wire(conflict)
     if request.as_json:
         answers.say_answer(answer)
     else:
         answers.show(outcome, written.files)
-        say_infeasibility(outcome.problem, told)
+        say_infeasibility(outcome.problem, conflict)
     answers.note_warnings(outcome, written)
     return Exit(answer.exit_code)

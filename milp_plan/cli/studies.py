@@ -75,8 +75,8 @@ def make_study(folder: Path, runs: SuiteRuns, part: Part, *, render: bool) -> Ex
     except BackendUnavailableError as error:
         note(f"{folder}: figures are not drawn: {error}")
     wrong = module.complaints(rows) if hasattr(module, "complaints") else []
-    for said in wrong:
-        note(f"contradiction: {said}")
+    for text in wrong:
+        note(f"contradiction: {text}")
     return Exit.NOT_VALID if wrong else Exit.DONE
 
 

@@ -40,7 +40,7 @@ def make_suite_table(folder: Path, runs: SuiteRuns, *, render: bool) -> Exit:
         return Exit.DONE
     from milp_plan.run.identity import installed, sources
     from milp_plan.study.rows import rows_of
-    from milp_plan.study.standings import beside
+    from milp_plan.study.standings import with_rivals
 
     expansion, store = open_suite(suite_of(spec, folder / SPEC), runs.store_folder)
     _check(spec, folder, [who.name for who in expansion.suite.content.planners])
@@ -50,7 +50,7 @@ def make_suite_table(folder: Path, runs: SuiteRuns, *, render: bool) -> Exit:
         note(f"{state.left + state.stopped} runs are left; the table is as it was")
         return interrupts.code()
     every = rows_of(expansion, store)
-    rows = beside(spec, every)
+    rows = with_rivals(spec, every)
     for name, variation in unmatched(spec, {(r["instance"], r["variation"]) for r in rows}):
         note(f"published figures of {name}, {variation or 'as it is'}, belong to no run")
     made = {"versions": installed(), "sources": sources(), "suite": expansion.suite.name}

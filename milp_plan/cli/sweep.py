@@ -94,7 +94,7 @@ def counts(ctx: click.Context, parameter: click.Parameter, text: str | None) -> 
     type=PATH,
     default=Path("results/sweeps"),
     show_default=True,
-    help="Where answers are kept: what is there is not planned again.",
+    help="Folder of answers: what is there is not planned again.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 @click.option("--quiet", is_flag=True, help="No progress.")
@@ -133,14 +133,14 @@ def sweep(
     refuse(outputs, [file])
     settings = Settings(time_limit_s=asked.pop("time_limit"), **asked)
 
-    def work(item: Item, aloud: bool) -> wire.Sweep:
+    def work(item: Item, as_text: bool) -> wire.Sweep:
         done = _swept(item, axes, settings, store_folder, quiet=quiet)
         written = Writing()
         if output is not None:
             written.write("table_file", output, partial(_write_table, done))
         if plot is not None:
             written.write("plot_file", plot, partial(_write_plot, done))
-        if aloud:
+        if as_text:
             _show(done, written)
         for failed in written.failures:
             note(f"error: {failed}")
@@ -164,7 +164,7 @@ def _swept(
 
     def show(point: Point, number: int) -> AbstractContextManager[ProgressHook]:
         if not quiet:
-            note(f"variant {number + 1} of {len(done.points)}: {point.told()}")
+            note(f"variant {number + 1} of {len(done.points)}: {point.label()}")
         return display(point.problem, quiet=quiet)
 
     done.run(show)
@@ -172,7 +172,7 @@ def _swept(
 
 
 def _code(done: Sweep) -> Exit:
-    """As of so many solved files."""
+    """Return the code of as many solved files."""
     if done.interrupted:
         return interrupts.code()
     return most_serious(_code_of(point) for point in done.points)
@@ -195,12 +195,12 @@ def _show(done: Sweep, written: Writing) -> None:
     say_scope(scope_of(done.problem))
     for point in done.points:
         if point.found is not None and point.found.infeasible_because is not None:
-            say(f"  {point.told()}: no plan exists: {point.found.infeasible_because}")
+            say(f"  {point.label()}: no plan exists: {point.found.infeasible_because}")
     again = sum(point.again for point in done.points)
     if again:
         say(f"{again} of {len(done.points)} were in the store")
     if done.interrupted:
-        note("interrupted; what is there is kept, the same command goes on")
+        note("interrupted; finished variants are stored, the same command goes on")
     for name in written.files.values():
         say(name)
 

@@ -102,8 +102,8 @@ def _fitted(panel: Panel) -> Panel:
         low, high = span(panel)
         boxes = list(_merged(panel.boxes, (high - low) / _GAPS))
         if len(boxes) < len(panel.boxes) and panel.searched:
-            said = f"{len(panel.boxes):,} tasks are drawn as {len(boxes):,} bars: "
-            notes = (f"{said}neighbours of one kind merge.", *panel.notes)
+            summary = f"{len(panel.boxes):,} tasks are drawn as {len(boxes):,} bars: "
+            notes = (f"{summary}neighbours of one kind merge.", *panel.notes)
             panel = replace(panel, notes=notes)
         panel = replace(panel, boxes=boxes)
     return panel

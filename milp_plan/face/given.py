@@ -1,4 +1,4 @@
-"""What public functions are given: each looks at its arguments before it does anything."""
+"""Checks of the arguments of public functions."""
 
 from __future__ import annotations
 

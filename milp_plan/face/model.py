@@ -1,4 +1,4 @@
-"""A placement problem built call by call: what is wrong is said by the call that is wrong."""
+"""A placement problem built call by call: every call validates its own arguments."""
 
 from __future__ import annotations
 
@@ -175,11 +175,14 @@ class Model(Machines):
         number = None if micro_batch is None else count(micro_batch, f"{where}, micro_batch", 0)
         again = flag(recomputable, f"{where}, recomputable")
         reads = [self._name(entry, "value", where) for entry in handles(inputs, f"{where}, inputs")]
-        held, devices = amount(workspace, f"{where}, workspace"), count(gang, f"{where}, gang")
+        taken, devices = (
+            amount(workspace, f"{where}, workspace"),
+            count(gang, f"{where}, gang"),
+        )
         options: tuple[Option, ...] = ()
         if duration is not None:
             times = self._durations(duration, where)
-            options = (Option("single", self._noted(name, "single", times), devices, held),)
+            options = (Option("single", self._noted(name, "single", times), devices, taken),)
         self._operators[name] = Operator(name, options, kind, group, number, block, again)
         for value in reads:
             self._read(value, name)
@@ -214,10 +217,13 @@ class Model(Machines):
         title = self._new_name(name, "option", {o.name: o for o in before.options}, call)
         where = f"{call} {title!r} of {owner!r}"
         times = self._durations(duration, where)
-        devices, held = count(gang, f"{where}, gang"), amount(workspace, f"{where}, workspace")
+        devices, taken = (
+            count(gang, f"{where}, gang"),
+            amount(workspace, f"{where}, workspace"),
+        )
         read = self._layouts(reads, owner, "reads", where)
         left = self._layouts(writes, owner, "writes", where)
-        option = Option(title, self._noted(owner, title, times), devices, held, read, left)
+        option = Option(title, self._noted(owner, title, times), devices, taken, read, left)
         self._operators[owner] = replace(before, options=(*before.options, option))
         self._built = None
 

@@ -92,12 +92,12 @@ def from_networkx(
     model = Model(title, cluster=machines, **given)
     for node, data in graph.nodes(data=True):
         _refuse_unknown(data, _NODE, f"node {node!r}")
-        told_of = {key: data[key] for key in _OPERATOR if data.get(key) is not None}
+        members = {key: data[key] for key in _OPERATOR if data.get(key) is not None}
         if "options" not in data:
             if "duration" not in data:
                 refuse(f"node {node!r}", "no duration", "a duration, or options", "add it")
-            told_of |= {key: data[key] for key in ("duration", "gang", "workspace") if key in data}
-        model.add_operator(str(node), **told_of)
+            members |= {key: data[key] for key in ("duration", "gang", "workspace") if key in data}
+        model.add_operator(str(node), **members)
         if "persistent" in data:
             model.add_value(None, str(node), data["persistent"], f"{node}.persistent")
     if isinstance(whole, Mapping):
@@ -183,7 +183,7 @@ def to_networkx(problem: PlanningProblem | Model) -> networkx.DiGraph[Any]:
         refuse("to_networkx, problem", quoted(problem), expected, "give one with a graph")
     graph: networkx.DiGraph[Any] = problem.graph.to_networkx()
     for operator in problem.graph.operators:
-        told_of = {key: getattr(operator, key) for key in _OPERATOR}
+        members = {key: getattr(operator, key) for key in _OPERATOR}
         options = {
             option.name: {
                 "duration": dict(option.duration_ns),
@@ -194,7 +194,7 @@ def to_networkx(problem: PlanningProblem | Model) -> networkx.DiGraph[Any]:
             }
             for option in operator.options
         }
-        graph.nodes[operator.name].update(told_of, options=options)
+        graph.nodes[operator.name].update(members, options=options)
     graph.graph.update(
         name=problem.name,
         cluster=problem.cluster,

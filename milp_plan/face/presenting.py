@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from milp_plan.core import Verdict
@@ -21,7 +20,6 @@ from .reasons import Explanation
 from .variants import Variants
 
 if TYPE_CHECKING:
-    import pandas
     from rich.table import Table
 
 MOST_ROWS = 12
@@ -30,7 +28,7 @@ MOST_ROWS = 12
 _CELL = "text-align:left;padding:0.1em 0.8em 0.1em 0"
 
 
-class Told(NamedTuple):
+class Summary(NamedTuple):
     """A title, rows of cells under headings (all empty: without), and lines below."""
 
     title: str
@@ -39,26 +37,26 @@ class Told(NamedTuple):
     below: list[str]
 
 
-def told(item: Any) -> Told:
-    """Say what is to be shown of a problem, plan or outcome of any kind."""
+def told(item: Any) -> Summary:
+    """Return what is shown of a problem, plan or outcome of any kind."""
     if isinstance(item, Outcome):
-        return Told(headline(item), ["", ""], facts(item), warnings(item))
+        return Summary(headline(item), ["", ""], facts(item), warnings(item))
     if isinstance(item, ShownPlan):
         return _of_plan(item)
     if isinstance(item, Verdict):
         return _of_verdict(item)
     if isinstance(item, Explanation):
-        return Told(f"{item.problem.name}, explained", [], [], list(item.lines))
+        return Summary(f"{item.problem.name}, explained", [], [], list(item.lines))
     if isinstance(item, Comparison):
         return _of_comparison(item)
     if isinstance(item, Variants):
         return _of_variants(item)
     kind = kind_of(item)
     title = f"{item.name}: {kind.name} problem, objective {kind.measure(item).objective}"
-    return Told(title, ["", ""], [["scope", str(scope_of(item))], *kind.rows(item)], [])
+    return Summary(title, ["", ""], [["scope", str(scope_of(item))], *kind.rows(item)], [])
 
 
-def _of_plan(plan: Any) -> Told:
+def _of_plan(plan: Any) -> Summary:
     problem, kind = problem_of(plan), verbs.plan_kind(plan)
     title = f"plan of {plan.problem}"
     if plan.value is not None:
@@ -71,36 +69,36 @@ def _of_plan(plan: Any) -> Told:
     more = sum(1 for _ in rows)
     below = [f"and {more:,} more; see to_frame()"] if more else []
     headings = list(first[0]) if first else []
-    return Told(title, headings, [[_cell(c) for c in row.values()] for row in first], below)
+    return Summary(title, headings, [[_cell(c) for c in row.values()] for row in first], below)
 
 
-def _of_comparison(found: Comparison) -> Told:
+def _of_comparison(comparison: Comparison) -> Summary:
     from milp_plan.run.reasons.words import component_rows, difference_lines
 
-    rows = component_rows(found)
+    rows = component_rows(comparison)
     more = [f"and {len(rows) - MOST_ROWS:,} more parts"] if len(rows) > MOST_ROWS else []
     headings = ["part", "before", "after", "change"] if rows else ["", ""]
-    below = [*more, *difference_lines(found, ("before", "after"))]
-    return Told(difference_line(found), headings, rows[:MOST_ROWS], below)
+    below = [*more, *difference_lines(comparison, ("before", "after"))]
+    return Summary(difference_line(comparison), headings, rows[:MOST_ROWS], below)
 
 
-def _of_variants(found: Variants) -> Told:
+def _of_variants(found: Variants) -> Summary:
     from milp_plan.report.variants import sweep_rows
 
     headings, rows = sweep_rows(found.sweep)
     objective = kind_of(found.problem).measure(found.problem).objective
     left = ["interrupted: the rest is not planned"] if found.interrupted else []
     left.append(f"scope: {scope_of(found.problem)}")
-    return Told(f"{found.problem.name}: {objective}", headings, rows, left)
+    return Summary(f"{found.problem.name}: {objective}", headings, rows, left)
 
 
-def _of_verdict(verdict: Verdict) -> Told:
+def _of_verdict(verdict: Verdict) -> Summary:
     count = len(verdict.violations)
     word = "valid" if verdict.ok else f"not valid, {count} violation{'' if count == 1 else 's'}"
     value = "" if verdict.value is None else f", {verdict.objective} {verdict.value:,}"
     rows = [[entry.rule, str(entry).partition(": ")[2]] for entry in verdict.violations[:MOST_ROWS]]
     more = [f"and {count - MOST_ROWS:,} more"] if count > MOST_ROWS else []
-    return Told(f"{word}{value}", ["rule", "what breaks it"] if rows else ["", ""], rows, more)
+    return Summary(f"{word}{value}", ["rule", "what breaks it"] if rows else ["", ""], rows, more)
 
 
 def _cell(content: Any) -> str:
@@ -158,11 +156,5 @@ def html(item: Any) -> str:
     )
 
 
-def frame(problem: Any, plan: Any) -> pandas.DataFrame:
-    """Return a plan as a table; see :func:`milp_plan.to_frame`."""
-    return verbs.to_frame(problem, plan)
-
-
-def draw(problem: Any, plan: Any, path: str | Path | None) -> Any:
-    """Draw a plan; see :func:`milp_plan.draw`."""
-    return verbs.draw(problem, plan, path)
+frame, draw = verbs.to_frame, verbs.draw
+"""A plan as a table and as a picture."""

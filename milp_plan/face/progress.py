@@ -135,7 +135,7 @@ class Live(Refreshed):
         super().__init__(console, _REFRESH_PER_S)
 
     def __call__(self, progress: Progress) -> None:
-        """Keep what was said for the next refresh."""
+        """Store it for the next refresh."""
         self._progress, self._seen_s = progress, now()
 
     def _text(self) -> str:

@@ -127,8 +127,8 @@ def explain(
 def _without_plan(outcome: Outcome[Any, Any], limit: float) -> Explanation:
     """Explain that there is no plan, as far as that is proved."""
     problem, because = outcome.problem, outcome.infeasible_because
-    told, lines = None, [headline(outcome), f"scope: {outcome.scope}"]
+    conflict, lines = None, [headline(outcome), f"scope: {outcome.scope}"]
     if because is not None:
-        told = why_infeasible(problem, because, limit)
-        lines += infeasibility_lines(problem, told)
-    return Explanation(problem, None, None, None, (), told, tuple(lines))
+        conflict = why_infeasible(problem, because, limit)
+        lines += infeasibility_lines(problem, conflict)
+    return Explanation(problem, None, None, None, (), conflict, tuple(lines))

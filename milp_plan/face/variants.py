@@ -182,7 +182,7 @@ def sweep(
     time_limit
         Seconds for each variant, or a text such as ``"5min"``.
     store
-        Folder in which answers are kept: what is there is not planned again.
+        Folder of answers: what is there is not planned again.
     display
         Whether to show progress, as for :func:`milp_plan.solve`.
     seed, threads, gap

@@ -256,7 +256,7 @@ def solve(
 
 
 def check(problem: Any, plan: Any) -> Verdict:
-    """Hold a plan against every law, and recompute its value; never raises on a plan.
+    """Check a plan against every law, and recompute its value; never raises on a plan.
 
     Raises
     ------

@@ -85,19 +85,19 @@ _PLACE = re.compile(r" \(at line (\d+), column (\d+)\)$")
 
 def toml_finding(data: bytes, error: Exception) -> Finding:
     """Return what is wrong with a text as TOML, from what its parser says."""
-    said = str(error)
-    place = _PLACE.search(said)
+    text = str(error)
+    place = _PLACE.search(text)
     where = f"line {place[1]} column {place[2]}" if place else "file"
-    said = _PLACE.sub("", said).removesuffix(" (at end of document)")
+    text = _PLACE.sub("", text).removesuffix(" (at end of document)")
     expected, remedy = "TOML", "correct the line"
-    open_line = said in ("Illegal character '\\n'", "Found invalid character '\\n'")
-    if open_line or said.startswith(("Unterminated string", "Expected '\"", "Expected \"'")):
+    open_line = text in ("Illegal character '\\n'", "Found invalid character '\\n'")
+    if open_line or text.startswith(("Unterminated string", "Expected '\"", "Expected \"'")):
         if not open_line:  # it goes on to the end: the last mark opened it
             before = data.count(b"\n", 0, max(data.rfind(b'"'), data.rfind(b"'")))
             where = f"line {before + 1}"
-        said = "a quotation mark that is not closed"
+        text = "a quotation mark that is not closed"
         expected, remedy = "text between quotation marks", "close it"
-    return Finding(where, said, expected, remedy)
+    return Finding(where, text, expected, remedy)
 
 
 def _refuse(constant: str) -> None:

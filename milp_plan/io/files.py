@@ -132,13 +132,13 @@ def read_document(
 
 def _expansion_limit(packed_bytes: int) -> int:
     """Return to how many bytes a compressed file of this size may expand."""
-    said = os.environ.get(EXPANSION)
-    if said is None:
+    given = os.environ.get(EXPANSION)
+    if given is None:
         return max(_FREE_BYTES, _FREE_RATIO * packed_bytes)
-    if not said.isdecimal():
+    if not given.isdecimal():
         remedy = f"write a number of bytes, or unset {EXPANSION}"
-        raise InputError([Finding(EXPANSION, repr(said), "a number of bytes", remedy)])
-    return int(said)
+        raise InputError([Finding(EXPANSION, repr(given), "a number of bytes", remedy)])
+    return int(given)
 
 
 def _not_text(data: bytes) -> str | None:

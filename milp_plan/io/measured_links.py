@@ -196,5 +196,5 @@ def _with_links(wire: WireCluster, fitted: Sequence[LinkSpec]) -> WireCluster:
         )
         for link in fitted
     }
-    kept = [new.pop(entry.name, entry) for entry in wire.links]
-    return msgspec.structs.replace(wire, links=(*kept, *new.values()))
+    links = [new.pop(entry.name, entry) for entry in wire.links]
+    return msgspec.structs.replace(wire, links=(*links, *new.values()))

@@ -9,9 +9,9 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import msgspec
+from msgspec.structs import asdict
 
 from milp_plan import core
 from milp_plan.core import FULL, Finding, InputError, PlanningProblem
@@ -19,7 +19,7 @@ from milp_plan.core import FULL, Finding, InputError, PlanningProblem
 from . import native_wire as wire
 from .defects import nearest
 from .files import Document
-from .wire import decode, encode
+from .wire import as_wire, decode, encode
 
 
 def can_read(document: Document) -> bool:
@@ -74,14 +74,10 @@ def _problem(instance: wire.Instance) -> PlanningProblem:
         _cluster(instance.cluster),
         instance.objective,
         instance.memory_law,
-        core.Units(**msgspec.structs.asdict(instance.units)),
+        core.Units(**asdict(instance.units)),
         instance.provenance,
-        None if instance.serial is None else _serial(instance.serial),
+        None if instance.serial is None else core.SerialLaw(**asdict(instance.serial)),
     )
-
-
-def _serial(law: wire.Serial) -> core.SerialLaw:
-    return core.SerialLaw(law.payers, law.contiguity, law.passes, law.calls)
 
 
 def _cluster(cluster: wire.Cluster) -> core.Cluster:
@@ -94,31 +90,17 @@ def _cluster(cluster: wire.Cluster) -> core.Cluster:
         return core.Device(entry.name, entry.device_class, limit)
 
     return core.Cluster(
-        tuple(core.DeviceClass(c.name, c.memory_bytes, c.host) for c in cluster.device_classes),
+        tuple(core.DeviceClass(**asdict(entry)) for entry in cluster.device_classes),
         tuple(device(entry) for entry in cluster.devices),
-        tuple(
-            core.Channel(c.source, c.target, c.latency_ns, c.bandwidth_bytes_per_s)
-            for c in cluster.channels
-        ),
+        tuple(core.Channel(**asdict(entry)) for entry in cluster.channels),
         cluster.groups,
         cluster.communication,
     )
 
 
 def _operator(operator: wire.Operator) -> core.Operator:
-    options = tuple(
-        core.Option(o.name, o.duration_ns, o.gang, o.workspace_bytes, o.reads, o.writes)
-        for o in operator.options
-    )
-    return core.Operator(
-        operator.name,
-        options,
-        operator.kind,
-        operator.group,
-        operator.micro_batch,
-        operator.block,
-        operator.recomputable,
-    )
+    options = tuple(core.Option(**asdict(option)) for option in operator.options)
+    return core.Operator(**asdict(operator) | {"options": options})
 
 
 def _value(value: wire.Value) -> core.Value:
@@ -139,7 +121,6 @@ def _by_layout(sizes: int | dict[str, int]) -> dict[str, int]:
 
 
 def _instance(problem: PlanningProblem) -> wire.Instance:
-    units, law = problem.units, problem.serial
     return wire.Instance(
         format="milp-plan-instance",
         version=1,
@@ -149,14 +130,10 @@ def _instance(problem: PlanningProblem) -> wire.Instance:
         values=tuple(_wire_value(value) for value in problem.graph.values),
         objective=problem.objective,
         memory_law=problem.memory_law,
-        units=wire.Units(units.time, units.size, units.time_scale, units.size_scale),
+        units=as_wire(problem.units, wire.Units),
         provenance=dict(problem.provenance),
-        serial=None if law is None else wire.Serial(*_fields(law)),
+        serial=None if problem.serial is None else as_wire(problem.serial, wire.Serial),
     )
-
-
-def _fields(law: core.SerialLaw) -> tuple[Any, ...]:
-    return law.payers, law.contiguity, law.passes, law.calls
 
 
 def _wire_cluster(cluster: core.Cluster) -> wire.Cluster:
@@ -168,38 +145,18 @@ def _wire_cluster(cluster: core.Cluster) -> wire.Cluster:
         return wire.Device(entry.name, entry.device_class, own)
 
     return wire.Cluster(
-        tuple(wire.DeviceClass(c.name, c.memory_bytes, c.host) for c in cluster.device_classes),
+        tuple(as_wire(entry, wire.DeviceClass) for entry in cluster.device_classes),
         tuple(device(entry) for entry in cluster.devices),
-        tuple(
-            wire.Channel(c.source, c.target, c.latency_ns, c.bandwidth_bytes_per_s)
-            for c in cluster.channels
-        ),
+        tuple(as_wire(entry, wire.Channel) for entry in cluster.channels),
         cluster.groups,
         cluster.communication,
     )
 
 
 def _wire_operator(operator: core.Operator) -> wire.Operator:
-    options = tuple(
-        wire.Option(
-            o.name,
-            dict(o.duration_ns),
-            o.gang,
-            o.workspace_bytes,
-            dict(o.reads),
-            dict(o.writes),
-        )
-        for o in operator.options
-    )
-    return wire.Operator(
-        operator.name,
-        options,
-        operator.kind,
-        operator.group,
-        operator.micro_batch,
-        operator.block,
-        operator.recomputable,
-    )
+    written = as_wire(operator, wire.Operator)
+    written.options = tuple(as_wire(option, wire.Option) for option in operator.options)
+    return written
 
 
 def _wire_value(value: core.Value) -> wire.Value:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msgspec.structs import asdict
+
 from milp_plan.core import OperatorRun, Plan, Transfer
 
 from . import plan_wire as wire
 from .files import read_document, write_document
-from .wire import decode, encode
+from .wire import as_wire, decode, encode
 
 
 def read_plan(path: str | Path) -> Plan:
@@ -45,21 +47,8 @@ def plan_from_json(data: bytes, file: str = "") -> Plan:
     read = decode(data, wire.Plan, file, wire.MARKER)
     return Plan(
         read.problem,
-        tuple(
-            OperatorRun(run.operator, run.option, run.devices, run.start_ns, run.stop_ns, run.call)
-            for run in read.operators
-        ),
-        tuple(
-            Transfer(
-                entry.value,
-                entry.source,
-                entry.target,
-                entry.layout,
-                entry.start_ns,
-                entry.stop_ns,
-            )
-            for entry in read.transfers
-        ),
+        tuple(OperatorRun(**asdict(run)) for run in read.operators),
+        tuple(Transfer(**asdict(entry)) for entry in read.transfers),
         read.fingerprint,
         read.objective,
         read.value,
@@ -75,21 +64,8 @@ def plan_to_json(plan: Plan) -> bytes:
         format="milp-plan-plan",
         version=1,
         problem=plan.problem,
-        operators=tuple(
-            wire.Run(run.operator, run.option, run.devices, run.start_ns, run.stop_ns, run.call)
-            for run in plan.runs
-        ),
-        transfers=tuple(
-            wire.Transfer(
-                entry.value,
-                entry.source,
-                entry.target,
-                entry.layout,
-                entry.start_ns,
-                entry.stop_ns,
-            )
-            for entry in plan.transfers
-        ),
+        operators=tuple(as_wire(run, wire.Run) for run in plan.runs),
+        transfers=tuple(as_wire(entry, wire.Transfer) for entry in plan.transfers),
         fingerprint=plan.fingerprint,
         objective=plan.objective,
         value=plan.value,

@@ -152,14 +152,14 @@ def _read_csv(path: Path) -> tuple[Published, ...]:
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    kept = {str(name): text for name, text in row.items() if text not in (None, "")}
+    known = {str(name): text for name, text in row.items() if text not in (None, "")}
     for name in ("value", "seconds"):
-        if name in kept:
-            kept[name] = _number(kept[name])
+        if name in known:
+            known[name] = _number(known[name])
     for name in ("proved", "counts"):
-        if name in kept:
-            kept[name] = {"true": True, "false": False}.get(str(kept[name]).lower(), kept[name])
-    return kept
+        if name in known:
+            known[name] = {"true": True, "false": False}.get(str(known[name]).lower(), known[name])
+    return known
 
 
 def _number(text: str) -> int | float | str:

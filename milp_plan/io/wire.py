@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_type_hints
@@ -60,6 +61,12 @@ def mirror(kind: type, **types: Any) -> Any:
         else:
             made.append((entry.name, wanted))
     return msgspec.defstruct(f"Wire{kind.__name__}", made, bases=(Strict,))
+
+
+def as_wire(item: Any, kind: type[_Wire]) -> _Wire:
+    """Return a wire object with the members of an object that has the same fields."""
+    members = (getattr(item, name) for name in kind.__struct_fields__)
+    return kind(*(dict(entry) if isinstance(entry, Mapping) else entry for entry in members))
 
 
 @cache

@@ -247,9 +247,9 @@ def profile(values: Mapping[str, Sequence[float | None]]) -> dict[str, list[floa
     """Ratio of each planner's value to the best, per problem that anybody has a plan of."""
     columns = list(zip(*values.values(), strict=True))
     best = [min((v for v in column if v is not None), default=None) for column in columns]
-    kept = [place for place, value in enumerate(best) if value is not None]
+    known = [place for place, value in enumerate(best) if value is not None]
     return {
-        name: [_ratio(line[place], best[place]) for place in kept] for name, line in values.items()
+        name: [_ratio(line[place], best[place]) for place in known] for name, line in values.items()
     }
 
 
@@ -262,7 +262,7 @@ def _ratio(value: float | None, best: float | None) -> float:
 
 
 def gaps(bars: Sequence[Gap], title: str) -> Figure:
-    """Draw the gap of every run as a bar; what is proved, or has no gap, is said in words.
+    """Draw the gap of every run as a bar; what is proved, or has no gap, has a label.
 
     Raises
     ------
@@ -283,8 +283,8 @@ def gaps(bars: Sequence[Gap], title: str) -> Figure:
             colour = looks[bar.planner].colour
             share = 0.0 if bar.gap is None else 100 * bar.gap
             axes.barh(place, share, height=0.9 * height, color=colour)
-            said = "proved" if bar.proved else bar.why or f"{share:.2g} %"
-            axes.text(share + 0.01 * most, place, said, va="center", fontsize=6, color=colour)
+            label = "proved" if bar.proved else bar.why or f"{share:.2g} %"
+            axes.text(share + 0.01 * most, place, label, va="center", fontsize=6, color=colour)
         if not bars:
             _say_empty(axes, "no run has a plan and a bound")
         elif not any(bar.gap for bar in bars):

@@ -60,8 +60,8 @@ def provenance(command: str, rows: Iterable[Row], extra: str = "") -> str:
     records = [row for row in rows if row.get("versions")]
     lines = [f"Generated, do not edit. Made again by:\n\n```\n{command}\n```\n"]
     for versions in _distinct(record["versions"] for record in records):
-        said = ", ".join(f"{name} {number}" for name, number in versions.items() if number)
-        lines.append(f"- versions: {said}")
+        text = ", ".join(f"{name} {number}" for name, number in versions.items() if number)
+        lines.append(f"- versions: {text}")
     for machine in _distinct(record.get("machine") or {} for record in records):
         if machine:
             lines.append("- machine: " + ", ".join(str(part) for part in machine.values()))

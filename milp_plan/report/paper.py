@@ -58,7 +58,7 @@ def paper_table(
 def _summary(rows: Sequence[Row], standings: Sequence[tuple[str, str]]) -> str:
     proved = sum(bool(row["proved"]) for row in rows)
     checked = sum(row["verdict"] == "ok" for row in rows)
-    said = [f"{len(rows)} cases: {checked} plans pass the check, {proved} are proved optimal."]
+    sentences = [f"{len(rows)} cases: {checked} plans pass the check, {proved} are proved optimal."]
     for place, (rival, key) in enumerate((("expert", "best_expert"), ("peer", "best_peer"))):
         ours = [standing[place] for standing in standings]
         if all(standing == "alone" for standing in ours):
@@ -69,11 +69,11 @@ def _summary(rows: Sequence[Row], standings: Sequence[tuple[str, str]]) -> str:
             for row, standing in zip(rows, ours, strict=True)
             if row[key] is not None and row["bound"] is not None and row[key][1] > row["bound"]
         ]
-        said.append(
+        sentences.append(
             f"Against the best {rival}: {counts}; where it is above our bound ({len(above)} "
             f"cases), ours is better in {above.count('better')}."
         )
-    return " ".join(said)
+    return " ".join(sentences)
 
 
 def _section(rows: Sequence[Row], standings: Sequence[tuple[str, str]]) -> list[str]:

@@ -158,12 +158,12 @@ def _summary(rows: Sequence[Row]) -> str:
     proved = sum(bool(row["proved"]) for row in runs)
     near = sum(not row["proved"] and row["stop"] == "proved" for row in runs)
     others = f", {near} more optimal within the gap asked for" if near else ""
-    said = [
+    sentences = [
         f"{len(runs)} runs: {checked} plans pass the check, {proved} are proved optimal{others}."
     ]
     gone = len(rows) - len(runs)
     if gone:
-        said.append(f"{gone} instances are absent or cannot be read.")
+        sentences.append(f"{gone} instances are absent or cannot be read.")
     counts = [sum(row["standing"] == word for row in runs) for word in WORDS]
     if any(counts):
         spelt = ", ".join(f"{count} {word}" for count, word in zip(counts, WORDS, strict=True))
@@ -176,11 +176,11 @@ def _summary(rows: Sequence[Row]) -> str:
             and row["standing"] != "equal"
         ]
         ahead = sum(row["standing"] == "better" for row in above)
-        said.append(
+        sentences.append(
             f"Against the best published value: {spelt}. Where that is above our bound and not "
             f"equal ({len(above)} runs), ours is better in {ahead}."
         )
-    return " ".join(said)
+    return " ".join(sentences)
 
 
 def _remarks(rows: Sequence[Row], notes: Sequence[str]) -> list[str]:

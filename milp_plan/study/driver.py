@@ -1,4 +1,4 @@
-"""Drives the runs of a suite: at most so many at a time, each once, everything into the store."""
+"""Drives the runs of a suite: several at a time, each once, every result into the store."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ class SuiteProgress:
         return max(0.0, (self.left * self.seconds / ended - spent) / max(1, self.slots))
 
 
-Tell = Callable[[SuiteProgress, Task | None, Record | None], None]
+OnEvent = Callable[[SuiteProgress, Task | None, Record | None], None]
 """Called with every result, and now and then without one."""
 
 
@@ -195,7 +195,7 @@ def drive(
     *,
     retry_failed: bool = True,
     presses: Callable[[], int] = lambda: 0,
-    tell: Tell = lambda _state, _task, _record: None,
+    on_event: OnEvent = lambda _state, _task, _record: None,
 ) -> SuiteProgress:
     """Do every run that the store has no answer to.
 
@@ -212,15 +212,17 @@ def drive(
     presses
         How often Ctrl-C was pressed: once, runs under way are asked for their best plan and no
         other is begun; twice, they are ended.
-    tell
-        Told how far it is.
+    on_event
+        Called with the progress.
 
     Raises
     ------
     OSError
-        A result cannot be written; it was told before.
+        A result cannot be written; its event came before.
     """
-    driver = _Driver(tasks, store, executor, retry_failed=retry_failed, presses=presses, tell=tell)
+    driver = _Driver(
+        tasks, store, executor, retry_failed=retry_failed, presses=presses, on_event=on_event
+    )
     return driver.run()
 
 
@@ -233,40 +235,40 @@ class _Driver:
         *,
         retry_failed: bool,
         presses: Callable[[], int],
-        tell: Tell,
+        on_event: OnEvent,
     ) -> None:
         self.store, self.executor = store, executor
-        self.presses, self.tell = presses, tell
+        self.presses, self.on_event = presses, on_event
         pending, finished, failed = to_do(tasks, store, retry_failed=retry_failed)
         self.pending = deque(pending)
         self.waiting: dict[str, float] = {}  # keys of others' runs -> when to look again
         self.under_way: dict[Future[Result], tuple[Task, Lock, int]] = {}
         total = len(pending) + len(finished) + len(failed)
         self.state = SuiteProgress(total, known=len(finished), failed=len(failed))
-        self.heard = 0
+        self.interrupts = 0
         self.unwritten = ""
 
     def run(self) -> SuiteProgress:
         try:
-            while self.under_way or (self.pending and not self.heard):
-                self._listen()
-                if not self.heard:
+            while self.under_way or (self.pending and not self.interrupts):
+                self._forward_interrupts()
+                if not self.interrupts:
                     self._begin()
                 self._collect()
-                if self.unwritten:  # told what came of the run; no other could be kept either
+                if self.unwritten:  # its event is out; no other result could be stored either
                     raise OSError(self.unwritten)
                 self.state.slots = self.executor.slots
-                self.tell(self.state, None, None)
+                self.on_event(self.state, None, None)
         finally:
             for _, lock, _ in self.under_way.values():
                 lock.release()
         return self.state
 
-    def _listen(self) -> None:
+    def _forward_interrupts(self) -> None:
         presses = self.presses()
-        for _ in range(self.heard, min(presses, 2)):
+        for _ in range(self.interrupts, min(presses, 2)):
             self.executor.interrupt()
-        self.heard = max(self.heard, presses)
+        self.interrupts = max(self.interrupts, presses)
 
     def _begin(self) -> None:
         """Begin runs while there is room; look at each that is left at most once."""
@@ -317,7 +319,7 @@ class _Driver:
                 del self.under_way[future]
                 lock.release()
             self.state.running.pop(task.title, None)
-            self.tell(self.state, task, record)
+            self.on_event(self.state, task, record)
 
     def _whereabouts(self, task: Task) -> Record:
         """For reports: where the instance lies; one that a recipe made lies nowhere."""
@@ -331,8 +333,8 @@ class _Driver:
         if error is None:
             result = dict(future.result())
         else:  # of the executor, not of the run
-            said = f"{type(error).__name__}: {error}"
-            result = {"status": "failed", "error": said, "outcome": None}
+            text = f"{type(error).__name__}: {error}"
+            result = {"status": "failed", "error": text, "outcome": None}
         plan = result.pop("plan", None)
         record = {**task.description, **self._whereabouts(task), "attempts": attempts, **result}
         status = record["status"]

@@ -116,14 +116,14 @@ class Child:
     def _follow(self, unwanted: Callable[[], bool], began: float) -> tuple[bytes, bytes, bool]:
         asked = self.job["asked"]
         limit = asked["time_limit_s"] + asked["grace_s"]
-        heard: dict[str, bytes] = {}
+        outputs: dict[str, bytes] = {}
         assert self.process.stdout is not None
         assert self.process.stderr is not None
         streams = {"out": self.process.stdout, "err": self.process.stderr}
         listeners = []
         for name, stream in streams.items():
             thread = threading.Thread(
-                target=lambda n=name, s=stream: heard.__setitem__(n, s.read()), daemon=True
+                target=lambda n=name, s=stream: outputs.__setitem__(n, s.read()), daemon=True
             )
             thread.start()
             listeners.append(thread)
@@ -152,7 +152,7 @@ class Child:
         for stream in (stdin, *streams.values()):
             with contextlib.suppress(BrokenPipeError):
                 stream.close()
-        return heard.get("out", b""), heard.get("err", b""), overran
+        return outputs.get("out", b""), outputs.get("err", b""), overran
 
     def _silence(self, err: bytes, overran: bool) -> Result:
         """What it means that there is no answer."""
@@ -229,8 +229,8 @@ def _run(job: Mapping[str, Any]) -> Result:
     if job["sources"] != sources():
         return _nothing("failed", "the sources are not those of the driver: start it again")
     if job["installed"] != installed():
-        said = f"other versions than the driver's: {installed()}, not {job['installed']}"
-        return _nothing("failed", said)
+        text = f"other versions than the driver's: {installed()}, not {job['installed']}"
+        return _nothing("failed", text)
     asked = job["asked"]
     if asked["work"] == "measure":
         from .measured import measure
@@ -245,8 +245,8 @@ def _run(job: Mapping[str, Any]) -> Result:
     if problem.fingerprint != source["fingerprint"]:
         return _nothing("failed", "the problem arrived changed")
     if asked["work"] == "heuristic" and asked["planner"] not in kind.heuristics():
-        said = f"{asked['planner']} does not plan problems of the kind {kind.name}"
-        return _nothing("unsupported", said)
+        text = f"{asked['planner']} does not plan problems of the kind {kind.name}"
+        return _nothing("unsupported", text)
     # a suite numbers its repeats and shares out threads, whatever the kind
     common = {name for name in ("seed", "threads") if name in kind.ignores}
     return _solve(problem, {name: entry for name, entry in asked.items() if name not in common})

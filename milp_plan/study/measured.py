@@ -135,15 +135,15 @@ def measure(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rows_of(tasks: Sequence[Task], store: Store) -> tuple[list[Row], list[str]]:
-    """Return the row of each case that has one, and what is to be said of the others."""
+    """Return the row of each case that has one, and why the others have none."""
     rows, failures = [], []
     for task in tasks:
         record = store.load(task.key)
         if record is not None and record["status"] in (*FINISHED, ABSENT):
             rows.append(dict(record["outcome"]))
         else:
-            said = "not run" if record is None else f"{record['status']}: {record['error']}"
-            failures.append(f"{task.title}: {said}")
+            text = "not run" if record is None else f"{record['status']}: {record['error']}"
+            failures.append(f"{task.title}: {text}")
     return rows, failures
 
 

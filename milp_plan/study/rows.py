@@ -183,8 +183,8 @@ def _compare(row: Row, entry: KnownValue, better: list[str], wrong: list[str]) -
     figure = f"{entry.optimum} ticks" if entry.value is None else f"{entry.value}"
     they = f"{figure} ({kind}; {entry.source})"
     if row["value"] is not None and row["verdict"] == "ok" and int(row["value"]) < low:
-        said = f"{name}: value {row['value_float']:.9g} is below {they}"
-        (wrong if entry.certain else better).append(said)
+        text = f"{name}: value {row['value_float']:.9g} is below {they}"
+        (wrong if entry.certain else better).append(text)
     if row["bound"] is not None and int(row["bound"]) > high:
         wrong.append(f"{name}: bound {row['bound_float']:.9g} is above {they}")
     if row["infeasible_because"] is not None:

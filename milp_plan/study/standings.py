@@ -18,7 +18,7 @@ NO_PLAN, ALONE = "no plan", "alone"
 """Standings without a value of ours, and without a rival."""
 
 
-def beside(spec: Spec, rows: Sequence[Row]) -> list[Row]:
+def with_rivals(spec: Spec, rows: Sequence[Row]) -> list[Row]:
     """Return a row per instance, variation, seed and planner of ours, with rivals.
 
     Parameters

@@ -90,8 +90,8 @@ class Point:
         """Value of its plan in units, which compares with that of other variants."""
         return kind_of(self.problem).measure(self.problem).amount(self.value)
 
-    def told(self) -> str:
-        """Which variant it is, in words."""
+    def label(self) -> str:
+        """Return which variant it is, in words."""
         return ", ".join(f"{name} {step_text(step)}" for name, step in self.settings.items())
 
 
@@ -185,8 +185,8 @@ class Sweep:
             chosen = [(axis, step) for axis, (_, step) in zip(self.axes, steps, strict=True)]
             problem = variant(self.problem, chosen)
             key = run_key(problem.name, problem.fingerprint, {"work": "sweep", **asked})
-            told = {axis.name: step for axis, step in chosen}
-            yield Point(tuple(place for place, _ in steps), told, problem, key)
+            chosen_steps = {axis.name: step for axis, step in chosen}
+            yield Point(tuple(place for place, _ in steps), chosen_steps, problem, key)
 
     def run(self, show: Show | None = None) -> None:
         """Plan what is not stored; Ctrl-C ends it with what is there.
@@ -194,8 +194,8 @@ class Sweep:
         Parameters
         ----------
         show
-            Asked before each variant that is planned, with its number: a context that gives who is
-            told of progress.
+            Asked before each variant that is planned, with its number: a context that gives what is
+            called with progress.
         """
         try:
             for number, point in enumerate(self.points):

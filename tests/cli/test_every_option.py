@@ -66,7 +66,7 @@ def example_of(verb: str, option: str) -> Example | None:
     if found := EXAMPLES[verb].get(option):
         return found
     if option == "--verbose":  # a verb of one step says nothing of it
-        return Example("-v", given=("milp_plan.cli.logs._hearing", "form", "%(message)s"))
+        return Example("-v", given=("milp_plan.cli.logs._attached", "form", "%(message)s"))
     if option in EVERYWHERE:
         base = BASES[verb]
         loud = base.replace(" --quiet", "") if option == "--quiet" else None

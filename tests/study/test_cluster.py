@@ -100,7 +100,7 @@ def test_a_killed_worker_loses_nothing(cluster, tmp_path):
 
     try:
         with Client(cluster.scheduler_address, set_as_default=False) as watcher:
-            state = drive(found.tasks, store, executor, tell=tell)
+            state = drive(found.tasks, store, executor, on_event=tell)
     finally:
         executor.close()
     assert len(lost) == 1

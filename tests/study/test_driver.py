@@ -85,7 +85,7 @@ def test_a_full_disk_is_one_line_after_the_answer(tasks, store, monkeypatch):
 
     executor = Here(slots=1)
     with pytest.raises(OSError, match="No space left") as caught:
-        drive(tasks, store, executor, tell=tell)
+        drive(tasks, store, executor, on_event=tell)
     assert told == [(tasks[0].key, 110)]
     assert str(caught.value) == f"{store.record_path(tasks[0].key)} cannot be written: " + (
         "No space left on device"

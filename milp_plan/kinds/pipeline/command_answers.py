@@ -141,10 +141,10 @@ def _counted(point: Point, counted: dict[str, Any]) -> str:
     possible, looked = counted["possible"], counted["looked_at"]
     if counted["all_decided"]:
         return f"all {possible:,} cuts decided" if possible > 1 else "the only one"
-    told = f"{looked:,} of {possible:,} cuts looked at"
+    text = f"{looked:,} of {possible:,} cuts looked at"
     if counted["bound_of_cut"] == point.outcome.value is not None:
-        told += "; no plan with this cut is better"
-    return told
+        text += "; no plan with this cut is better"
+    return text
 
 
 def _cut_text(point: Point) -> str:

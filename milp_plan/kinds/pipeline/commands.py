@@ -193,8 +193,8 @@ def pipeline(
         refuse_idle({"fixed_batch": "it compares numbers of micro-batches; name several"})
     freed = amount(freed_at_backward, "--freed-at-backward").number
     if freed > 1:
-        said = f"{freed_at_backward} is more than the whole, 1"
-        raise click.BadParameter(said, param_hint="'--freed-at-backward'")
+        text = f"{freed_at_backward} is more than the whole, 1"
+        raise click.BadParameter(text, param_hint="'--freed-at-backward'")
     costs = read_model(times, transfer, freed)
     try:
         devices = _devices(times, costs, asked) if devices is None else devices

@@ -288,12 +288,12 @@ class CutSearch:
         if hook is None:
             return None
 
-        def told(point: Progress) -> None:
+        def report(point: Progress) -> None:
             known = [entry for entry in (point.incumbent, value) if entry is not None]
             note = ", ".join(filter(None, [f"cut {cut_text(one.built.cut)}", point.note]))
             hook(replace(point, incumbent=min(known, default=None), note=note))
 
-        return told
+        return report
 
     def _take(self, one: Tried, outcome: Found) -> None:
         if outcome.stop is Stop.INTERRUPTED:
@@ -397,7 +397,7 @@ class CutSearch:
         if least is not None and limit is not None and least[0] > limit:
             needs, cut = least
             other = "; with any other cut as much or more" if count > 1 else ""
-            return f"{none}: with {cut_text(cut)} {room_missing(self.grid, needs)}{other}"
+            return f"{none}: with {cut_text(cut)} {missing_memory(self.grid, needs)}{other}"
         reasons = [
             f"with {cut_text(cut)}: {one.outcome.infeasible_because}"
             for cut, one in self.tried.items()
@@ -409,20 +409,20 @@ class CutSearch:
 
 def fixed_cut(case: Case, settings: Settings, hook: ProgressHook | None) -> tuple[Built, Found]:
     """Plan a case whose cut is given, or whose stages are equal."""
-    made, of = build(case), grid(case)
-    missing = None if of.limit is None else Cuts(of).bound_of(made.cut) is None
+    made, layout = build(case), grid(case)
+    missing = None if layout.limit is None else Cuts(layout).bound_of(made.cut) is None
     if not missing:
         return made, solve(made.problem, settings, hook)
     brief = replace(settings, time_limit_s=min(settings.time_limit_s, LEAST_TURN_S))
     outcome = solve(made.problem, brief, hook)
-    needs = Cuts(of, by_memory=True).bound_of(made.cut) or 0
-    reason = room_missing(of, needs)
-    told = {"infeasible_because": reason, "stop": str(Stop.INFEASIBLE)}
-    record = {**outcome.record, **told}
+    needs = Cuts(layout, by_memory=True).bound_of(made.cut) or 0
+    reason = missing_memory(layout, needs)
+    proved = {"infeasible_because": reason, "stop": str(Stop.INFEASIBLE)}
+    record = {**outcome.record, **proved}
     return made, replace(outcome, infeasible_because=reason, stop=Stop.INFEASIBLE, record=record)
 
 
-def room_missing(of: Grid, needs: int) -> str:
+def missing_memory(layout: Grid, needs: int) -> str:
     """Say how much memory a cut needs at least, and how much there is."""
-    least, limit = (size_text(of.units, count) for count in (needs, of.limit))
+    least, limit = (size_text(layout.units, count) for count in (needs, layout.limit))
     return f"a device needs at least {least} and has {limit}"

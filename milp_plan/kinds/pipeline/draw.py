@@ -42,7 +42,7 @@ def schedules(plans: Sequence[TitledPlan]) -> Figure:
     time = time_scale(plans[0].problem.units, max(row.stop_ns for row in rows))
     panels = []
     for entry, row in zip(plans, rows, strict=True):
-        panel = timeline(replace(row, transfer=()), time)
+        panel = timeline(replace(row, transfer=(), notes=()), time)
         operator = entry.problem.graph.operator
         boxes = [replace(box, name=_micro_batches(operator(box.name))) for box in panel.boxes]
         panels.append(replace(panel, title=entry.title, boxes=boxes))

@@ -71,9 +71,9 @@ def trace(
             }
             for tick, held in steps
         ]
-    told = {"problem": plan.problem, "planner": plan.planner, "objective": plan.objective}
-    told["time unit of the source"] = problem.units.time
-    return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": told}
+    labels = {"problem": plan.problem, "planner": plan.planner, "objective": plan.objective}
+    labels["time unit of the source"] = problem.units.time
+    return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": labels}
 
 
 def trace_text(
@@ -105,7 +105,7 @@ class _Box:
     thread: int
     start: int
     stop: int
-    told: Mapping[str, Any]
+    labels: Mapping[str, Any]
 
 
 def _boxes(problem: PlanningProblem, plan: Plan) -> list[_Box]:
@@ -115,38 +115,38 @@ def _boxes(problem: PlanningProblem, plan: Plan) -> list[_Box]:
     again = runs_again(plan)
     for run in plan.runs:
         operator = graph.operator(run.operator)
-        told = {"kind": operator.kind, **_origin(operator), "option": run.option}
+        labels = {"kind": operator.kind, **_origin(operator), "option": run.option}
         title = (operator.name, operator.kind)
         if id(run) in again:
             title = (f"{operator.name}{AGAIN}", operator.kind + AGAIN)
         for device in run.devices:
-            boxes.append(_box(run, title, (device, COMPUTE), told))
+            boxes.append(_box(run, title, (device, COMPUTE), labels))
     for trip in plan.transfers:
         maker = graph.value(trip.value).producer if graph.has_value(trip.value) else None
         kind = transfer_kind(problem.cluster, trip)
-        told = {"kind": kind, **(_origin(graph.operator(maker)) if maker else {})}
-        told |= {"source": "+".join(trip.source), "target": "+".join(trip.target)}
-        title = (f"{trip.value} to {told['target']}", kind)
+        labels = {"kind": kind, **(_origin(graph.operator(maker)) if maker else {})}
+        labels |= {"source": "+".join(trip.source), "target": "+".join(trip.target)}
+        title = (f"{trip.value} to {labels['target']}", kind)
         for end in _ends(trip, problem.cluster.hosts):
-            boxes.append(_box(trip, title, end, {**told, "layout": trip.layout}))
+            boxes.append(_box(trip, title, end, {**labels, "layout": trip.layout}))
     return sorted(boxes, key=lambda box: (box.start, box.stop, box.name, box.thread, box.device))
 
 
 def _origin(operator: Operator) -> dict[str, Any]:
     """Stage and micro-batch of an operator, where it has them."""
-    told = {"stage": operator.block, "micro-batch": operator.micro_batch}
-    return {key: entry for key, entry in told.items() if entry is not None}
+    labels = {"stage": operator.block, "micro-batch": operator.micro_batch}
+    return {key: entry for key, entry in labels.items() if entry is not None}
 
 
 def _box(
     task: OperatorRun | Transfer,
     title: tuple[str, str],
     end: tuple[str, int],
-    told: Mapping[str, Any],
+    labels: Mapping[str, Any],
 ) -> _Box:
     assert task.start_ns is not None
     assert task.stop_ns is not None
-    args = {**told, "start": str(task.start_ns), "stop": str(task.stop_ns)}
+    args = {**labels, "start": str(task.start_ns), "stop": str(task.stop_ns)}
     return _Box(task, *title, *end, task.start_ns, task.stop_ns, args)
 
 
@@ -201,7 +201,7 @@ class _Lanes:
             start, stop = clock.microseconds(box.start), clock.microseconds(box.stop)
             lane = {"pid": self.pid[box.device], "tid": tid}
             event = {"ph": "X", "name": box.name, "cat": box.kind, **lane}
-            yield {**event, "ts": start, "dur": stop - start, "args": dict(box.told)}
+            yield {**event, "ts": start, "dur": stop - start, "args": dict(box.labels)}
 
     def flows(self, plan: Plan, clock: _Clock) -> Iterator[Event]:
         """Yield an arrow from each transfer to every operator that reads its copy."""

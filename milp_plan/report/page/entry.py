@@ -1,4 +1,4 @@
-"""What a report is told of one run: its record, and the plan on its instance, checked again."""
+"""What a report shows of one run: its record, and the plan on its instance, checked again."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Entry:
 
 
 def read_entry(path: Path, instances: Iterable[Path] = ()) -> Entry:
-    """Read a record, its plan beside it, and the instance; hold the plan against the laws.
+    """Read a record, its plan beside it, and the instance; check the plan.
 
     Parameters
     ----------

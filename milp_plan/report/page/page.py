@@ -174,9 +174,9 @@ def _tables(entry: Entry) -> Iterator[tuple[str, list[tuple[str, str]]]]:
         rows = entry.kind.rows(entry.problem)
         yield "Instance", [(label, text) for label, text in rows]
     for heading, member in _SECTIONS:
-        told = entry.record.get(member)
-        if isinstance(told, Mapping) and told:
-            yield heading, [(str(name), _plain(item)) for name, item in told.items()]
+        members = entry.record.get(member)
+        if isinstance(members, Mapping) and members:
+            yield heading, [(str(name), _plain(item)) for name, item in members.items()]
 
 
 def _plain(item: Any) -> str:
