@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..decoder.tables import rows
 from .flow import NEVER, Flow, Integers, Sure
 
 Keys = NDArray[np.uint64]
@@ -74,7 +75,7 @@ class SearchArrays(NamedTuple):
 
 
 def piece_of(flow: Flow, sure: Sure | None) -> Piece:
-    """Arrays of a part; without implied precedences, a hash identifies states."""
+    """Return the arrays of a part; without implied precedences, a hash identifies states."""
     size = len(flow.rest)
     if sure is None:
         keys = np.random.default_rng(0).integers(1, 2**64, (2, size), dtype=np.uint64)
@@ -88,21 +89,23 @@ def piece_of(flow: Flow, sure: Sure | None) -> Piece:
         after, ends = _after(sure), _ends(flow, sure)
         beside = [np.flatnonzero(row).tolist() for row in sure.late & ~sure.early]
     return Piece(
-        *_rows(_by_operator(flow.readers, size)),
-        *_rows(_by_operator(flow.makers, size)),
-        *_rows(beside),
-        *_rows(after),
+        *rows(_by_operator(flow.readers, size)),
+        *rows(_by_operator(flow.makers, size)),
+        *rows(beside),
+        *rows(after),
         np.array(flow.rest, np.int64),
         np.array(flow.lasting, np.bool_),
         np.array(flow.sizes, np.int64),
         keys[0],
         keys[1],
-        *_rows(ends),
+        *rows(ends),
     )
 
 
-def desk_of(flow: Flow, sure: Sure | None, piece: Piece, top: int, states: int) -> SearchArrays:
-    """Where a search begins."""
+def search_arrays(
+    flow: Flow, sure: Sure | None, piece: Piece, top: int, states: int
+) -> SearchArrays:
+    """Return the arrays at the begin of a search."""
     size = len(flow.rest)
     return SearchArrays(
         np.array(flow.there, np.int64),
@@ -147,8 +150,3 @@ def _by_operator(lists: list[list[int]], size: int) -> list[list[int]]:
         for o in operators:
             found[o].append(value)
     return found
-
-
-def _rows(lists: list[list[int]]) -> tuple[Integers, Integers]:
-    begins = np.cumsum([0, *(len(entries) for entries in lists)]).astype(np.int64)
-    return begins, np.array([entry for entries in lists for entry in entries], np.int64)

@@ -130,7 +130,7 @@ _END = ()
 
 @view
 def read_order(problem: PlanningProblem) -> OrderGraph | str:
-    """Read a problem as an order of operators, or say why it is none."""
+    """Read a problem as an order of operators, or return the reason why it is none."""
     if len(problem.cluster.devices) != 1 or problem.serial is not None:
         return "there are several devices, or transfers are work"
     if problem.has_memory_ways:

@@ -21,8 +21,8 @@ from .piece import (
     USED,
     Piece,
     SearchArrays,
-    desk_of,
     piece_of,
+    search_arrays,
 )
 from .reading import OrderGraph
 from .together import made_by, released_by, together
@@ -133,7 +133,7 @@ def _seen(arrays: SearchArrays, depth: int) -> bool:
 
 @compiled
 def _search(piece: Piece, arrays: SearchArrays, nodes: int) -> int:
-    """Go on from where the arrays is; depth first, each state once.
+    """Continue from the state in the arrays: depth first, each state once.
 
     Within a given memory an operator that fits and does not make what is held grow may come at
     once. For take an order in which it comes later, and put it first: whatever came before it runs
@@ -209,7 +209,7 @@ class Trial:
         flow = flow_of(graph, self.operators, set(done), backwards)
         sure = sure_within(flow, top) if self.exact else None
         self.piece = piece_of(flow, sure)
-        self.arrays = desk_of(flow, sure, self.piece, top, states)
+        self.arrays = search_arrays(flow, sure, self.piece, top, states)
         self.result = RUNNING
         if sure is not None and sure.forbids(top):
             self.result = FAILED

@@ -251,7 +251,7 @@ class Crew:
 
     @property
     def _rival(self) -> State | None:
-        """Return the start that a search tries before a given plan, in half of the first round.
+        """Return the start that a single search tries first, in half of the first round.
 
         A plan made for less memory may be a local optimum that a search does not leave. Several
         searches begin from several starts anyway.
@@ -319,7 +319,7 @@ class Crew:
         return ROUND_S_EACH * self.decoder.size
 
     def _coolings(self, budget: Budget, moves: int | None) -> float:
-        """Return the number of coolings that fit into the time: many short, not few long ones."""
+        """Return the number of coolings that fit into the time."""
         if moves is None:
             return budget.limit_s / self.round_s
         return moves / (ROUND_MOVES_EACH * self.decoder.size)
