@@ -144,7 +144,8 @@ def _homes(module: Any, node: ast.ImportFrom) -> list[str]:
     package = module.__name__ if hasattr(module, "__path__") else module.__package__
     base = package.split(".")[: len(package.split(".")) - max(0, node.level - 1)]
     home = ".".join([*base, *([node.module] if node.module else [])]) if node.level else node.module
-    if home is None or not home.startswith(("milp_plan.run.", "milp_plan.kinds.")):
+    own_kind = ".".join(module.__name__.split(".")[:3])
+    if home is None or not home.startswith(("milp_plan.run.", own_kind)):
         return []
     owners = {other.__module__ for other in WAYS}
     return [] if home in owners or home == "milp_plan.run.kinds" else [home]
