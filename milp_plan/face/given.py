@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from milp_plan.core import Cluster
-from milp_plan.cost.clusters import ModelledCluster
 from milp_plan.run import Outcome
 from milp_plan.run.kinds import kind_of, kinds
 
-from .model import Model
 from .quantities import quoted, refuse, text
 
 
@@ -54,6 +52,10 @@ def writing(path: Path, where: str) -> Iterator[None]:
 
 def a_problem(given: Any, where: str) -> Any:
     """Return a problem of any kind; a model is built."""
+    if any(kind.owns(given) for kind in kinds()):
+        return given
+    from .model import Model
+
     made = given.build() if isinstance(given, Model) else given
     if not any(kind.owns(made) for kind in kinds()):
         remedy = "read one by mp.read(path), or make a Model"
@@ -91,6 +93,8 @@ def a_display(given: Any, where: str) -> bool | Literal["auto"]:
 
 def a_cluster(given: Any, where: str) -> Any:
     """Return a cluster, its name, or the path of its file."""
+    from milp_plan.cost.clusters import ModelledCluster
+
     if not isinstance(given, Cluster | ModelledCluster | Path | str) or given == "":
         expected = 'such as "4xH100" or "mine.toml", or a Cluster'
         refuse(where, quoted(given), expected, "name the machines")

@@ -13,7 +13,6 @@ from milp_plan.core import Cluster, Finding, InputError, UnusedOptionError, Verd
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import LARGEST_SETTING
 from milp_plan.core.shown import ShownPlan, remember
-from milp_plan.cost.clusters import ModelledCluster
 from milp_plan.io.defects import nearest
 from milp_plan.run import Outcome, Settings, find_bounds, kind_of
 from milp_plan.run import read as read_any
@@ -40,6 +39,8 @@ from .quantities import count, flag, number, quoted, refuse, seconds, share, tex
 
 if TYPE_CHECKING:
     import pandas
+
+    from milp_plan.cost.clusters import ModelledCluster
 
 
 def read(path: str | Path, **changes: Any) -> Any:
@@ -125,6 +126,7 @@ def generate(
     14
     """
     from milp_plan import zoo
+    from milp_plan.cost.clusters import ModelledCluster
     from milp_plan.io.cluster_file import cluster_of
 
     architecture = text(architecture, "generate, architecture")

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from milp_plan.core import FormulationError, FormulationFailureError
 
-from .shipped import shipped_folders
-
 
 class UnsoundNumberError(ValueError):
     """A formulation hands over a number that is none; the message is told as it is."""
@@ -37,6 +35,16 @@ def raised(error: BaseException, *sources: Path) -> str:
         if not {file, *file.parents}.isdisjoint(sources):
             return f"{said} (line {frame.lineno} of {file.name})"
     return said
+
+
+def shipped_folders() -> tuple[Path, ...]:
+    """Folders of formulations that come with the package: a checkout, or the wheel's data."""
+    package = Path(__file__).resolve().parent.parent
+    return tuple(
+        folder
+        for folder in (package.parent / "formulations", package / "_data" / "formulations")
+        if folder.is_dir()
+    )
 
 
 @contextmanager

@@ -171,11 +171,6 @@ class Kind(ABC, Generic[P, S]):
     sizes, things
         First words of the components of verdicts that are sizes, and of those that count things;
         the others are times.
-    loops
-        Parts of the compiled loops (:mod:`.compiling`) that nearly every run needs: where reading
-        takes long, they are compiled meanwhile.
-    loop_parts
-        Every part of the compiled loops that its ways use.
     partial
         Whether a plan need not name all that the problem has.
     """
@@ -188,8 +183,6 @@ class Kind(ABC, Generic[P, S]):
     changes: ClassVar[tuple[Change, ...]] = ()
     sizes: ClassVar[tuple[str, ...]] = ("peak_memory",)
     things: ClassVar[tuple[str, ...]] = ()
-    loops: ClassVar[tuple[LoopPart, ...]] = ()
-    loop_parts: ClassVar[tuple[LoopPart, ...]] = ()
     partial: ClassVar[bool] = False
 
     @property
@@ -199,6 +192,11 @@ class Kind(ABC, Generic[P, S]):
         if "formulation" in used:
             used |= {"solver"}
         return tuple(name for name in WHY_UNUSED if name not in used)
+
+    @property
+    def loops(self) -> tuple[LoopPart, ...]:
+        """Compiled loops that nearly every run needs: compiled while a file is read."""
+        return ()
 
     @property
     def threads(self) -> int:

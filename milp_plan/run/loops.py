@@ -10,13 +10,13 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 
-from .kinds import kinds
+from .kinds import kind_modules
 from .loop_parts import LoopPart
 
 
 def loop_parts() -> tuple[LoopPart, ...]:
     """Return what has loops, of every kind; what takes longest to compile comes first."""
-    parts = [part for kind in kinds() for part in kind.loop_parts]
+    parts = [part for module in kind_modules("loops") for part in module.PARTS]
     return tuple(sorted(parts, key=lambda part: -part.seconds))
 
 

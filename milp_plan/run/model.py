@@ -19,15 +19,10 @@ from milp_plan.core import (
     Verdict,
 )
 from milp_plan.core.budget import Budget, undisturbed
-from milp_plan.lp.ranges import doubt_of
-from milp_plan.models import handed
 from milp_plan.models.failure import step
-from milp_plan.models.isolated import STEP_S, Isolated, within
-from milp_plan.models.modelling import uncollected
 from milp_plan.models.protocol import CompiledModel, Formulation, Guide, Scale
 from milp_plan.models.registry import Found, get
 
-from .confirmation import Confirmation
 from .kinds import kind_of
 from .model_answer import ModelAnswer
 
@@ -83,9 +78,11 @@ class Solver:
     @property
     def isolated(self) -> bool:
         """Whether the formulation runs in a process of its own."""
+        from milp_plan.models.isolated import Isolated
+
         return isinstance(self.formulation, Isolated)
 
-    def unsupported(self, problem: Any, limit_s: float = STEP_S) -> str | None:
+    def unsupported(self, problem: Any, limit_s: float | None = None) -> str | None:
         """Return a reason in words why a problem is not for the formulation, or ``None``.
 
         Parameters
@@ -93,7 +90,7 @@ class Solver:
         problem
             Of any kind.
         limit_s
-            Seconds that a formulation may take to say so that is not ours.
+            Seconds that a formulation that is not ours may take to answer.
 
         Raises
         ------
@@ -106,7 +103,9 @@ class Solver:
         ways = isinstance(problem, PlanningProblem) and problem.has_memory_ways
         if ways and not self.formulation.card.memory_ways:
             return "its operators run once, on devices alone: no runs again, no hosts"
-        formulation = within(self.formulation, limit_s)
+        from milp_plan.models.isolated import STEP_S, within
+
+        formulation = within(self.formulation, STEP_S if limit_s is None else limit_s)
         with step(formulation.card.name, "unsupported"):
             formulation.restricts(self.options)  # known from now on
             return formulation.unsupported(problem, self.options)
@@ -145,6 +144,7 @@ class Solver:
         BackendUnavailableError
             The solver is not installed.
         """
+        from .confirmation import Confirmation
 
         def again(guide: Guide, limits: Limits) -> ModelAnswer:
             return self._ask(problem, guide, limits, budget)
@@ -178,6 +178,10 @@ class Solver:
         given: tuple[Any, Callable[[TracePoint], None] | None],
     ) -> ModelAnswer:
         """Answer like :meth:`run`; raises ``FormulationFailureError``."""
+        from milp_plan.models import handed
+        from milp_plan.models.handed import uncollected
+        from milp_plan.models.isolated import within
+
         start, on_progress = given
         options = self.options
         formulation = within(self.formulation, max(LEAST_S, budget.left_s))
@@ -213,6 +217,9 @@ class Solver:
         budget: Budget,
         reader: Formulation[Any, Any],
     ) -> ModelAnswer:
+        from milp_plan.lp.ranges import doubt_of
+        from milp_plan.models import handed
+
         plan, verdict, value, disputed = None, None, None, ""
         surrogate = self.formulation.card.surrogate
         if report.solution is not None:
@@ -276,13 +283,18 @@ def backend(name: str) -> Callable[..., SolverReport]:
         It is not installed.
     """
     if name == "highs":
-        from milp_plan.backends import highs
-
-        return highs.solve
+        return _highs
     from milp_plan.backends.pyomo_solver import solve_with
 
     solve: Callable[..., SolverReport] = solve_with(name)
     return solve
+
+
+def _highs(*given: Any, **named: Any) -> SolverReport:
+    """Solve by HiGHS, which is loaded when a model is there to be solved."""
+    from milp_plan.backends import highs
+
+    return highs.solve(*given, **named)
 
 
 def _dispute(verdict: Verdict, report: SolverReport, scale: Scale | None) -> str:

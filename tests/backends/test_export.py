@@ -24,7 +24,7 @@ from milp_plan.kinds.resharding.planted import planted_resharding
 from milp_plan.kinds.schedule.model.planted import planted, planted_pipeline
 from milp_plan.kinds.sharding.planted import planted_sharding
 from milp_plan.lp import CompiledModel
-from milp_plan.models.modelling import compile_source
+from milp_plan.models.handed import compile_source
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import get
 

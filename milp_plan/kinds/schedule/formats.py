@@ -10,7 +10,6 @@ from milp_plan.core import InputError, PlanningProblem
 from milp_plan.io import native
 from milp_plan.io.files import Document, read_document, write_document
 from milp_plan.io.goal import Goal, pursue
-from milp_plan.kinds.placement import dnn_partitioning
 from milp_plan.run.kinds import unknown_format
 
 
@@ -41,13 +40,24 @@ def _native(document: Document, goal: Goal) -> PlanningProblem:
     return pursue(native.read(document), goal)
 
 
+def is_benchmark(document: Document) -> bool:
+    """Whether a document has the members of an input of the placement benchmark."""
+    return {"maxFPGAs", "maxCPUs", "nodes"} <= set(document.top_level)
+
+
+def _benchmark(document: Document, goal: Goal) -> PlanningProblem:
+    from milp_plan.kinds.placement import dnn_partitioning
+
+    return dnn_partitioning.read(document, goal)
+
+
 _FORMATS = (
     Format("native", "milp_plan instance (JSON)", native.can_read, _native, native.to_json),
     Format(
         "dnn-partitioning",
         "device placement benchmark of Tarnawski et al. 2020 (JSON)",
-        dnn_partitioning.can_read,
-        dnn_partitioning.read,
+        is_benchmark,
+        _benchmark,
     ),
 )
 

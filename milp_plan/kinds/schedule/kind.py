@@ -26,7 +26,7 @@ from milp_plan.core import (
 from milp_plan.core.amounts import size_text, time_text
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
-from milp_plan.core.dag import depth
+from milp_plan.core.graph import depth
 from milp_plan.io.defects import refuse_other
 from milp_plan.io.files import Document
 from milp_plan.run.change import Change, count, host, objective_of, positive
@@ -34,7 +34,6 @@ from milp_plan.run.kind import Export, Format, Kind, Measure, Restart
 from milp_plan.run.scope import Scope
 from milp_plan.run.way import Way
 
-from .loops import PARTS
 from .torch_exports import torch_exports
 
 if TYPE_CHECKING:
@@ -90,7 +89,6 @@ class Schedule(Kind[PlanningProblem, Plan]):
     marker = "milp-plan-instance"
     handles = "milp_plan.core.problem:PlanningProblem"
     plans = "milp_plan.core.plan:Plan"
-    loop_parts = PARTS
     changes = CHANGES
 
     def formats(self) -> tuple[Format[PlanningProblem], ...]:

@@ -18,7 +18,6 @@ from ..coarsen.reduction import Coarsening
 from ..loops import NEAR
 from ..planners.portfolio import LISTS, best_plan, list_start
 from ..polish import polishes
-from ..stages import Stage
 from .compaction import compact
 
 BASELINE_SHARE = 0.1
@@ -159,6 +158,8 @@ class TwoStages:
 
     def plan_exactly(self) -> None:
         """Plan the problem that exact steps leave by the model, whose bound counts; expand."""
+        from ..stages import Stage
+
         ledger, began = self.ledger, now()
         start = self.coarse_start()
         coarse = self.coarsening.problem
