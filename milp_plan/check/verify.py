@@ -8,7 +8,7 @@ from itertools import chain
 from milp_plan.core import Plan, PlanningProblem, Verdict, Violation
 from milp_plan.core.view import view
 
-from . import assignment, claim, colocation, contiguity, exclusion, identity, memory, serial, supply
+from . import assignment, claim, colocation, exclusion, identity, memory, serial, supply
 from .evaluate import components, objective_value
 from .facts import Facts
 from .reading import Reading
@@ -48,6 +48,8 @@ class Checker:
     def _by_law(self, reading: Reading) -> tuple[Iterator[Violation], ...]:
         """Rules on what travels and when."""
         if self.problem.serial is not None:
+            from . import contiguity
+
             return serial.check(reading), contiguity.check(reading)
         return exclusion.check(reading), supply.check(reading)
 

@@ -14,7 +14,7 @@ from milp_plan.core.bound import Bound
 from milp_plan.core.budget import LARGEST_SETTING
 from milp_plan.core.shown import ShownPlan, remember
 from milp_plan.io.defects import nearest
-from milp_plan.run import Outcome, Settings, find_bounds, kind_of
+from milp_plan.run import Outcome, Settings, kind_of
 from milp_plan.run import read as read_any
 from milp_plan.run import solve as solve_any
 from milp_plan.run.change import Change
@@ -279,6 +279,8 @@ def bound(
     limit = seconds(time_limit, "bound, time_limit")
     problem = a_problem(problem, "bound, problem")
     with chosen(problem, a_display(display, "bound, display"), to_stderr) as show:
+        from milp_plan.run.bounding import find_bounds
+
         return next(iter(find_bounds(problem, limit, show).bounds), None)
 
 

@@ -17,7 +17,6 @@ from milp_plan.lp import CompiledModel
 from .kind import Kind
 from .model import REFUTED, SAFETY, Solver
 from .model_answer import ModelAnswer
-from .restart import started
 from .settings import Incumbent, IncumbentHook, Progress, ProgressHook, Settings
 
 logger = logging.getLogger(__name__)
@@ -434,6 +433,8 @@ class Ledger(Generic[P, S]):
         given: Any = self.settings.start
         if given is None:
             return
+        from .restart import started
+
         found = started(self.kind, self.problem, given)
         self.start, self.details["start"] = found.plan, found.said or "valid as it is"
         self.offer(found.plan, given.planner or "start", "start")

@@ -15,8 +15,6 @@ from milp_plan.models.protocol import Guide, Neighbourhood
 from milp_plan.run.ledger import Ledger
 from milp_plan.run.model import Solver
 
-from .neighbourhood import CHOOSERS, PlanView
-
 MOST_WITH_MEMORY = 150
 """Operators up to which neighbourhood models carry memory rows; beyond, the checker decides."""
 
@@ -86,6 +84,8 @@ class Search:
             rounds = ROUNDS_WITH_NODE_LIMIT
         while not self.finished(rounds):
             assert ledger.plan is not None
+            from .neighbourhood import CHOOSERS, PlanView
+
             view = PlanView(ledger.problem, ledger.plan)
             kind = rng.choice(list(CHOOSERS))
             self.step(kind, CHOOSERS[kind](view, rng, int(self.size)))

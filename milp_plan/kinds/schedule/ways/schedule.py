@@ -22,7 +22,6 @@ from ..planners.baselines import PLANNERS
 from ..planners.late import put_off
 from ..planners.portfolio import list_start
 from ..polish import OWN, polishes
-from .compaction import compact
 from .small_schedule import SmallSearch
 from .tiny_schedule import is_tiny, offer_best_of_all
 from .two_stages import TwoStages, heuristics
@@ -471,6 +470,8 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         from ..planners.decoder import compiled_problem
 
         if not compiled_problem(self.problem).exact:
+            from .compaction import compact
+
             plan = compact(self.problem, plan) or plan
         return put_off(self.problem, plan)
 

@@ -18,7 +18,6 @@ from ..coarsen.reduction import Coarsening
 from ..loops import NEAR
 from ..planners.portfolio import LISTS, best_plan, list_start
 from ..polish import polishes
-from .compaction import compact
 
 BASELINE_SHARE = 0.1
 """Part of the time limit that baselines may take."""
@@ -200,6 +199,8 @@ class TwoStages:
     def offer_compact(self, plan: Plan, name: str) -> None:
         """The expanded plan with every task as early as its order allows."""
         if self.problem.needs_schedule:
+            from .compaction import compact
+
             with self.budget.phase("expand"):
                 tight = compact(self.problem, plan)
             self.ledger.offer(tight, name, "compact")
