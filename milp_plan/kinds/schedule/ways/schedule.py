@@ -19,7 +19,6 @@ from milp_plan.run.way import Step, Way
 
 from ..loops import LIST_SCHEDULES, MOVES, NEAR, RUNS, SEQUENCES
 from ..planners.baselines import PLANNERS
-from ..planners.late import put_off
 from ..planners.portfolio import list_start
 from ..polish import OWN, polishes
 from .small_schedule import SmallSearch
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 BOUND_SHARE, BOUND_SHARE_BESIDE = 0.2, 0.35
 """Part of the time limit that bounds may take, and where plans are searched beside them: the best
 of a graph of 2,000 operators come last. Arrays over all pairs are made in it."""
-
 
 ANNEALING_SHARE, ANNEALING_SHARE_EXACT = 0.7, 0.1
 """Parts of the time left for annealing: where the model is heuristic, and where it is exact."""
@@ -60,7 +58,6 @@ FEW = 40
 
 LOADING_S = 1.5
 """Seconds that loading a formulation takes: with less left, no model is begun before the search."""
-
 
 SEARCHED = (Objective.MAKESPAN, Objective.SPAN, Objective.BOTTLENECK)
 """Objectives that the compiled decoder can search."""
@@ -139,8 +136,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         """Both stages; with a cluster, its workers search beside what is done here."""
         if self.settings.two_stage:
             return self.stages.steps()
-        modelled = self.modelled
-        alone = self.alone_here
+        modelled, alone = self.modelled, self.alone_here
         near = (NEAR,) if self.problem.objective is Objective.MAKESPAN else ()
         return (
             Step("cluster", self.join_cluster, lambda: not alone),
@@ -250,8 +246,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
     def uncompiled(self) -> bool:
         """Whether loops of its search are not on disk; repeatable runs do not look."""
         searched = self.problem.needs_schedule and not self.ledger.repeatable
-        needed = [LIST_SCHEDULES, *self.unawaited]
-        needed += self.small.loops
+        needed = [LIST_SCHEDULES, *self.unawaited, *self.small.loops]
         if self.unawaited:
             needed.append(RUNS)
         return searched and not all(part.on_disk for part in needed)
@@ -344,7 +339,9 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
 
     def take_construction(self, plan: Plan) -> None:
         """Offer a construction."""
-        self.ledger.offer(self.tight(plan), "construction", "construct")
+        from .compaction import tight
+
+        self.ledger.offer(tight(self.problem, plan), "construction", "construct")
 
     def find_first(self) -> None:
         """Any plan, by what has no loop to compile: a machine's first run may compile for long."""
@@ -354,8 +351,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
     @property
     def meshed(self) -> bool:
         """Whether an operator may run on several devices at once."""
-        options = (one for entry in self.problem.graph.operators for one in entry.options)
-        return any(one.gang > 1 for one in options)
+        return any(one.gang > 1 for entry in self.problem.graph.operators for one in entry.options)
 
     def choose_strategies(self) -> None:
         """Cheapest strategies of meshes, and a schedule of them."""
@@ -451,11 +447,9 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
 
     def construct_gated(self) -> None:
         """Where memory binds: constructions that keep fewer micro-batches at once."""
-        from ..planners.constructions.gates import best_gated
-        from ..planners.decoder import compiled_problem
-        from ..planners.decoder.layout import LIMITED
+        from ..planners.constructions.gates import best_gated, memory_binds
 
-        if compiled_problem(self.problem).memory.size(LIMITED):
+        if memory_binds(self.problem):
             part = self.budget.part("construct gated", CONSTRUCTION_SHARE, of_limit=False)
             gated = best_gated(self.problem, part)
             if gated is not None:
@@ -463,17 +457,9 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
 
     def take(self, plan: Plan) -> None:
         """Offer a plan of the search."""
-        self.ledger.offer(self.tight(plan), ANNEALING, "anneal")
+        from .compaction import tight
 
-    def tight(self, plan: Plan) -> Plan:
-        """A plan of the decoder, compact where its units are rounded, late where that helps."""
-        from ..planners.decoder import compiled_problem
-
-        if not compiled_problem(self.problem).exact:
-            from .compaction import compact
-
-            plan = compact(self.problem, plan) or plan
-        return put_off(self.problem, plan)
+        self.ledger.offer(tight(self.problem, plan), ANNEALING, "anneal")
 
     @property
     def searched(self) -> bool:
