@@ -12,6 +12,7 @@ from pathlib import Path
 
 from milp_plan import __version__
 from milp_plan.core import MilpPlanError
+from milp_plan.models.failure import shipped_folders
 
 PACKAGES = ("highspy", "numba", "numpy", "pyomo", "scipy")
 """Packages whose versions are part of a key, beside this one's own sources."""
@@ -26,12 +27,8 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def source_folders() -> tuple[Path, ...]:
-    """Return this package, and the folders of shipped formulations as the registry knows them.
-
-    Named here once more, because the registry loads what solves.
-    """
-    shipped = (PACKAGE.parent / "formulations", PACKAGE / "_data" / "formulations")
-    return (PACKAGE, *(folder for folder in shipped if folder.is_dir()))
+    """Return this package, and the folders of shipped formulations."""
+    return (PACKAGE, *shipped_folders())
 
 
 @cache

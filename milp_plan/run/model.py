@@ -27,18 +27,18 @@ from .kinds import kind_of
 from .model_answer import ModelAnswer
 
 RELATIVE_TOLERANCE = 1e-4
-"""How far a solver's floating-point value may lie from the exact one, where a unit of the model is
-more than a grain of the problem; a model that counts in grains must agree exactly."""
+"""Relative difference of a solver's value and the exact one that is allowed where a unit of the
+model is more than a grain of the problem; a model that counts in grains must agree exactly."""
 
 SAFETY = 1e-6
-"""Relative amount by which a solver's bound is lowered before anyone quotes it."""
+"""Relative amount by which a solver's bound is lowered before it counts."""
 
 
 LEAST_S = 1.0
-"""Seconds that building, and solving, may take when nothing is left of the limit."""
+"""Seconds that building, and solving, may take at least."""
 
 REFUTED = "the formulation's claim is refuted by"
-"""How a dispute begins that is a defect of a formulation, or of its solver."""
+"""First words of a dispute that is a defect of a formulation, or of its solver."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Solver:
 
     @property
     def proves(self) -> bool:
-        """Whether a solution of its whole model proves anything about the problem."""
+        """Whether bounds of its whole model hold for the problem."""
         return self.formulation.card.exact and not self.formulation.restricts(self.options)
 
     @property
@@ -83,7 +83,7 @@ class Solver:
         return isinstance(self.formulation, Isolated)
 
     def unsupported(self, problem: Any, limit_s: float | None = None) -> str | None:
-        """Return a reason in words why a problem is not for the formulation, or ``None``.
+        """Return why the formulation does not support a problem, or ``None``.
 
         Parameters
         ----------
@@ -95,7 +95,7 @@ class Solver:
         Raises
         ------
         FormulationFailureError
-            It came to a bad end.
+            Its code failed.
         """
         handled: Any = self.formulation.handles
         if not isinstance(problem, handled):
@@ -111,7 +111,7 @@ class Solver:
             return formulation.unsupported(problem, self.options)
 
     def failed(self, error: FormulationFailureError) -> ModelAnswer:
-        """Return the answer of a model whose formulation came to a bad end: no plan, no proof."""
+        """Return the answer of a formulation whose code failed: no plan, no proof."""
         report = SolverReport(Stop(error.kind), message=str(error))
         name = self.formulation.card.name
         return ModelAnswer(report, None, None, None, None, "", "", 0, 0, name, False, failed=True)
@@ -127,7 +127,7 @@ class Solver:
         on_progress: Callable[[TracePoint], None] | None = None,
         confirm: bool = True,
     ) -> ModelAnswer:
-        """Build, hand over, solve, decode, check; ask again about what it proves.
+        """Build, solve, decode and check a model; solve again to confirm what it proves.
 
         Whatever the formulation's code does wrong is the answer's ``report.stop``, with a sentence
         in ``report.message``; such an answer has no plan and proves nothing.
@@ -137,7 +137,7 @@ class Solver:
         on_progress
             Called with each point of the solver's trace, in ticks or bytes.
         confirm
-            ``False`` where nothing that it proves will count.
+            ``False`` where no proof of it will count.
 
         Raises
         ------
@@ -163,7 +163,7 @@ class Solver:
         start: Any = None,
         on_progress: Callable[[TracePoint], None] | None = None,
     ) -> ModelAnswer:
-        """Ask once; a formulation that fails is an answer."""
+        """Solve once; a failure of the formulation is an answer."""
         try:
             return self._answer(problem, guide, limits, budget, (start, on_progress))
         except FormulationFailureError as error:
@@ -261,7 +261,7 @@ class Solver:
 def _in_ticks(
     tell: Callable[[TracePoint], None] | None, unit: float
 ) -> Callable[[TracePoint], None] | None:
-    """Return what tells of a trace in units to someone who thinks in ticks or bytes."""
+    """Return a callback for points in units of the model that calls one for ticks or bytes."""
     if tell is None:
         return None
 
@@ -322,7 +322,7 @@ def _dispute(verdict: Verdict, report: SolverReport, scale: Scale | None) -> str
 
 
 def _hardly_broken(verdict: Verdict, scale: Scale) -> bool:
-    """Whether all that is wrong is less than a model can tell whose unit is more than a grain."""
+    """Whether all violations are below the tolerance of a model whose unit is more than a grain."""
     if scale.grain >= scale.unit or verdict.ok:
         return False
     amounts = [(entry.needed, entry.available) for entry in verdict.violations]
@@ -333,7 +333,7 @@ def _hardly_broken(verdict: Verdict, scale: Scale) -> bool:
 
 
 def _resolvable(limits: Limits, scale: Scale, cutoff: int | None) -> Limits:
-    """Limits whose gaps are none that a bound, once made safe, could not close.
+    """Return limits with gaps that a bound, once made safe, can close.
 
     Where the model counts in grains, a gap of less than one of them is none; else its bounds are
     only good to :data:`SAFETY`.
@@ -345,7 +345,7 @@ def _resolvable(limits: Limits, scale: Scale, cutoff: int | None) -> Limits:
 
 
 def _round_up(bound: float | None, scale: Scale) -> int | None:
-    """Bound in ticks or bytes: made safe against tolerances and margins, up to the grain."""
+    """Return a bound in ticks or bytes: lowered by tolerances, then rounded up to the grain."""
     if bound is None or not math.isfinite(bound):
         return None
     safe = bound - scale.slack - SAFETY * max(1.0, abs(bound))
@@ -354,9 +354,9 @@ def _round_up(bound: float | None, scale: Scale) -> int | None:
 
 
 class Late(Solver):
-    """A solver with one of our formulations, which loads when something is first asked of it.
+    """A solver with a shipped formulation, which loads on first use.
 
-    That takes longer than planning a small problem.
+    Loading takes longer than planning a small problem.
 
     Parameters
     ----------
@@ -377,7 +377,7 @@ class Late(Solver):
 
     @property
     def loaded(self) -> Found:
-        """The formulation that loads now at the latest."""
+        """Load the formulation, unless it is loaded."""
         with undisturbed():
             return get(self.found.name)
 
