@@ -1,4 +1,4 @@
-"""What the rules ask about a problem, computed once and kept for every plan of it."""
+"""Tables of a problem that the rules use, computed once for all plans of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Site = tuple[str, ...]
 
 
 class Facts:
-    """Tables over one problem. Holds no plan, so one instance serves any number of them."""
+    """Tables of one problem, for any number of plans."""
 
     def __init__(self, problem: PlanningProblem) -> None:
         self.problem = problem

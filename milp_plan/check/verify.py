@@ -16,12 +16,12 @@ from .replay import Replay, Tape, replay_of
 
 
 class Checker:
-    """Checks any number of plans of one problem; what depends on the problem is kept.
+    """Checks any number of plans of one problem; tables of the problem are made once.
 
     Parameters
     ----------
     problem
-        The problem every plan is held against.
+        The problem of the plans.
     """
 
     def __init__(self, problem: PlanningProblem) -> None:
@@ -29,7 +29,7 @@ class Checker:
         self.facts = Facts(problem)
 
     def verify(self, plan: Plan) -> Verdict:
-        """Hold a plan against every rule; never raises, however broken the plan is."""
+        """Check a plan against every rule; never raises, however broken the plan is."""
         reading = Reading(self.facts, plan)
         tape = Tape(reading)
         memories = tape.memories()
@@ -60,12 +60,12 @@ class Checker:
 
 @view
 def _checker(problem: PlanningProblem) -> Checker:
-    """Return the checker of this very problem; a search asks for the same one again and again."""
+    """Return the checker of a problem, which is made once."""
     return Checker(problem)
 
 
 def verify(problem: PlanningProblem, plan: Plan) -> Verdict:
-    """Hold a plan against every law of ``docs/laws.md``.
+    """Check a plan against every law of ``docs/laws.md``.
 
     Parameters
     ----------

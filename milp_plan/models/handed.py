@@ -1,4 +1,4 @@
-"""What a formulation hands over: each step of it asked, and every number looked at.
+"""Calls every step of a formulation and checks every number that it returns.
 
 Whatever a step raises, and whatever number it hands over that is none (NaN, infinite, a scale of
 zero, half a tick), becomes one :class:`~milp_plan.core.FormulationFailureError` with a sentence;
@@ -58,7 +58,7 @@ def built(formulation: Asked, problem: Any, options: Any, guide: Guide) -> Any:
     Raises
     ------
     FormulationFailureError
-        It came to a bad end.
+        Its code failed.
     """
     with step(formulation.card.name, "build"):
         return formulation.build(problem, options, guide)

@@ -1,4 +1,4 @@
-"""What an answer depends on beside what was asked: sources and versions."""
+"""Sources and versions, on which answers depend beside problem and settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PACKAGES = ("highspy", "numba", "numpy", "pyomo", "scipy")
 """Packages whose versions are part of a key, beside this one's own sources."""
 
 UNCOUNTED = ("cli", "report")
-"""Rooms no answer depends on: nothing that plans imports them."""
+"""Packages that no answer depends on: nothing that plans imports them."""
 
 CACHES = "__pycache__"
 """Folders of compiled code, Python's and that of loops."""

@@ -1,4 +1,4 @@
-"""Compiled loops of all kinds, compiled in advance and kept on disk.
+"""Loops of all kinds, compiled in advance and stored on disk.
 
 A loop is compiled when it is first called, which takes seconds that count against the time limit
 of that run. :func:`compile_loops` spends them in advance.
@@ -21,7 +21,7 @@ def loop_parts() -> tuple[LoopPart, ...]:
 
 
 def compile_loops(on_part: Callable[[str], None] = lambda _: None, workers: int = 1) -> None:
-    """Run every compiled loop once, and so have it compiled and kept on disk.
+    """Call every compiled loop once, so that it is compiled and stored on disk.
 
     Parameters
     ----------
