@@ -28,7 +28,7 @@ from milp_plan.kinds.training.measured import Measured
 from milp_plan.kinds.training.memory import default_reserve
 from milp_plan.kinds.training.problem import TrainingProblem
 from milp_plan.kinds.training.report import configuration_text
-from milp_plan.kinds.training.search import search
+from milp_plan.kinds.training.search import SearchResult, search
 from milp_plan.kinds.training.space import Space
 from milp_plan.kinds.training.step import derive, excess_of, least_peaks
 
@@ -123,7 +123,7 @@ def _texts(problem: TrainingProblem) -> Row:
     return {"model": problem.architecture.name, "devices": problem.cluster.name, "size": size}
 
 
-def _ours(found: Found) -> Row:
+def _ours(found: SearchResult) -> Row:
     best = found.best[0] if found.best else None
     other = found.unrestricted
     return {

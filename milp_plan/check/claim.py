@@ -1,4 +1,4 @@
-"""Rule `claim`: what the plan says about itself is what it achieves. Claiming nothing is fine.
+"""Rule `claim`: a plan's claimed objective and value are true. Claiming nothing is fine.
 
 A plan that is for a relative of the problem claims nothing about this one.
 """

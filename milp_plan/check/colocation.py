@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from milp_plan.core import Violation
 
+from .facts import Site
 from .reading import Reading
-from .resources import Site
 
 RULE = "colocation"
 

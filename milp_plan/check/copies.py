@@ -13,8 +13,7 @@ from functools import cached_property
 
 from milp_plan.core import FULL, Value
 
-from .facts import Facts
-from .resources import Site
+from .facts import Facts, Site
 
 
 @dataclass(frozen=True, slots=True)

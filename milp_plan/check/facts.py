@@ -1,16 +1,17 @@
-"""What the rules ask about a problem, computed once and kept for every plan of it."""
+"""Tables of a problem that the rules use, computed once for all plans of it."""
 
 from __future__ import annotations
 
 from functools import cached_property
 
-from milp_plan.core import Operator, Option, PlanningProblem, Value
+from milp_plan.core import CommunicationModel, Operator, Option, PlanningProblem, Value
 
-from .resources import Site, held_by_transfer
+Site = tuple[str, ...]
+"""Devices in the order of the process group they form."""
 
 
 class Facts:
-    """Tables over one problem. Holds no plan, so one instance serves any number of them."""
+    """Tables of one problem, for any number of plans."""
 
     def __init__(self, problem: PlanningProblem) -> None:
         self.problem = problem
@@ -58,7 +59,7 @@ class Facts:
         ends = (source, target)
         if ends not in self._held:
             model = self.cluster.communication
-            self._held[ends] = held_by_transfer(model, source, target)
+            self._held[ends] = _occupied(model, source, target)
         return self._held[ends]
 
     def is_site(self, devices: Site) -> bool:
@@ -73,3 +74,14 @@ class Facts:
             known = [ticks for ticks in table if ticks is not None]
             self._durations[key] = max(known) if known and len(known) == len(table) else None
         return self._durations[key]
+
+
+def _occupied(model: CommunicationModel, source: Site, target: Site) -> tuple[str, ...]:
+    """Return channels (``a->b``) or ports (``send a``, ``receive b``) that a transfer occupies."""
+    if model is CommunicationModel.DELAY:
+        return ()
+    if model is CommunicationModel.CHANNEL:
+        return tuple(f"{a}->{b}" for a in source for b in target if a != b)
+    senders = [a for a in source if any(b != a for b in target)]
+    receivers = [b for b in target if any(a != b for a in source)]
+    return (*(f"send {a}" for a in senders), *(f"receive {b}" for b in receivers))

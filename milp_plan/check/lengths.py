@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from milp_plan.core import FULL, Cluster, Value
 
-from .resources import Site
+from .facts import Site
 
 
 def transfer_ns(

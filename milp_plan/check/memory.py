@@ -1,4 +1,4 @@
-"""Rule `memory`: at every instant each device holds at most its memory."""
+"""Rule `memory`: no device uses more than its memory at any instant."""
 
 from __future__ import annotations
 

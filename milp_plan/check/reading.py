@@ -15,8 +15,7 @@ from typing import TypeVar
 from milp_plan.core import FULL, OperatorRun, Option, Plan, Transfer, Value
 
 from .copies import Reader, Sending, Task, Trail
-from .facts import Facts
-from .resources import Site
+from .facts import Facts, Site
 
 Times = tuple[int, int]
 

@@ -1,4 +1,4 @@
-"""What a plan says of itself, whose it is and what it reaches; for problems of any kind."""
+"""Rules on a plan's claims: whose it is and its value; for problems of any kind."""
 
 from __future__ import annotations
 

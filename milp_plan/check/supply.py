@@ -13,9 +13,9 @@ from milp_plan.core import FULL, Counts, Transfer, Units, Violation
 from milp_plan.core.amounts import time_text
 
 from . import rereading
+from .facts import Site
 from .lengths import transfer_ns
 from .reading import Distribution, Journey, Reading, exact_times
-from .resources import Site
 
 RULE = "supply"
 

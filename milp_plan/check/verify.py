@@ -8,7 +8,7 @@ from itertools import chain
 from milp_plan.core import Plan, PlanningProblem, Verdict, Violation
 from milp_plan.core.view import view
 
-from . import assignment, claim, colocation, contiguity, exclusion, identity, memory, serial, supply
+from . import assignment, claim, colocation, exclusion, identity, memory, serial, supply
 from .evaluate import components, objective_value
 from .facts import Facts
 from .reading import Reading
@@ -16,12 +16,12 @@ from .replay import Replay, Tape, replay_of
 
 
 class Checker:
-    """Checks any number of plans of one problem; what depends on the problem is kept.
+    """Checks any number of plans of one problem; tables of the problem are made once.
 
     Parameters
     ----------
     problem
-        The problem every plan is held against.
+        The problem of the plans.
     """
 
     def __init__(self, problem: PlanningProblem) -> None:
@@ -29,7 +29,7 @@ class Checker:
         self.facts = Facts(problem)
 
     def verify(self, plan: Plan) -> Verdict:
-        """Hold a plan against every rule; never raises, however broken the plan is."""
+        """Check a plan against every rule; never raises, however broken the plan is."""
         reading = Reading(self.facts, plan)
         tape = Tape(reading)
         memories = tape.memories()
@@ -48,6 +48,8 @@ class Checker:
     def _by_law(self, reading: Reading) -> tuple[Iterator[Violation], ...]:
         """Rules on what travels and when."""
         if self.problem.serial is not None:
+            from . import contiguity
+
             return serial.check(reading), contiguity.check(reading)
         return exclusion.check(reading), supply.check(reading)
 
@@ -58,12 +60,12 @@ class Checker:
 
 @view
 def _checker(problem: PlanningProblem) -> Checker:
-    """Return the checker of this very problem; a search asks for the same one again and again."""
+    """Return the checker of a problem, which is made once."""
     return Checker(problem)
 
 
 def verify(problem: PlanningProblem, plan: Plan) -> Verdict:
-    """Hold a plan against every law of ``docs/laws.md``.
+    """Check a plan against every law of ``docs/laws.md``.
 
     Parameters
     ----------

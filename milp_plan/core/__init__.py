@@ -1,4 +1,4 @@
-"""Core types. This room imports the standard library only."""
+"""Core types: problems, plans, clusters. Imports the standard library and numpy alone."""
 
 from .cluster import Channel, Cluster, CommunicationModel, Device, DeviceClass
 from .errors import (

@@ -1,4 +1,4 @@
-"""Problems that look at themselves when they are made, and know themselves again by a hash."""
+"""Problems that check themselves when they are made, and have a hash of their content."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .shown import Shown
 
 
 class CheckedProblem(Shown, ABC):
-    """A dataclass of exact numbers; every finding is told at once (``InputError``)."""
+    """A dataclass of exact numbers; raises ``InputError`` with all findings."""
 
     def __post_init__(self) -> None:
         inexact = (f for where, part in self._parts() for f in exactness_findings(where, part))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache, update_wrapper
 from hashlib import sha256
@@ -23,6 +23,8 @@ from .budget import undisturbed
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
 OPTIONS = {"nopython": True, "nogil": True, "no_cfunc_wrapper": True}
+
+PACKAGE = Path(__file__).parents[1]
 
 GONE = (AttributeError, ImportError)
 """What numba raises where an older release has left loops of a type that has another name now."""
@@ -128,6 +130,11 @@ def sources_of(function: Any) -> bytes:
     numba compiles what a loop calls into it, and looks at the loop's own source alone: without
     this, an old loop on disk would go on with an old callee.
     """
+    return _stamp(_files_of(function))
+
+
+def _files_of(function: Any) -> tuple[str, ...]:
+    """Return the file of a loop, then those of the loops that it calls."""
     seen: list[Any] = []
     waiting = [function]
     while waiting:
@@ -139,9 +146,13 @@ def sources_of(function: Any) -> bytes:
             if isinstance(loop, Loop) and loop.py_func not in (*seen, *waiting)
         ]
     own, *others = dict.fromkeys(entry.__code__.co_filename for entry in seen)
-    if not others:
-        return hash_of(own)
-    return sha256(b"".join(map(hash_of, (own, *sorted(others))))).digest()
+    return own, *sorted(others)
+
+
+def _stamp(files: Sequence[str]) -> bytes:
+    if len(files) == 1:
+        return hash_of(files[0])
+    return sha256(b"".join(map(hash_of, files))).digest()
 
 
 @cache
@@ -198,6 +209,24 @@ def sort_stably(keys: Any, order: Any) -> None:
         width *= 2
 
 
+def _listed(where: str, name: str) -> bool:
+    """Whether a loop of this package is on disk, by the list of its files from an earlier look.
+
+    The module, and all that it imports, need not be loaded for that.
+    """
+    if os.environ.get("NUMBA_CACHE_DIR") is not None:
+        return False
+    source = PACKAGE.joinpath(*where.split(".")[1:])
+    beside = source.parent / "__pycache__"
+    try:
+        texts = (beside / f"{source.name}.{name}.sources").read_text().splitlines()
+        stamp = _stamp([str(PACKAGE / text) for text in texts])
+        indices = beside.glob(f"{source.name}.{name}-*.nbi")
+        return any(stamp in index.read_bytes() for index in indices)
+    except OSError:
+        return False
+
+
 def kept(loop: str) -> bool:
     """Whether a compiled loop lies on disk from an earlier run; ``True`` where none is compiled.
 
@@ -211,15 +240,21 @@ def kept(loop: str) -> bool:
         Such as ``"package.module:function"``.
     """
     where, _, name = loop.partition(":")
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0") or _listed(where, name):
+        return True
     module = import_module(where)
     source = Path(module.__file__ or "")
     named = os.environ.get("NUMBA_CACHE_DIR")
     beside = source.parent / "__pycache__"
     pattern = f"{source.stem}.{name}-*.nbi"
     indices = beside.glob(pattern) if named is None else Path(named).glob(f"*/{pattern}")
-    stamp = sources_of(getattr(module, name).py_func)
+    files = _files_of(getattr(module, name).py_func)
+    stamp = _stamp(files)
     found = any(stamp in index.read_bytes() for index in indices)
     if found and named is None:
+        with suppress(OSError, ValueError):
+            texts = [Path(file).relative_to(PACKAGE).as_posix() for file in files]
+            (beside / f"{source.stem}.{name}.sources").write_text("\n".join(texts))
         return True
     # numba writes beside the sources where it can; a folder that is missing is made
     sure = named is not None or os.access(beside if beside.exists() else source.parent, os.W_OK)

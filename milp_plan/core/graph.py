@@ -383,3 +383,11 @@ def _closure(
     for name in order:
         found[name] = frozenset(direct[name]).union(*(found[other] for other in direct[name]))
     return found
+
+
+def depth(graph: ComputationGraph) -> int:
+    """Return the number of operators on the longest path."""
+    lengths: dict[str, int] = {}
+    for name in graph.topological_order:
+        lengths[name] = 1 + max((lengths[other] for other in graph.predecessors[name]), default=0)
+    return max(lengths.values(), default=0)

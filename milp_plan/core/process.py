@@ -1,4 +1,4 @@
-"""Processes of ours that work for this one and end with it."""
+"""Helper processes, which end with this one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import threading
 import time
 
 PARENT_EVERY_S = 1.0
-"""How often a process looks whether the one it works for is still there."""
+"""Seconds between two checks that the parent still runs."""
 
 
 def spawn(module: str, *, quiet: bool) -> subprocess.Popen[bytes]:

@@ -1,4 +1,4 @@
-"""Problems, plans and outcomes show themselves: as text, in notebooks, as tables and pictures.
+"""Text, notebook, table and picture views of problems, plans and outcomes.
 
 How, depends on the kind of problem, which this room does not know. The module that does is
 registered as :attr:`Shown.presenter`, and loaded when something is shown and no sooner.
@@ -19,7 +19,7 @@ _Plan = TypeVar("_Plan")
 
 
 class Shown:
-    """What tells people about itself, in a few lines.
+    """An object with a short text, an HTML view and a table.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Shown:
 
 
 class ShownPlan(Shown):
-    """A plan, which is told more about where its problem is known."""
+    """A plan; more can be shown where its problem is known."""
 
     __slots__ = ()
 
@@ -86,7 +86,7 @@ class ShownPlan(Shown):
 
 
 def remember(plan: _Plan, problem: Any) -> _Plan:
-    """Let a plan know its problem, beside its fields: it is no part of what the plan says."""
+    """Store a plan's problem with it, beside its fields; it is no part of the plan."""
     if plan is not None:
         object.__setattr__(plan, "_problem", problem)
     return plan

@@ -1,4 +1,4 @@
-"""What is made of a problem once, and kept with it: views, tables, networks.
+"""Views of a problem: tables and networks, made once and stored with it.
 
 A view lives as long as the problem it was made of, is made once however many threads ask, and does
 not travel with the problem to other processes. So no room needs a memory of its own for the
@@ -22,7 +22,7 @@ _new = RLock()
 
 
 class _Shelf:
-    """The views of one object, and the lock under which they are made."""
+    """Views of one object, and the lock for making them."""
 
     def __init__(self) -> None:
         self.made: dict[Hashable, Any] = {}
@@ -36,14 +36,14 @@ class _Shelf:
 
 
 def kept(owner: Any, key: Hashable, make: Callable[[], V]) -> V:
-    """Return what is kept with an object under a key; it is made when it is first asked for.
+    """Return what is stored with an object under a key; made on first use.
 
     Parameters
     ----------
     owner
         Any object that is not changed any more and has a ``__dict__``.
     key
-        Names what is kept, with everything it depends on beside the owner.
+        Name of the view, with everything it depends on beside the owner.
     make
         Makes it.
     """
@@ -59,7 +59,7 @@ def kept(owner: Any, key: Hashable, make: Callable[[], V]) -> V:
 
 
 def view(read: Callable[[O], V]) -> Callable[[O], V]:
-    """Make a reading of a problem one that is done once per problem."""
+    """Decorate a function of a problem so that it runs once per problem."""
     key = (read.__module__, read.__qualname__)
 
     @wraps(read)

@@ -11,7 +11,6 @@ from typing import Any, Literal, cast
 from milp_plan.run import Outcome
 from milp_plan.run.kinds import kind_of, kinds
 
-from .model import Model
 from .quantities import quoted, refuse, text
 
 
@@ -52,6 +51,10 @@ def writing(path: Path, where: str) -> Iterator[None]:
 
 def a_problem(given: Any, where: str) -> Any:
     """Return a problem of any kind; a model is built."""
+    if any(kind.owns(given) for kind in kinds()):
+        return given
+    from .model import Model
+
     made = given.build() if isinstance(given, Model) else given
     if not any(kind.owns(made) for kind in kinds()):
         remedy = "read one by mp.read(path), or make a Model"

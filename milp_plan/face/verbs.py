@@ -13,9 +13,8 @@ from milp_plan.core import Cluster, Finding, InputError, UnusedOptionError, Verd
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import LARGEST_SETTING
 from milp_plan.core.shown import ShownPlan, remember
-from milp_plan.cost.clusters import ModelledCluster
 from milp_plan.io.defects import nearest
-from milp_plan.run import Outcome, Settings, find_bounds, kind_of
+from milp_plan.run import Outcome, Settings, kind_of
 from milp_plan.run import read as read_any
 from milp_plan.run import solve as solve_any
 from milp_plan.run.change import Change
@@ -40,6 +39,8 @@ from .quantities import count, flag, number, quoted, refuse, seconds, share, tex
 
 if TYPE_CHECKING:
     import pandas
+
+    from milp_plan.cost.clusters import ModelledCluster
 
 
 def read(path: str | Path, **changes: Any) -> Any:
@@ -125,6 +126,7 @@ def generate(
     14
     """
     from milp_plan import zoo
+    from milp_plan.cost.clusters import ModelledCluster
     from milp_plan.io.cluster_file import cluster_of
 
     architecture = text(architecture, "generate, architecture")
@@ -277,6 +279,8 @@ def bound(
     limit = seconds(time_limit, "bound, time_limit")
     problem = a_problem(problem, "bound, problem")
     with chosen(problem, a_display(display, "bound, display"), to_stderr) as show:
+        from milp_plan.run.bounding import find_bounds
+
         return next(iter(find_bounds(problem, limit, show).bounds), None)
 
 

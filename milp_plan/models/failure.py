@@ -1,4 +1,4 @@
-"""How a formulation's own code came to a bad end, in one sentence."""
+"""Failures of a formulation's own code, in one sentence."""
 
 from __future__ import annotations
 
@@ -9,25 +9,23 @@ from pathlib import Path
 
 from milp_plan.core import FormulationError, FormulationFailureError
 
-from .shipped import shipped_folders
-
 
 class UnsoundNumberError(ValueError):
-    """A formulation hands over a number that is none; the message is told as it is."""
+    """A formulation returns NaN or another invalid number; the message is shown as it is."""
 
 
 LONGEST_MESSAGE = 300
-"""Characters of an exception's message that are told."""
+"""Characters of an exception's message that are shown."""
 
 
 def sentence(name: str, file: str, step: str, words: str) -> str:
-    """Say what became of a step of a formulation."""
+    """Return a sentence on a step of a formulation."""
     place = f" ({file})" if file else ""
     return f"formulation {name!r}{place}: {step} {words}"
 
 
 def raised(error: BaseException, *sources: Path) -> str:
-    """Say what was raised, and where in the formulation's files or folders."""
+    """Return what was raised, and where in the formulation's files or folders."""
     message = " ".join(str(error).split())[:LONGEST_MESSAGE]
     said = f"raised {type(error).__name__}" + (f": {message}" if message else "")
     if isinstance(error, SyntaxError):
@@ -37,6 +35,16 @@ def raised(error: BaseException, *sources: Path) -> str:
         if not {file, *file.parents}.isdisjoint(sources):
             return f"{said} (line {frame.lineno} of {file.name})"
     return said
+
+
+def shipped_folders() -> tuple[Path, ...]:
+    """Folders of formulations that come with the package: a checkout, or the wheel's data."""
+    package = Path(__file__).resolve().parent.parent
+    return tuple(
+        folder
+        for folder in (package.parent / "formulations", package / "_data" / "formulations")
+        if folder.is_dir()
+    )
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from milp_plan.lp.loading import load_pyomo
 
 from . import registry
 from .failure import raised
-from .modelling import compile_source, uncollected
+from .handed import compile_source, uncollected
 from .protocol import Card, Formulation, Guide, Scale
 from .switches import Described, described, made
 

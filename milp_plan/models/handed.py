@@ -1,4 +1,4 @@
-"""What a formulation hands over: each step of it asked, and every number looked at.
+"""Calls every step of a formulation and checks every number that it returns.
 
 Whatever a step raises, and whatever number it hands over that is none (NaN, infinite, a scale of
 zero, half a tick), becomes one :class:`~milp_plan.core.FormulationFailureError` with a sentence;
@@ -7,7 +7,9 @@ the run goes on without the formulation.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from fractions import Fraction
@@ -20,7 +22,6 @@ from numpy.typing import NDArray
 from milp_plan.lp import CompiledModel, Values
 
 from .failure import UnsoundNumberError, step
-from .modelling import compile_source
 from .protocol import Formulation, Guide, Scale
 
 LARGEST = 10**30
@@ -30,13 +31,34 @@ LARGEST = 10**30
 Asked = Formulation[Any, Any]
 
 
+def compile_source(source: Any) -> CompiledModel:
+    """Return what a formulation has built as a matrix."""
+    if isinstance(source, CompiledModel):
+        return source
+    from milp_plan.lp.from_pyomo import compile_pyomo
+
+    return compile_pyomo(source)
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Pause cyclic garbage collection: it would walk a growing model again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 def built(formulation: Asked, problem: Any, options: Any, guide: Guide) -> Any:
     """Return what the formulation builds, not yet compiled.
 
     Raises
     ------
     FormulationFailureError
-        It came to a bad end.
+        Its code failed.
     """
     with step(formulation.card.name, "build"):
         return formulation.build(problem, options, guide)

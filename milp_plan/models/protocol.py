@@ -98,7 +98,7 @@ class Guide:
     neighbourhood: Neighbourhood | None = None
     memory: bool = True
     lazy: Any = None
-    _kept: dict[Any, tuple[Any, Any]] = field(
+    _made: dict[Any, tuple[Any, Any]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
@@ -108,10 +108,10 @@ class Guide:
         So building, scale and decoding of one question share what the first of them has made, and
         it goes when the question does.
         """
-        key = (make, id(problem), options)
-        if key not in self._kept:
-            self._kept[key] = (problem, make(problem, options, self))
-        made: B = self._kept[key][1]
+        stored = self._made.get((make, options))
+        if stored is None or stored[0] is not problem:
+            stored = self._made[make, options] = (problem, make(problem, options, self))
+        made: B = stored[1]
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:

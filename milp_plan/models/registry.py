@@ -22,8 +22,8 @@ from typing import Any
 
 from milp_plan.core import FormulationError
 
+from .failure import shipped_folders
 from .protocol import Formulation
-from .shipped import shipped_folders
 
 ENTRY_POINTS = "milp_plan.formulations"
 ATTRIBUTE = "FORMULATION"

@@ -1,4 +1,4 @@
-"""What may be asked of an instance beside what its file says, and how it is read from text."""
+"""Options that change a problem as it is read, and how their text is read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from milp_plan.core.quantity import plain
 
 @dataclass(frozen=True)
 class Change:
-    """A change that a kind of problem knows.
+    """An option of a kind that changes a problem as it is read.
 
     Parameters
     ----------

@@ -23,7 +23,9 @@ PATIENCE = 10
 LOOK_S = 0.05
 """How often a process that compiles is looked at."""
 
-SAID = "compiling loops beside (the first run alone; milp-plan compile does it in advance)"
+COMPILING_MESSAGE = (
+    "compiling loops beside (the first run alone; milp-plan compile does it in advance)"
+)
 """What a run tells that does so."""
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from milp_plan.core import BackendUnavailableError
 
 CONNECT_S = 10
-"""Seconds until nobody is at an address."""
+"""Seconds to wait for a connection."""
 
 ANSWER_S = 3.0
 """Seconds that the scheduler may take to answer: it may be busy."""

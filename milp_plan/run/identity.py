@@ -1,4 +1,4 @@
-"""What an answer depends on beside what was asked: sources and versions."""
+"""Sources and versions, on which answers depend beside problem and settings."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from pathlib import Path
 
 from milp_plan import __version__
 from milp_plan.core import MilpPlanError
+from milp_plan.models.failure import shipped_folders
 
 PACKAGES = ("highspy", "numba", "numpy", "pyomo", "scipy")
 """Packages whose versions are part of a key, beside this one's own sources."""
 
 UNCOUNTED = ("cli", "report")
-"""Rooms no answer depends on: nothing that plans imports them."""
+"""Packages that no answer depends on: nothing that plans imports them."""
 
 CACHES = "__pycache__"
 """Folders of compiled code, Python's and that of loops."""
@@ -26,12 +27,8 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def source_folders() -> tuple[Path, ...]:
-    """Return this package, and the folders of shipped formulations as the registry knows them.
-
-    Named here once more, because the registry loads what solves.
-    """
-    shipped = (PACKAGE.parent / "formulations", PACKAGE / "_data" / "formulations")
-    return (PACKAGE, *(folder for folder in shipped if folder.is_dir()))
+    """Return this package, and the folders of shipped formulations."""
+    return (PACKAGE, *shipped_folders())
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The one identity of a run: the same problem, asked the same, by the same code, the same key."""
+"""The key of a run: equal for the same problem, settings, sources and versions."""
 
 from __future__ import annotations
 
@@ -40,6 +40,6 @@ def run_key(
 
 
 def file_name(name: str, key: str) -> str:
-    """Return a name for files of a run that people can tell apart."""
+    """Return a readable, unique file name for a run."""
     readable = re.sub(r"[^\w.+-]", "_", name)[:LONGEST_NAME]
     return f"{readable}-{key[:12]}"

@@ -1,4 +1,4 @@
-"""What a kind of problem is: everything that the run, studies and commands know of it.
+"""The interface of a kind of problem: all that runs, studies and commands know about it.
 
 It lies here and not in ``core``: it names readers, bounds, ways and pictures, which lie above. A
 kind is a module of :mod:`milp_plan.run.kinds` with one ``KIND``; modules import what is heavy
@@ -67,7 +67,7 @@ class Measure:
 
     @property
     def unit(self) -> str:
-        """Of people: ``"ns"``, ``"s"``, ``"bytes"``, ``"unspecified"``, ``"cost"``."""
+        """Display unit: ``"ns"``, ``"s"``, ``"bytes"``, ``"unspecified"``, ``"cost"``."""
         if isinstance(self.units, str):
             return self.units
         return self.units.size if self.what == "size" else self.units.time
@@ -171,11 +171,6 @@ class Kind(ABC, Generic[P, S]):
     sizes, things
         First words of the components of verdicts that are sizes, and of those that count things;
         the others are times.
-    loops
-        Parts of the compiled loops (:mod:`.compiling`) that nearly every run needs: where reading
-        takes long, they are compiled meanwhile.
-    loop_parts
-        Every part of the compiled loops that its ways use.
     partial
         Whether a plan need not name all that the problem has.
     """
@@ -188,8 +183,6 @@ class Kind(ABC, Generic[P, S]):
     changes: ClassVar[tuple[Change, ...]] = ()
     sizes: ClassVar[tuple[str, ...]] = ("peak_memory",)
     things: ClassVar[tuple[str, ...]] = ()
-    loops: ClassVar[tuple[LoopPart, ...]] = ()
-    loop_parts: ClassVar[tuple[LoopPart, ...]] = ()
     partial: ClassVar[bool] = False
 
     @property
@@ -199,6 +192,11 @@ class Kind(ABC, Generic[P, S]):
         if "formulation" in used:
             used |= {"solver"}
         return tuple(name for name in WHY_UNUSED if name not in used)
+
+    @property
+    def loops(self) -> tuple[LoopPart, ...]:
+        """Compiled loops that nearly every run needs: compiled while a file is read."""
+        return ()
 
     @property
     def threads(self) -> int:
@@ -255,10 +253,10 @@ class Kind(ABC, Generic[P, S]):
 
     @abstractmethod
     def verify(self, problem: P, plan: S) -> Verdict:
-        """Hold a plan against every law and recompute its value; never raises."""
+        """Check a plan against every law and recompute its value; never raises."""
 
     def claimed(self, problem: P, plan: S, value: int, planner: str) -> S:
-        """Return the plan with its problem, the value it is known to have, and who made it."""
+        """Return the plan with its problem, its value and its planner."""
         of: Any = problem
         old: Any = plan
         marks = {"problem": of.name, "fingerprint": of.fingerprint}
@@ -280,7 +278,7 @@ class Kind(ABC, Generic[P, S]):
 
     @abstractmethod
     def about(self, problem: P) -> dict[str, Any]:
-        """Plain data on a problem: for ``info``, records and tables. Sizes, law, limits.
+        """Return sizes, law and limits of a problem as plain data, for records and tables.
 
         The first of it is a number: how many parts the problem has, by their name.
         """
@@ -298,7 +296,7 @@ class Kind(ABC, Generic[P, S]):
         return {}
 
     def explain(self, problem: P, plan: S, verdict: Verdict) -> str:
-        """Say in words what a valid plan's value hangs on, or what breaks and by how much."""
+        """Explain a valid plan's value, or list violations with amounts, in words."""
         if not verdict.ok:
             units = units_of(problem)
             return "\n".join(violation.text(units) for violation in verdict.violations)
@@ -405,7 +403,7 @@ class Kind(ABC, Generic[P, S]):
     # -- planning ----------------------------------------------------------------------------------
 
     def unplaced(self, problem: P) -> str | None:
-        """Say which part nothing can run, before any way of planning looks at the problem."""
+        """Return which part nothing can run; called before any strategy."""
         return None
 
     @abstractmethod
@@ -418,7 +416,7 @@ class Kind(ABC, Generic[P, S]):
 
     @abstractmethod
     def ways(self) -> Sequence[type[Way[P, S]]]:
-        """Ways to plan its problems; the first that applies is taken."""
+        """Strategies for its problems; the first that applies is taken."""
 
     def ways_for(self, problem: P) -> Sequence[type[Way[P, S]]]:
         """Return :meth:`ways`, but some that do not apply to a problem: those are not loaded."""

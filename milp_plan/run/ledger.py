@@ -1,4 +1,4 @@
-"""What is known in a run: the plan, the bound, and who disputes them. The only judge."""
+"""The ledger of a run: best plan, best bound, defects. It alone accepts plans and bounds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from milp_plan.lp import CompiledModel
 from .kind import Kind
 from .model import REFUTED, SAFETY, Solver
 from .model_answer import ModelAnswer
-from .restart import started
 from .settings import Incumbent, IncumbentHook, Progress, ProgressHook, Settings
 
 logger = logging.getLogger(__name__)
@@ -49,7 +48,7 @@ def _unsettled(answer: ModelAnswer) -> str:
 
 
 class Belief(NamedTuple):
-    """What became of a model's answer.
+    """Summary of a model's answer, after the ledger has read it.
 
     Parameters
     ----------
@@ -71,7 +70,7 @@ class Belief(NamedTuple):
 
 
 class Ledger(Generic[P, S]):
-    """The books of one run: every stage may improve the plan or the bound, from any thread.
+    """What is known in one run. Every step may improve plan or bound, from any thread.
 
     Parameters
     ----------
@@ -206,7 +205,7 @@ class Ledger(Generic[P, S]):
         return 1 if self.repeatable else self.cores or self.kind.threads
 
     def limits(self, seconds: float, gap: float | None = None) -> Limits:
-        """Limits of a model: so many seconds, and what the settings ask for."""
+        """Return the limits of a model: seconds, and what the settings say."""
         return Limits(
             time_s=max(1.0, seconds),
             nodes=self.settings.node_limit,
@@ -216,7 +215,15 @@ class Ledger(Generic[P, S]):
         )
 
     def say(self, phase: str, note: str = "", *, sighted: int | None = None) -> None:
-        """Record progress, and show it; a value may be sighted before its plan is here."""
+        """Record progress and report it.
+
+        Parameters
+        ----------
+        phase, note
+            What goes on.
+        sighted
+            Value of a plan that a search has, but has not handed over yet.
+        """
         with self._lock:
             value = self.value if sighted is None else sighted
             gap = relative_gap(value, self.lower)
@@ -239,8 +246,8 @@ class Ledger(Generic[P, S]):
         by, phase
             Who made it, and when.
         sure
-            Whether its maker means it to keep every law: if it does not, that is a defect, which
-            the record tells. ``False`` for what is only worth a try.
+            Whether a plan that breaks a law is a defect, which the record lists. ``False`` for
+            plans that are only a trial.
         """
         if plan is None:
             return False
@@ -263,14 +270,14 @@ class Ledger(Generic[P, S]):
             return True
 
     def _show(self, plan: S, value: int) -> None:
-        """Hand a plan that is the best one now to whoever asked for it."""
+        """Call the incumbent hook with the new best plan."""
         if self._on_incumbent is not None:
             claimed = self.kind.claimed(self.problem, plan, value, self.planner)
             known = self.planner, self.lower, self.gap, self.budget.elapsed_s
             self._on_incumbent(Incumbent(claimed, value, *known))
 
     def prove(self, bound: Bound) -> None:
-        """Take a bound on the whole problem, unless a plan refutes it or one by the same name."""
+        """Accept a bound on the whole problem, unless a plan refutes it or one of the same name."""
         with self._lock:
             if bound.name in self._refuted:
                 return
@@ -282,9 +289,9 @@ class Ledger(Generic[P, S]):
                 self.say("bounds", bound.name)
 
     def refute(self, reason: str, by: str = "") -> None:
-        """Take a proof that no plan exists; ``by`` is the formulation that claims it, if any does.
+        """Accept a proof that no plan exists, of the formulation ``by`` if it is named.
 
-        Where there is a plan, that refutes the claim.
+        A known plan refutes it.
         """
         with self._lock:
             if self.value is not None:
@@ -306,9 +313,9 @@ class Ledger(Generic[P, S]):
         return known or (self.asked and self.infeasible_because is not None)
 
     def hold_against(self, planner: str, plan: S | None) -> None:
-        """Hold what is claimed against a plan that is made for this and does not count itself.
+        """Test claimed bounds against a plan that does not count itself.
 
-        A model that leaves out plans without saying so proves too much.
+        A model that silently leaves out plans proves too much.
         """
         verdict = None if plan is None else self.kind.verify(self.problem, plan)
         if verdict is not None and verdict.ok and verdict.value is not None:
@@ -325,7 +332,7 @@ class Ledger(Generic[P, S]):
                 self._drop_claim(bound, planner, value)
 
     def _drop_claim(self, bound: Bound, planner: str, value: int) -> None:
-        """A bound does not count any more, nor do others by its name."""
+        """Remove a bound, and all others of its name."""
         text = self.kind.measure(self.problem).text
         self._refuted.add(bound.name)
         self.bounds = tuple(known for known in self.bounds if known.name != bound.name)
@@ -334,7 +341,7 @@ class Ledger(Generic[P, S]):
         self._say_refuted(claim, bound.name, planner, value)
 
     def _say_refuted(self, claim: str, by: str, planner: str, value: int) -> None:
-        """Note a defect: what was claimed to be proved is not so."""
+        """Record that a claimed proof is wrong."""
         text = self.kind.measure(self.problem).text(value)
         said = REFUTED if by in self._claimants else "a proof of ours is refuted by"
         claim = f"{by}: {claim}" if by else claim
@@ -342,7 +349,7 @@ class Ledger(Generic[P, S]):
         self.fail(self.disputed)
 
     def fail(self, what: str) -> None:
-        """Note a defect, once."""
+        """Record a defect, once."""
         if what not in self.defects:
             self.defects.append(what)
             logger.info("defect: %s", what)
@@ -358,7 +365,7 @@ class Ledger(Generic[P, S]):
         undo: Callable[[Any], S] | None = None,
         repair: Callable[[Any], S | None] | None = None,
     ) -> Belief:
-        """Take what a model found: the only reader of models' answers.
+        """Take plan and bound of a model's answer: the only reader of such answers.
 
         Parameters
         ----------
@@ -378,7 +385,7 @@ class Ledger(Generic[P, S]):
         Returns
         -------
         Belief
-            What became of it; nobody else looks into an answer.
+            Its summary.
 
         Raises
         ------
@@ -417,7 +424,7 @@ class Ledger(Generic[P, S]):
 
     @staticmethod
     def _unproved(answer: ModelAnswer) -> str:
-        """Why an answer about the whole problem proves nothing; empty if it may."""
+        """Return why an answer about the whole problem proves nothing; empty if it may."""
         if answer.beyond:
             return f"{answer.failure}: {answer.doubt}"
         if answer.proves or answer.failed:
@@ -439,7 +446,7 @@ class Ledger(Generic[P, S]):
             self.prove(Bound(name, bound, "solver's bound"))
 
     def check_start(self) -> None:
-        """Take the user's plan, if there is one; its times are computed anew where they do not fit.
+        """Offer the user's plan, with new times where its own do not fit.
 
         Raises
         ------
@@ -449,6 +456,8 @@ class Ledger(Generic[P, S]):
         given: Any = self.settings.start
         if given is None:
             return
+        from .restart import started
+
         found = started(self.kind, self.problem, given)
         self.start, self.details["start"] = found.plan, found.said or "valid as it is"
         self.offer(found.plan, given.planner or "start", "start")
@@ -456,28 +465,28 @@ class Ledger(Generic[P, S]):
             self.say("start", found.said)
 
     def look_for_places(self) -> bool:
-        """Say whether each part has a place; where one has none, that is the proof."""
+        """Return whether each part can run somewhere; if not, that proves infeasibility."""
         reason = self.kind.unplaced(self.problem)
         if reason is not None:
             self.refute(reason)
         return reason is None
 
     def look_for_obstacle(self) -> None:
-        """Look for a proof that there is no plan."""
+        """Search for a proof of infeasibility."""
         with self.budget.phase("obstacle"):
             reason = self.kind.obstacle(self.problem, self.budget.part("obstacle", BOUND_SHARE))
         if reason is not None:
             self.refute(reason)
 
     def find_bounds(self, share: float = BOUND_SHARE) -> None:
-        """Bounds that every problem of the kind has."""
+        """Compute the bounds of the kind."""
         with self.budget.phase("bounds"):
             part = self.budget.part("bounds", share)
             for bound in self.kind.bounds(self.problem, part, self.value):
                 self.prove(bound)
 
     def end(self) -> Stop:
-        """Say why the run ended, now that all stages are over."""
+        """Return why the run ended."""
         if self.infeasible_because is not None:
             return Stop.INFEASIBLE
         if self.settled:

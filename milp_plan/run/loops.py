@@ -1,4 +1,4 @@
-"""Compiled loops of all kinds, compiled in advance and kept on disk.
+"""Loops of all kinds, compiled in advance and stored on disk.
 
 A loop is compiled when it is first called, which takes seconds that count against the time limit
 of that run. :func:`compile_loops` spends them in advance.
@@ -10,18 +10,18 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 
-from .kinds import kinds
+from .kinds import kind_modules
 from .loop_parts import LoopPart
 
 
 def loop_parts() -> tuple[LoopPart, ...]:
     """Return what has loops, of every kind; what takes longest to compile comes first."""
-    parts = [part for kind in kinds() for part in kind.loop_parts]
+    parts = [part for module in kind_modules("loops") for part in module.PARTS]
     return tuple(sorted(parts, key=lambda part: -part.seconds))
 
 
 def compile_loops(on_part: Callable[[str], None] = lambda _: None, workers: int = 1) -> None:
-    """Run every compiled loop once, and so have it compiled and kept on disk.
+    """Call every compiled loop once, so that it is compiled and stored on disk.
 
     Parameters
     ----------

@@ -19,31 +19,26 @@ from milp_plan.core import (
     Verdict,
 )
 from milp_plan.core.budget import Budget, undisturbed
-from milp_plan.lp.ranges import doubt_of
-from milp_plan.models import handed
 from milp_plan.models.failure import step
-from milp_plan.models.isolated import STEP_S, Isolated, within
-from milp_plan.models.modelling import uncollected
 from milp_plan.models.protocol import CompiledModel, Formulation, Guide, Scale
 from milp_plan.models.registry import Found, get
 
-from .confirmation import Confirmation
 from .kinds import kind_of
 from .model_answer import ModelAnswer
 
 RELATIVE_TOLERANCE = 1e-4
-"""How far a solver's floating-point value may lie from the exact one, where a unit of the model is
-more than a grain of the problem; a model that counts in grains must agree exactly."""
+"""Relative difference of a solver's value and the exact one that is allowed where a unit of the
+model is more than a grain of the problem; a model that counts in grains must agree exactly."""
 
 SAFETY = 1e-6
-"""Relative amount by which a solver's bound is lowered before anyone quotes it."""
+"""Relative amount by which a solver's bound is lowered before it counts."""
 
 
 LEAST_S = 1.0
-"""Seconds that building, and solving, may take when nothing is left of the limit."""
+"""Seconds that building, and solving, may take at least."""
 
 REFUTED = "the formulation's claim is refuted by"
-"""How a dispute begins that is a defect of a formulation, or of its solver."""
+"""First words of a dispute that is a defect of a formulation, or of its solver."""
 
 
 @dataclass(frozen=True)
@@ -84,22 +79,24 @@ class Solver:
     @property
     def isolated(self) -> bool:
         """Whether the formulation runs in a process of its own."""
+        from milp_plan.models.isolated import Isolated
+
         return isinstance(self.formulation, Isolated)
 
-    def unsupported(self, problem: Any, limit_s: float = STEP_S) -> str | None:
-        """Return a reason in words why a problem is not for the formulation, or ``None``.
+    def unsupported(self, problem: Any, limit_s: float | None = None) -> str | None:
+        """Return why the formulation does not support a problem, or ``None``.
 
         Parameters
         ----------
         problem
             Of any kind.
         limit_s
-            Seconds that a formulation may take to say so that is not ours.
+            Seconds that a formulation that is not ours may take to answer.
 
         Raises
         ------
         FormulationFailureError
-            It came to a bad end.
+            Its code failed.
         """
         handled: Any = self.formulation.handles
         if not isinstance(problem, handled):
@@ -107,7 +104,9 @@ class Solver:
         ways = isinstance(problem, PlanningProblem) and problem.has_memory_ways
         if ways and not self.formulation.card.memory_ways:
             return "its operators run once, on devices alone: no runs again, no hosts"
-        formulation = within(self.formulation, limit_s)
+        from milp_plan.models.isolated import STEP_S, within
+
+        formulation = within(self.formulation, STEP_S if limit_s is None else limit_s)
         with step(formulation.card.name, "unsupported"):
             formulation.restricts(self.options)  # known from now on
             return formulation.unsupported(problem, self.options)
@@ -124,7 +123,7 @@ class Solver:
         return found
 
     def failed(self, error: FormulationFailureError) -> ModelAnswer:
-        """Return the answer of a model whose formulation came to a bad end: no plan, no proof."""
+        """Return the answer of a formulation whose code failed: no plan, no proof."""
         report = SolverReport(Stop(error.kind), message=str(error))
         name = self.formulation.card.name
         return ModelAnswer(report, None, None, None, None, "", "", 0, 0, name, False, failed=True)
@@ -140,7 +139,7 @@ class Solver:
         on_progress: Callable[[TracePoint], None] | None = None,
         confirm: bool = True,
     ) -> ModelAnswer:
-        """Build, hand over, solve, decode, check; ask again about what it proves.
+        """Build, solve, decode and check a model; solve again to confirm what it proves.
 
         Whatever the formulation's code does wrong is the answer's ``report.stop``, with a sentence
         in ``report.message``; such an answer has no plan and proves nothing.
@@ -150,13 +149,14 @@ class Solver:
         on_progress
             Called with each point of the solver's trace, in ticks or bytes.
         confirm
-            ``False`` where nothing that it proves will count.
+            ``False`` where no proof of it will count.
 
         Raises
         ------
         BackendUnavailableError
             The solver is not installed.
         """
+        from .confirmation import Confirmation
 
         def again(guide: Guide, limits: Limits) -> ModelAnswer:
             return self._ask(problem, guide, limits, budget)
@@ -175,7 +175,7 @@ class Solver:
         start: Any = None,
         on_progress: Callable[[TracePoint], None] | None = None,
     ) -> ModelAnswer:
-        """Ask once; a formulation that fails is an answer."""
+        """Solve once; a failure of the formulation is an answer."""
         try:
             return self._answer(problem, guide, limits, budget, (start, on_progress))
         except FormulationFailureError as error:
@@ -190,6 +190,10 @@ class Solver:
         given: tuple[Any, Callable[[TracePoint], None] | None],
     ) -> ModelAnswer:
         """Answer like :meth:`run`; raises ``FormulationFailureError``."""
+        from milp_plan.models import handed
+        from milp_plan.models.handed import uncollected
+        from milp_plan.models.isolated import within
+
         start, on_progress = given
         options = self.options
         formulation = within(self.formulation, max(LEAST_S, budget.left_s))
@@ -227,6 +231,9 @@ class Solver:
     ) -> ModelAnswer:
         plan, verdict, value, claim, disputed = None, None, None, None, ""
         surrogate, relaxes = self.formulation.card.surrogate, self.formulation.card.relaxes
+        from milp_plan.lp.ranges import doubt_of
+        from milp_plan.models import handed
+
         if report.solution is not None:
             with budget.phase("decode"):
                 values = model.name_values(report.solution)
@@ -270,7 +277,7 @@ class Solver:
 def _in_ticks(
     tell: Callable[[TracePoint], None] | None, unit: float
 ) -> Callable[[TracePoint], None] | None:
-    """Return what tells of a trace in units to someone who thinks in ticks or bytes."""
+    """Return a callback for points in units of the model that calls one for ticks or bytes."""
     if tell is None:
         return None
 
@@ -292,13 +299,18 @@ def backend(name: str) -> Callable[..., SolverReport]:
         It is not installed.
     """
     if name == "highs":
-        from milp_plan.backends import highs
-
-        return highs.solve
+        return _highs
     from milp_plan.backends.pyomo_solver import solve_with
 
     solve: Callable[..., SolverReport] = solve_with(name)
     return solve
+
+
+def _highs(*given: Any, **named: Any) -> SolverReport:
+    """Solve by HiGHS, which is loaded when a model is there to be solved."""
+    from milp_plan.backends import highs
+
+    return highs.solve(*given, **named)
 
 
 def _dispute(
@@ -329,7 +341,7 @@ def _dispute(
 
 
 def _hardly_broken(verdict: Verdict, scale: Scale) -> bool:
-    """Whether all that is wrong is less than a model can tell whose unit is more than a grain."""
+    """Whether all violations are below the tolerance of a model whose unit is more than a grain."""
     if scale.grain >= scale.unit or verdict.ok:
         return False
     amounts = [(entry.needed, entry.available) for entry in verdict.violations]
@@ -340,7 +352,7 @@ def _hardly_broken(verdict: Verdict, scale: Scale) -> bool:
 
 
 def _resolvable(limits: Limits, scale: Scale, cutoff: int | None) -> Limits:
-    """Limits whose gaps are none that a bound, once made safe, could not close.
+    """Return limits with gaps that a bound, once made safe, can close.
 
     Where the model counts in grains, a gap of less than one of them is none; else its bounds are
     only good to :data:`SAFETY`.
@@ -352,7 +364,7 @@ def _resolvable(limits: Limits, scale: Scale, cutoff: int | None) -> Limits:
 
 
 def _round_up(bound: float | None, scale: Scale) -> int | None:
-    """Bound in ticks or bytes: made safe against tolerances and margins, up to the grain."""
+    """Return a bound in ticks or bytes: lowered by tolerances, then rounded up to the grain."""
     if bound is None or not math.isfinite(bound):
         return None
     safe = bound - scale.slack - SAFETY * max(1.0, abs(bound))
@@ -361,9 +373,9 @@ def _round_up(bound: float | None, scale: Scale) -> int | None:
 
 
 class Late(Solver):
-    """A solver with one of our formulations, which loads when something is first asked of it.
+    """A solver with a shipped formulation, which loads on first use.
 
-    That takes longer than planning a small problem.
+    Loading takes longer than planning a small problem.
 
     Parameters
     ----------
@@ -384,7 +396,7 @@ class Late(Solver):
 
     @property
     def loaded(self) -> Found:
-        """The formulation that loads now at the latest."""
+        """Load the formulation, unless it is loaded."""
         with undisturbed():
             return get(self.found.name)
 

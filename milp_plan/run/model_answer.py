@@ -1,4 +1,4 @@
-"""What one solve of a formulation's model gave."""
+"""The answer of one solve of a formulation's model."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ FAILURES = {
     Stop.ERROR: "the solver failed",
     Stop.MEMORY_LIMIT: "the solver ran out of memory",
 }
-"""Ends of a solve that nobody asked for."""
+"""Failures of a solver."""
 
 
 @dataclass(frozen=True)
 class ModelAnswer:
-    """What one solve gave.
+    """The answer of one solve.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class ModelAnswer:
 
     @property
     def failure(self) -> str:
-        """What went wrong that nobody asked for, in words; empty if nothing did."""
+        """Return the failure in words; empty if there was none."""
         if self.failed:
             return self.report.message
         said = FAILURES.get(self.report.stop, "")

@@ -1,4 +1,4 @@
-"""What a run found, the same for every kind of problem."""
+"""The result of a run, the same for every kind of problem."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, repr=False)
 class Outcome(Shown, Generic[P, S]):
-    """What a run found: why it stopped, and which plan exists, are two answers.
+    """The result of a run. Why it stopped and which plan there is are two answers.
 
     Values and bounds are exact ticks, bytes or costs; ``value_in_unit`` and ``bound_in_unit`` are
     the same in :attr:`unit`, as floats.
@@ -55,7 +55,7 @@ class Outcome(Shown, Generic[P, S]):
     bounds
         Every bound that was the best once.
     defects
-        What went wrong on the way, in words.
+        Failures during the run, in words.
     planner
         Who made the plan.
     scope

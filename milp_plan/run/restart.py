@@ -1,4 +1,4 @@
-"""A plan from elsewhere as a start: what it decides is kept, times and values are computed anew."""
+"""A given plan as a start: its decisions are used, times and values are computed anew."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST = 5
 
 @dataclass(frozen=True)
 class Start(Generic[S]):
-    """What became of a plan to start from.
+    """A start made of a given plan.
 
     Parameters
     ----------

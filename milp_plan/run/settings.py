@@ -1,4 +1,4 @@
-"""What a run is asked, and what it says on the way."""
+"""Settings of a run, and what it reports meanwhile."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AUTO = "auto"
 
 
 EVERY_RUN = frozenset({"time_limit_s", "node_limit", "gap"})
-"""Settings that every run keeps; the others are for ways that declare them (:attr:`.Way.uses`)."""
+"""Settings of every run; others are for strategies that declare them (:attr:`.Way.uses`)."""
 
 MODEL_ALONE = frozenset({"seed", "threads", "formulation", "options", "only", "solver", "start"})
 """Settings that a run of a formulation's model alone uses beside those of every run."""

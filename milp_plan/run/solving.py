@@ -1,4 +1,4 @@
-"""Planning a problem of any kind: which way, and what becomes of it."""
+"""Plans a problem of any kind: chooses the strategy and runs it."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ problem, may take."""
 
 
 NO_WAY = "none yet"
-"""What a record says of a run that ended before its way was chosen."""
+"""Name in the record of a run that ended before its strategy was chosen."""
 
 LEEWAY_S = 1.0
-"""Seconds after the limit at which steps are ended that do not look at it themselves."""
+"""Seconds after the limit at which steps are ended that do not check it themselves."""
 
 USUAL = Settings()
-"""What every setting is unless somebody sets it."""
+"""Default settings."""
 
 
 class Choice(NamedTuple):
-    """A way, the formulation of its models, and why more special ones were left.
+    """A strategy, the formulation of its models, and why more special ones do not apply.
 
-    ``failure`` says how the formulation failed already; the way goes on without it.
+    ``failure`` says how the formulation failed already; the strategy goes on without it.
     """
 
     way: type[Way[Any, Any]]
@@ -136,7 +136,7 @@ def solve(
 
 
 def _plan(ledger: Ledger[Any, Any], *, derived: bool, solver: Solver | None) -> None:
-    """Choose a way, and go it; what is known by an interruption stands in the ledger."""
+    """Choose a strategy and run it; the ledger has the results, also after an interruption."""
     kind, problem, settings = ledger.kind, ledger.problem, ledger.settings
     backend(settings.solver)  # say so now: heuristics may leave nothing for it to do
     if not ledger.look_for_places():
@@ -212,7 +212,7 @@ def _shown(value: Any) -> str:
 def choose(
     kind: Kind[Any, Any], problem: Any, settings: Settings, given: Solver | None = None
 ) -> Choice:
-    """Return the first way that applies, with the formulation asked for, or its own.
+    """Return the first strategy that applies, with the named formulation or its own.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A way of planning: a name, whether it applies, and its steps in order."""
+"""A strategy (`Way`): whether it applies to a problem, and its steps in order."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ S = TypeVar("S")
 
 
 class Step(NamedTuple):
-    """One thing a way does.
+    """One step of a strategy.
 
     Parameters
     ----------
     name
-        Of people.
+        In logs.
     run
-        Does it; offers plans and proves bounds to the ledger.
+        Runs the step: offers plans and bounds to the ledger.
     wanted
-        Whether there is any use for it now; asked when its turn comes.
+        Whether the step is of use now; called when its turn comes.
     always
-        Whether it makes a first plan at once, so that even a run without time has one.
+        Whether it runs after the time limit too, if there is no plan yet.
     loops
-        Compiled loops that it needs: it waits for those that are being compiled.
+        Compiled loops that it needs; it waits while they are being compiled.
     """
 
     name: str
@@ -58,15 +58,14 @@ class Step(NamedTuple):
 
 
 class Way(ABC, Generic[P, S]):
-    """How problems of one form are planned.
+    """A strategy: how problems of one form are planned.
 
-    A run makes an object of its own of it for each ledger: what the steps hand on to each other
-    are attributes.
+    A run makes one object for its ledger; steps exchange data by its attributes.
 
     Attributes
     ----------
     name
-        Of people and records.
+        In logs and records.
     own_formulation
         Whether it is for its own formulation alone.
     uses
@@ -81,7 +80,7 @@ class Way(ABC, Generic[P, S]):
 
     @classmethod
     def surely(cls, problem: P) -> bool:
-        """Whether its own formulation, one of ours, is known to support the problem."""
+        """Whether its own, shipped formulation is known to support the problem."""
         return False
 
     @classmethod
@@ -126,33 +125,33 @@ class Way(ABC, Generic[P, S]):
 
     @abstractmethod
     def steps(self) -> Iterable[Step]:
-        """Steps in order: a list that a person can read aloud."""
+        """Return the steps in order."""
 
     @property
     def patient(self) -> bool:
-        """Whether compiling loops beside may use only processor time that the run leaves."""
+        """Whether loops are compiled only with processor time that the run does not use."""
         return False
 
     @property
     def unawaited(self) -> tuple[LoopPart, ...]:
-        """Parts of the compiled loops that are compiled beside, and for which no step waits."""
+        """Parts of the loops that are compiled meanwhile, though no step waits for them."""
         return ()
 
     def offer_first(self) -> None:
-        """Offer any plan; asked where loops are compiled beside, which run as Python here."""
+        """Offer any plan, while loops are compiled; here they run as Python."""
 
     def alone(self) -> Iterable[Step]:
-        """Steps of a run that is to hear the formulation's model and nobody else."""
+        """Return the steps of a run with ``only``: the formulation's model, nothing else."""
         return (Step("model", self.ask_whole),)
 
     def cheap_plans(self) -> Iterator[tuple[str, S | None]]:
-        """Yield plans, with who made them, that cost little: claims are held against them."""
+        """Yield names and plans of cheap planners, to test claims against."""
         ledger = self.ledger
         for name, planner in ledger.kind.heuristics().items():
             yield name, planner(ledger.problem, ledger.settings.seed)
 
     def test_claims(self) -> None:
-        """Hold what the formulation claims, where it alone was asked, against cheap plans."""
+        """Test the bound of a formulation that ran alone against cheap plans."""
         ledger = self.ledger
         if ledger.claimed:
             with ledger.budget.phase("test of claims"):
@@ -163,7 +162,7 @@ class Way(ABC, Generic[P, S]):
                         return
 
     def try_heuristics(self, but: Container[str] = ()) -> None:
-        """Offer what heuristics of the kind plan, all but some; what they reach are baselines."""
+        """Run the kind's heuristics except ``but``; record their values as baselines."""
         ledger = self.ledger
         with ledger.budget.phase("heuristics"):
             for name, planner in ledger.kind.heuristics().items():
@@ -172,7 +171,7 @@ class Way(ABC, Generic[P, S]):
                     ledger.baselines[name] = ledger.reached.get(name)
 
     def follow(self, search: Iterable[Bound | Any]) -> None:
-        """Prove the bounds that a search finds, and offer its plans by the names they carry."""
+        """Hand bounds and plans of a search to the ledger."""
         ledger = self.ledger
         with ledger.budget.phase("search"):
             for found in search:
@@ -182,7 +181,7 @@ class Way(ABC, Generic[P, S]):
                     ledger.offer(found, found.planner, "search")
 
     def prove(self, bound: Bound) -> None:
-        """Take a bound that a search has found."""
+        """Hand a bound of a search to the ledger."""
         self.ledger.prove(bound)
 
     def ask_up_to(
@@ -193,7 +192,7 @@ class Way(ABC, Generic[P, S]):
         start: S | None = None,
         gap: float | None = None,
     ) -> None:
-        """Ask the model for plans up to a value; it is told what is proved."""
+        """Solve the model for plans up to a value, with the known bound."""
         from milp_plan.models.protocol import Guide
 
         ledger = self.ledger
@@ -234,7 +233,7 @@ class Way(ABC, Generic[P, S]):
         return sizes
 
     def ask_part(self, phase: str, share: float, *, better: bool) -> None:
-        """Ask it for a part of the time left: for a better plan, or from the best one on."""
+        """Solve the model in a part of the time left: below the best plan, or starting from it."""
         ledger, known = self.ledger, self.ledger.value
         with ledger.budget.phase(phase):
             budget = ledger.budget.part(phase, share, of_limit=False)
@@ -245,11 +244,11 @@ class Way(ABC, Generic[P, S]):
                 self.ask_up_to(known, budget, start=ledger.plan)
 
     def start_alone(self) -> tuple[Any, int | None]:
-        """Return the start of a model that is asked alone, and its value: the user's, or none."""
+        """Return the start of a model that runs alone, and its value: the user's plan, or none."""
         return self.ledger.plan, self.ledger.value
 
     def ask_whole(self) -> None:
-        """Ask the exact model of the whole problem, from the start that there is."""
+        """Solve the exact model of the whole problem, from the start if there is one."""
         from milp_plan.models.protocol import Guide
 
         ledger = self.ledger
@@ -260,7 +259,7 @@ class Way(ABC, Generic[P, S]):
         self.ask_lazily(ledger.solver, Guide(cutoff), limits, ledger.budget, lambda: start)
 
     def go(self) -> None:
-        """Take the steps, until there is nothing left to do or no time is left."""
+        """Run the steps, until nothing is left to do or time is over."""
         from .compiling import beside as compiled_beside
 
         ledger = self.ledger
@@ -285,26 +284,26 @@ class Way(ABC, Generic[P, S]):
                     step.run()
 
     def _begin_uncompiled(self, beside: Compiling) -> None:
-        """Have a plan while loops are compiled; the run says so."""
+        """Make a first plan while loops are compiled, and report that they are."""
         from milp_plan.core.compiled import interpreted
 
-        from .compiling import SAID
+        from .compiling import COMPILING_MESSAGE
 
         ledger = self.ledger
         logger.info(
             "way %s: compiled beside: %s", self.name, ", ".join(part.name for part in beside.parts)
         )
         ledger.details["compiled_beside"] = [part.name for part in beside.parts]
-        ledger.say(SAID)
+        ledger.say(COMPILING_MESSAGE)
         with ledger.budget.phase("first plan"), interpreted():
             self.offer_first()
 
     def _await(self, beside: Compiling, step: Step) -> None:
-        """Wait for the loops of a step, as long as there is time: here they take no less."""
-        from .compiling import SAID
+        """Wait until the loops of a step are compiled, or time is over."""
+        from .compiling import COMPILING_MESSAGE
 
         ledger = self.ledger
         if beside.at_work(step.loops):
-            ledger.say(SAID)
+            ledger.say(COMPILING_MESSAGE)
             with ledger.budget.phase("compiling"):
                 beside.wait(step.loops, ledger.budget.left_s)

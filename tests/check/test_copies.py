@@ -7,7 +7,8 @@ from unittest import mock
 
 import pytest
 
-from milp_plan.check import critical_chain, replay, verify
+from milp_plan.check import replay, verify
+from milp_plan.check.chain import critical_chain
 from milp_plan.check.reading import Reading
 from milp_plan.core import (
     FULL,

@@ -5,7 +5,8 @@ from dataclasses import fields, replace
 
 import pytest
 
-from milp_plan.check import explain, replay, verify
+from milp_plan.check import replay, verify
+from milp_plan.check.explain import explain
 from milp_plan.core import OperatorRun, Plan, Transfer
 from tests.support.damage import DAMAGES
 from tests.support.plans import planted

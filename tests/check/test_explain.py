@@ -1,7 +1,9 @@
 import re
 from dataclasses import replace
 
-from milp_plan.check import critical_chain, explain, verify
+from milp_plan.check import verify
+from milp_plan.check.chain import critical_chain
+from milp_plan.check.explain import explain
 from milp_plan.core import MemoryLaw, Objective, Units
 from tests.support.ways import planted_ways
 

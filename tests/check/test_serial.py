@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from milp_plan.check import explain, serial_timeline, verify
+from milp_plan.check import serial_timeline, verify
+from milp_plan.check.explain import explain
 from milp_plan.core import (
     FULL,
     Channel,

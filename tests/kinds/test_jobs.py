@@ -12,11 +12,11 @@ from milp_plan.backends import Limits
 from milp_plan.backends.highs import Session
 from milp_plan.core import InputError
 from milp_plan.core.budget import Budget
-from milp_plan.core.partition import partition
 from milp_plan.draw.canvas import write_figure
 from milp_plan.kinds.jobs.bounds import Sizes, jobs_bounds, jobs_obstacle
 from milp_plan.kinds.jobs.check import verify_jobs
 from milp_plan.kinds.jobs.format import plan_to_json, read_plan, to_toml
+from milp_plan.kinds.jobs.partition import partition
 from milp_plan.kinds.jobs.planners import (
     LRTF,
     POLICIES,

@@ -13,7 +13,7 @@ from milp_plan.core import Objective
 from milp_plan.kinds.local_updates.check import verify_local_updates
 from milp_plan.kinds.local_updates.planners import chain_of, orders, step_time
 from milp_plan.kinds.local_updates.problem import LocalUpdatesProblem, Stage
-from milp_plan.models.modelling import compile_source
+from milp_plan.models.handed import compile_source
 from tests.support.local_updates import least
 from tests.support.planted_local_updates import planted_local_updates
 from tests.support.seeds import few

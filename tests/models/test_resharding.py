@@ -11,7 +11,7 @@ from milp_plan.backends import Limits
 from milp_plan.contract import FormulationContract
 from milp_plan.core import Objective
 from milp_plan.kinds.resharding.check import verify_resharding
-from milp_plan.models.modelling import compile_source
+from milp_plan.models.handed import compile_source
 from tests.support.planted_resharding import planted_resharding
 from tests.support.resharding import least
 from tests.support.seeds import few

@@ -12,7 +12,7 @@ from milp_plan.contract import FormulationContract
 from milp_plan.core import InputError
 from milp_plan.kinds.training.check_stages import verify_training_stages
 from milp_plan.kinds.training.stages_problem import Chunk, Device, Load, Run, TrainingStagesProblem
-from milp_plan.models.modelling import compile_source
+from milp_plan.models.handed import compile_source
 from tests.support.planted_stages import planted_training_stages
 from tests.support.seeds import few
 from tests.support.training_stages import least

@@ -266,7 +266,7 @@ def test_a_plan_is_there_while_loops_are_compiled(
     assert "first plan" in outcome.record["phases"]
     assert outcome.record["compiled_beside"]
     assert any(point["phase"] == "first plan" for point in outcome.record["trace"])
-    assert compiling.SAID in said
+    assert compiling.COMPILING_MESSAGE in said
     again = solve(problem, Settings(time_limit_s=20, node_limit=1))
     assert "compiled_beside" not in again.record  # the same on every machine
 

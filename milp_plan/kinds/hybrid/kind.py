@@ -18,8 +18,6 @@ from milp_plan.run.kind import Format, Kind, Measure
 from milp_plan.run.scope import Offer, Scope
 from milp_plan.run.way import Way
 
-from .loops import PARTS
-
 if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
     from milp_plan.run.reasons.base import Reasons
@@ -52,7 +50,6 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
     title = "stages of a pipeline with data and tensor degree and recomputation each (Piper)"
     handles = "milp_plan.kinds.hybrid.problem:HybridProblem"
     plans = "milp_plan.kinds.hybrid.plan:HybridPlan"
-    loop_parts = PARTS
     sizes = ("memory",)
     things = ("devices", "in")
     changes = (*AMOUNTS.values(), *SWITCHES)

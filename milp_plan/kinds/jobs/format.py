@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from milp_plan.core import Finding, InputError, Units
-from milp_plan.core.partition import partition
 from milp_plan.core.quantity import DECIMAL
 from milp_plan.io.defects import refuse_other
 from milp_plan.io.files import Document, read_document
@@ -19,6 +18,7 @@ from milp_plan.io.pipeline_file import Amount, decode_toml, exact
 from milp_plan.io.toml_text import assignments
 from milp_plan.io.wire import decode, encode
 
+from .partition import partition
 from .problem import Job, JobsObjective, JobsPlan, JobsProblem, Option, Pool, Run, Unit, Weights
 from .wire import (
     WireJob,

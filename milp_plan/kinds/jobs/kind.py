@@ -19,8 +19,6 @@ from milp_plan.run.kind import TIMED, Format, Kind, Measure, Restart
 from milp_plan.run.scope import Offer, Scope
 from milp_plan.run.way import Way
 
-from .loops import PARTS
-
 if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
     from milp_plan.run.reasons.base import Reasons
@@ -35,7 +33,6 @@ class Jobs(Kind["JobsProblem", "JobsPlan"]):
     title = "many jobs on one cluster: an option, devices and a start for each"
     handles = "milp_plan.kinds.jobs.problem:JobsProblem"
     plans = "milp_plan.kinds.jobs.problem:JobsPlan"
-    loop_parts = PARTS
     sizes = ("peak_memory", "peak_host")
     changes = (
         Change("weighted_completion", "Jobs: the sum of weighted completions is the objective."),

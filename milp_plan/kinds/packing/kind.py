@@ -17,8 +17,6 @@ from milp_plan.run.kind import Format, Kind, Measure, Restart
 from milp_plan.run.scope import Offer, Scope
 from milp_plan.run.way import Step, Way
 
-from .loops import PACKING, PARTS
-
 if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
     from milp_plan.run.reasons.base import Reasons
@@ -49,6 +47,8 @@ class PackingWay(Way["PackingProblem", "PackingPlan"]):
 
     def steps(self) -> Iterable[Step]:
         """Proofs, fits, a short search, annealed orders, and a search that may prove."""
+        from .loops import PACKING
+
         ledger = self.ledger
         return (
             Step("obstacle", ledger.look_for_obstacle),
@@ -116,7 +116,6 @@ class Packing(Kind["PackingProblem", "PackingPlan"]):
     title = "an offset for every buffer over its lifetime: lowest height of one memory"
     handles = "milp_plan.kinds.packing.problem:PackingProblem"
     plans = "milp_plan.kinds.packing.problem:PackingPlan"
-    loop_parts = PARTS
     sizes = ("peak_load", "waste")
     changes = (Change("no_capacity", "Packing: any height will do, whatever the capacity."),)
 

@@ -93,7 +93,7 @@ class Workload(msgspec.Struct, frozen=True):
 
 
 def can_read(document: Document) -> bool:
-    """Whether the document has the members of a dnn-partitioning input."""
+    """Whether a document has the members of an input of the placement benchmark."""
     return {"maxFPGAs", "maxCPUs", "nodes"} <= set(document.top_level)
 
 

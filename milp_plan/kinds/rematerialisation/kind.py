@@ -19,8 +19,6 @@ from milp_plan.run.kind import Export, Format, Kind, Measure
 from milp_plan.run.scope import Offer, Scope
 from milp_plan.run.way import Way
 
-from .loops import PARTS
-
 if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
     from milp_plan.run.reasons.base import Reasons
@@ -97,7 +95,6 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
     title = "operators in a fixed order that may run again: least added time within a budget"
     handles = "milp_plan.kinds.rematerialisation.problem:RematerialisationProblem"
     plans = "milp_plan.kinds.rematerialisation.problem:RematerialisationPlan"
-    loop_parts = PARTS
     sizes = ("peak_memory", "host_memory")
     things = ("added_runs", "energy")
     changes = (BUDGET, OBJECTIVE, ADDED, HOST)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
-from milp_plan.check import critical_chain, replay, verify
+from milp_plan.check import replay, verify
+from milp_plan.check.chain import critical_chain
 from milp_plan.check.replay import DeviceMemory
 from milp_plan.core import Plan, PlanningProblem, Units
 from milp_plan.draw.canvas import (

@@ -26,16 +26,13 @@ from milp_plan.core import (
 from milp_plan.core.amounts import size_text, time_text
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
-from milp_plan.core.dag import depth
+from milp_plan.core.graph import depth
 from milp_plan.io.defects import refuse_other
 from milp_plan.io.files import Document
 from milp_plan.run.change import Change, count, host, objective_of, positive
 from milp_plan.run.kind import Export, Format, Kind, Measure, Restart
 from milp_plan.run.scope import Scope
 from milp_plan.run.way import Way
-
-from .loops import PARTS
-from .torch_exports import torch_exports
 
 if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
@@ -90,7 +87,6 @@ class Schedule(Kind[PlanningProblem, Plan]):
     marker = "milp-plan-instance"
     handles = "milp_plan.core.problem:PlanningProblem"
     plans = "milp_plan.core.plan:Plan"
-    loop_parts = PARTS
     changes = CHANGES
 
     def formats(self) -> tuple[Format[PlanningProblem], ...]:
@@ -130,6 +126,8 @@ class Schedule(Kind[PlanningProblem, Plan]):
     def exports(self) -> Mapping[str, Export[PlanningProblem, Plan]]:
         """A trace, files for torch, a split of the placement benchmark."""
         from milp_plan.kinds.placement import dnn_split
+
+        from .torch_exports import torch_exports
 
         return {
             "places": Export("places and order alone, to start from again", _is_places, _places),
@@ -246,7 +244,7 @@ class Schedule(Kind[PlanningProblem, Plan]):
 
     def explain(self, problem: PlanningProblem, plan: Plan, verdict: Verdict) -> str:
         """The cut of a pipeline, memory of the devices and the critical chain, in words."""
-        from milp_plan.check import explain
+        from milp_plan.check.explain import explain
         from milp_plan.kinds.pipeline.case import cut_lines
 
         first, *others = explain(problem, plan, verdict).splitlines()
@@ -256,7 +254,8 @@ class Schedule(Kind[PlanningProblem, Plan]):
         """Memory of the devices and the critical chain; of a broken plan neither means much."""
         if not verdict.ok:
             return {"memory": [], "critical_chain": []}
-        from milp_plan.check import critical_chain, replay
+        from milp_plan.check import replay
+        from milp_plan.check.chain import critical_chain
 
         memories = replay(problem, plan).devices.values()
         names = ("device", "limit_bytes", "persistent_bytes", "peak_bytes", "peak_ns")

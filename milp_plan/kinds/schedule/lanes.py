@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from milp_plan.check import Link
+from milp_plan.check.chain import Link
 from milp_plan.core import Cluster, CommunicationModel, Plan, PlanningProblem
 from milp_plan.core.schedule import Task, schedule
 

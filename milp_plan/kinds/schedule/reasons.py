@@ -172,7 +172,7 @@ class ScheduleReasons(Reasons[PlanningProblem, Plan]):
 
     def why(self, problem: PlanningProblem, plan: Plan, verdict: Verdict) -> Why:
         """The chain, how busy everything is, memory against its limits."""
-        from milp_plan.check import critical_chain
+        from milp_plan.check.chain import critical_chain
 
         block = {operator.name: _block(operator) for operator in problem.graph.operators}
         makers = {value.name: value.producer for value in problem.graph.values}

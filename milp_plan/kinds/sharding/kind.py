@@ -16,11 +16,10 @@ from milp_plan.run.kind import Export, Format, Kind, Measure, Restart
 from milp_plan.run.scope import Offer, Scope
 from milp_plan.run.way import Way
 
-from .loops import PARTS, SHARDING, SHARDING_SEARCH
-
 if TYPE_CHECKING:
     from milp_plan.core.sharding import ShardingPlan, ShardingProblem
     from milp_plan.draw.panels import Panel
+    from milp_plan.run.loop_parts import LoopPart
     from milp_plan.run.reasons.base import Reasons
 
 
@@ -35,9 +34,14 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
     title = "one strategy per operator: costs of strategies and of pairs, memory over time"
     handles = "milp_plan.core.sharding:ShardingProblem"
     plans = "milp_plan.core.sharding:ShardingPlan"
-    loop_parts = PARTS
     sizes = ("peak_usage",)
-    loops = (SHARDING, SHARDING_SEARCH)
+
+    @property
+    def loops(self) -> tuple[LoopPart, ...]:
+        """Those of reductions and of the search."""
+        from .loops import PARTS
+
+        return PARTS
 
     @property
     def threads(self) -> int:

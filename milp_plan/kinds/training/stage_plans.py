@@ -11,7 +11,7 @@ from math import floor
 
 from milp_plan.backends import Limits, Stop
 from milp_plan.backends.highs import solve
-from milp_plan.models.modelling import compile_source
+from milp_plan.models.handed import compile_source
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import get
 

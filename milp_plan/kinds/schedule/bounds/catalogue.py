@@ -13,7 +13,6 @@ from milp_plan.core.compiled import interpreting
 from milp_plan.core.view import view
 from milp_plan.kinds.placement.bounds.relaxed import read_relaxed
 
-from .anywhere import anywhere, anywhere_unlimited
 from .frame import Frame
 from .heads import Windows, simple_windows
 from .load import load_bound, packing_bound, unrelated_bound
@@ -98,6 +97,8 @@ def _serial(problem: PlanningProblem, budget: Budget, incumbent: int | None) -> 
 
 def _anywhere(problem: PlanningProblem, budget: Budget, incumbent: int | None) -> Iterator[Bound]:
     """Bounds where operators may run again or values may wait on hosts."""
+    from .anywhere import anywhere, anywhere_unlimited
+
     if problem.objective is not Objective.PEAK_MEMORY:
         yield from all_bounds(anywhere_unlimited(problem), budget, incumbent)
         return
@@ -119,7 +120,12 @@ def infeasibility(problem: PlanningProblem, budget: Budget | None = None) -> Inf
         from milp_plan.kinds.placement.bounds.memory import serial_obstacle
 
         return serial_obstacle(problem)
-    frame = frame_of(anywhere(problem) if problem.has_memory_ways else problem)
+    where = problem
+    if problem.has_memory_ways:
+        from .anywhere import anywhere
+
+        where = anywhere(problem)
+    frame = frame_of(where)
     if frame.obstacle is not None:
         return frame.obstacle
     obstacle = persistent_obstacle(frame)

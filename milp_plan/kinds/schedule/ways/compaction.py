@@ -5,6 +5,7 @@ from __future__ import annotations
 from milp_plan.core import Plan, PlanningProblem
 
 from ..planners.dispatch import dispatch_order
+from ..planners.late import put_off
 
 
 def compact(problem: PlanningProblem, plan: Plan) -> Plan | None:
@@ -20,3 +21,12 @@ def compact(problem: PlanningProblem, plan: Plan) -> Plan | None:
     placements = {run.operator: run.placement for run in plan.runs}
     tight = dispatch_order(problem, placements, [run.operator for run in runs])
     return tight if tight is not None and tight.stop_ns <= plan.stop_ns else None
+
+
+def tight(problem: PlanningProblem, plan: Plan) -> Plan:
+    """Return a plan of the decoder, compact where its units are rounded, late where that helps."""
+    from ..planners.decoder import compiled_problem
+
+    if not compiled_problem(problem).exact:
+        plan = compact(problem, plan) or plan
+    return put_off(problem, plan)

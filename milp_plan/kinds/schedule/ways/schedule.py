@@ -19,10 +19,8 @@ from milp_plan.run.way import Step, Way
 
 from ..loops import LIST_SCHEDULES, MOVES, NEAR, RUNS, SEQUENCES
 from ..planners.baselines import PLANNERS
-from ..planners.late import put_off
 from ..planners.portfolio import list_start
 from ..team import Team
-from .compaction import compact
 from .early_search import EarlySearch
 from .small_schedule import SmallSearch, is_tiny, offer_best_of_all
 from .stage_series import OWN
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
 BOUND_SHARE, BOUND_SHARE_BESIDE = 0.2, 0.35
 """Part of the time limit that bounds may take, and where plans are searched beside them: the best
 of a graph of 2,000 operators come last. Arrays over all pairs are made in it."""
-
 
 ANNEALING_SHARE, ANNEALING_SHARE_EXACT = 0.7, 0.1
 """Parts of the time left for annealing: where the model is heuristic, and where it is exact."""
@@ -62,7 +59,6 @@ FEW = 40
 
 LOADING_S = 1.5
 """Seconds that loading a formulation takes: with less left, no model is begun before the search."""
-
 
 SEARCHED = (Objective.MAKESPAN, Objective.SPAN, Objective.BOTTLENECK)
 """Objectives that the compiled decoder can search."""
@@ -251,8 +247,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
     def uncompiled(self) -> bool:
         """Whether loops of its search are not on disk; repeatable runs do not look."""
         searched = self.problem.needs_schedule and not self.ledger.repeatable
-        needed = [LIST_SCHEDULES, *self.unawaited]
-        needed += self.small.loops
+        needed = [LIST_SCHEDULES, *self.unawaited, *self.small.loops]
         if self.unawaited:
             needed.append(RUNS)
         return searched and not all(part.on_disk for part in needed)
@@ -346,7 +341,9 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
 
     def take_construction(self, plan: Plan) -> None:
         """Offer a construction."""
-        self.ledger.offer(self.tight(plan), "construction", "construct")
+        from .compaction import tight
+
+        self.ledger.offer(tight(self.problem, plan), "construction", "construct")
 
     def find_first(self) -> None:
         """Offer a plan of a heuristic without compiled loops: compiling may take long."""
@@ -356,8 +353,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
     @property
     def meshed(self) -> bool:
         """Whether an operator may run on several devices at once."""
-        options = (one for entry in self.problem.graph.operators for one in entry.options)
-        return any(one.gang > 1 for one in options)
+        return any(one.gang > 1 for entry in self.problem.graph.operators for one in entry.options)
 
     def choose_strategies(self) -> None:
         """Cheapest strategies of meshes, and a schedule of them."""
@@ -448,11 +444,9 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
 
     def construct_gated(self) -> None:
         """Where memory binds: constructions that keep fewer micro-batches at once."""
-        from ..planners.constructions.gates import best_gated
-        from ..planners.decoder import compiled_problem
-        from ..planners.decoder.layout import LIMITED
+        from ..planners.constructions.gates import best_gated, memory_binds
 
-        if compiled_problem(self.problem).memory.size(LIMITED):
+        if memory_binds(self.problem):
             part = self.budget.part("construct gated", CONSTRUCTION_SHARE, of_limit=False)
             gated = best_gated(self.problem, part)
             if gated is not None:
@@ -460,15 +454,9 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
 
     def take(self, plan: Plan) -> None:
         """Offer a plan of the search."""
-        self.ledger.offer(self.tight(plan), ANNEALING, "anneal")
+        from .compaction import tight
 
-    def tight(self, plan: Plan) -> Plan:
-        """A plan of the decoder, compact where its units are rounded, late where that helps."""
-        from ..planners.decoder import compiled_problem
-
-        if not compiled_problem(self.problem).exact:
-            plan = compact(self.problem, plan) or plan
-        return put_off(self.problem, plan)
+        self.ledger.offer(tight(self.problem, plan), ANNEALING, "anneal")
 
     @property
     def searched(self) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
@@ -12,7 +14,11 @@ from milp_plan.run.settings import AUTO
 from ..loops import ENUMERATION, LEARNING, LIST_SCHEDULES
 from ..planners.enumeration.every import EVERY_PLAN, MOST_STEPS, EveryPlan
 from ..planners.enumeration.search import Enumeration
+from ..planners.enumeration.sizes import is_small
 from ..planners.learning import ClauseLearning
+
+if TYPE_CHECKING:
+    from ..planners.enumeration.search import Enumeration
 
 SHARE, LOOKED_AT = 0.15, 500_000
 """Part of the time limit; choices and schedules looked at where a run must be repeatable: fewer for
@@ -54,7 +60,7 @@ class SmallSearch:
         self._enumeration: Enumeration | None = None
         free = ledger.settings.formulation == AUTO  # who names a formulation asks for its model
         self.learns = free and ClauseLearning.suits(ledger.problem)
-        self.enumerates = free and Enumeration.suits(ledger.problem)
+        self.enumerates = free and is_small(ledger.problem)
 
     @property
     def suits(self) -> bool:
@@ -117,6 +123,8 @@ class SmallSearch:
             ledger.prove(Bound("clause learning", search.least, "every shorter plan contradicts"))
 
     def _enumerate(self, part: Budget) -> None:
+        from ..planners.enumeration.search import Enumeration
+
         ledger, many = self.ledger, max(MANY, self.operators)
         most = LOOKED_AT * MANY**2 // many**2
         with ledger.budget.phase("enumerate"):

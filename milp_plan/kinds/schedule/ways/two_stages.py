@@ -20,7 +20,6 @@ from ..planners.planner import Planner
 from ..planners.portfolio import LISTS, best_plan, list_start
 from ..stages import Stage
 from ..window_search.search import search_near
-from .compaction import compact
 from .stage_series import StageSeries, report_progress
 
 BASELINE_SHARE = 0.1
@@ -176,6 +175,8 @@ class TwoStages:
     def offer_compact(self, plan: Plan, name: str) -> None:
         """The expanded plan with every task as early as its order allows."""
         if self.problem.needs_schedule:
+            from .compaction import compact
+
             with self.budget.phase("expand"):
                 tight = compact(self.problem, plan)
             self.ledger.offer(tight, name, "compact")

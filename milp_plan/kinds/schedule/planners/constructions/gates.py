@@ -15,7 +15,8 @@ from typing import NamedTuple
 from milp_plan.core import FULL, InputError, Plan, PlanningProblem, Value
 from milp_plan.core.budget import Budget
 
-from ..decoder import Decoder
+from ..decoder import Decoder, compiled_problem
+from ..decoder.layout import LIMITED
 from ..indexed import indexed
 from .portfolio import Start, best_starts, placed
 from .structure import Pass, Structure, structure
@@ -43,6 +44,11 @@ class Gated(NamedTuple):
     problem: PlanningProblem
     start: Start
     plan: Plan
+
+
+def memory_binds(problem: PlanningProblem) -> bool:
+    """Whether a device has a memory limit that plans can exceed."""
+    return bool(compiled_problem(problem).memory.size(LIMITED))
 
 
 def best_gated(

@@ -14,15 +14,10 @@ from milp_plan.core import MemoryLaw, Objective, Plan, PlanningProblem
 from milp_plan.core.budget import Budget, OutOfTime
 
 from .settling import Settling, quiet_order
-from .tasks import Tasks, all_tasks, joint_placements, placement_count
+from .sizes import is_tiny
+from .tasks import Tasks, all_tasks, joint_placements
 
 EVERY_PLAN = "every plan"
-
-LARGEST = 10
-"""Operators of a tiny problem."""
-
-MOST_PLACEMENTS = 3000
-"""Placements of all operators together, at most."""
 
 MOST_ROWS = 10_000
 """Placements with a choice of sources that are kept in memory at once."""
@@ -58,15 +53,7 @@ class EveryPlan:
         self.limits: list[int | None] = [None] * len(limits) if self.static else limits
         self.steps = 0
 
-    @staticmethod
-    def suits(problem: PlanningProblem) -> bool:
-        """Whether a problem is tiny, and its operators run once, on devices that just compute."""
-        return (
-            problem.serial is None
-            and not problem.has_memory_ways
-            and 0 < len(problem.graph.operators) <= LARGEST
-            and placement_count(problem) <= MOST_PLACEMENTS
-        )
+    suits = staticmethod(is_tiny)
 
     def plans(self, budget: Budget, steps: int | None = None) -> Iterator[Plan]:
         """Yield better and better plans until the search is complete or a limit ends it."""

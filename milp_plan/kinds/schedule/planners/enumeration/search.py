@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import factorial, prod
 
-from milp_plan.core import Objective, Plan, PlanningProblem
+from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.budget import Budget
 
-from ...coarsen.symmetry import interchangeable_devices
 from ..decoder import NEVER, Decoder
 from ..decoder import layout as at
 from .choices import choices_of
 from .placing import BEST, DEPTH, FRESH, LEAST_OPEN, advance, empty_stack, least_open
-from .tasks import placement_count
-
-LARGEST = 40
-"""Operators beyond which the search gets nowhere, unless few groups decide the placement."""
-
-LARGEST_GROUPED, FEW_PLACEMENTS = 120, 100_000
-"""Operators and placements, up to swaps of alike devices, up to which few groups decide."""
+from .sizes import LARGEST, is_small
 
 AT_ONCE = 1000
 """Choices between two looks at the budget."""
@@ -55,16 +47,7 @@ class Enumeration:
         for part in (at.SITE, at.OPTION):
             memory.part(part)[:] = -1
 
-    @staticmethod
-    def suits(problem: PlanningProblem) -> bool:
-        """Whether a problem is small enough, and its plans have times and nothing else to say."""
-        return (
-            problem.objective is Objective.MAKESPAN
-            and problem.needs_schedule
-            and problem.serial is None
-            and not problem.has_memory_ways
-            and (len(problem.graph.operators) <= LARGEST or _few_placements(problem))
-        )
+    suits = staticmethod(is_small)
 
     def cut(self, known: int | None) -> None:
         """Look only for plans shorter than ``known`` ticks from now on."""
@@ -121,11 +104,3 @@ class Enumeration:
         """The best plan, from an array of its own: the search goes on in the other one."""
         other, stack = Decoder(self.decoder.problem), self.stack
         return other.fixed(stack.site, stack.option, stack.start, "enumeration")
-
-
-def _few_placements(problem: PlanningProblem) -> bool:
-    """Whether colocation groups leave few enough placements to try each of them."""
-    if len(problem.graph.operators) > LARGEST_GROUPED:
-        return False
-    swaps = prod(factorial(len(names)) for names in interchangeable_devices(problem))
-    return placement_count(problem) <= FEW_PLACEMENTS * swaps
