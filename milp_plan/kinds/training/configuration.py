@@ -256,7 +256,7 @@ class Configuration:
     def _measured_reasons(
         self, architecture: Architecture, cluster: TrainingCluster
     ) -> Iterator[str]:
-        """What times and sizes that were measured on one device do not tell."""
+        """List what layers measured on one device cannot price."""
         for name in ("tensor", "context", "expert", "expert_tensor"):
             if getattr(self, name) > 1:
                 yield f"{name} {getattr(self, name)}: layers were measured on one device"

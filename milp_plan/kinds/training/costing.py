@@ -35,7 +35,7 @@ PARTS = tuple(field.name for field in fields(StepTime) if field.name != "stages"
 """Parts of a step's time."""
 
 _REMEMBERED = 64
-"""Configurations whose costs are kept."""
+"""Configurations whose costs are stored."""
 
 
 class PlanCosts:
@@ -54,7 +54,7 @@ class PlanCosts:
         self._whole: dict[object, float] = {}
         self._blocks: dict[object, tuple[list[int], int, int]] = {}
         self._layers: dict[object, tuple[int, ...]] = {}
-        self._held: dict[object, tuple[float, float]] = {}
+        self._first: dict[object, tuple[float, float]] = {}
 
     @cached_property
     def _fastest(self) -> float:
@@ -243,11 +243,11 @@ class PlanCosts:
         """Parameters of the first device, but for experts, and those of experts."""
         last = c.chunks - 1 in c.chunks_of(0)
         key = (c.tensor, c.expert, c.expert_tensor, id(kinds), last)
-        if key not in self._held:
+        if key not in self._first:
             p, software = self.problem, self.efficiency.software
             counter = Counter(p.architecture, Layout(c, 1), p.sequence, software)
-            self._held[key] = counter.parameters(kinds, True, last)
-        return self._held[key]
+            self._first[key] = counter.parameters(kinds, True, last)
+        return self._first[key]
 
     def _works(self, c: Configuration, cluster: TrainingCluster) -> tuple[StageWork, ...]:
         p, software = self.problem, self.efficiency.software
@@ -373,7 +373,7 @@ def _figures(chunk: Chunk) -> tuple[int, int, int, int]:
 
 
 def _between(none: int, full: int, count: int, of: int) -> int:
-    """Return what ``count`` of so many equal parts make of the difference, rounded up."""
+    """Return what ``count`` of ``of`` equal parts make of the difference, rounded up."""
     if count >= of:
         return full if count else none
     return none - (none - full) * count // of

@@ -82,7 +82,7 @@ def replay(configuration: Configuration, chunks: tuple[Chunk, ...]) -> Replay:
     Raises
     ------
     NoScheduleError
-        The schedule is not defined for so many stages, chunks or micro-batches.
+        The schedule is not defined for these numbers of stages, chunks and micro-batches.
     """
     count, devices = configuration.micro_batches, configuration.pipeline
     busy = tuple(

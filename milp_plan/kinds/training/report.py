@@ -61,11 +61,9 @@ class TrainingAnswer:
         """The best configuration as a plan."""
         if self.best is None:
             return None
-        of = self.problem
-        made_for = (of.name, of.fingerprint)
-        return TrainingPlan(
-            *made_for, self.best.configuration, self.best.step_ns, "search", of.parent
-        )
+        problem, best = self.problem, self.best
+        identity = (problem.name, problem.fingerprint)
+        return TrainingPlan(*identity, best.configuration, best.step_ns, "search", problem.parent)
 
     @property
     def best(self) -> Candidate | None:

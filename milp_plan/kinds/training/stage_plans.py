@@ -18,7 +18,7 @@ from milp_plan.models.registry import get
 from .check_stages import verify_training_stages
 from .configuration import Configuration, Recompute
 from .costing import PlanCosts
-from .stage_costs import OFFLOADED, WAYS, stages_problem
+from .stage_costs import WAYS, stages_problem
 from .stages_problem import Counts, TrainingStagesPlan, TrainingStagesProblem, peaks_of, step_of
 from .step import Step, derive, excess_of
 
@@ -129,8 +129,7 @@ def with_stages(
 ) -> Configuration | None:
     """Return the configuration with the layers of a plan; ``None`` where it cannot say them.
 
-    A configuration knows one kind of recomputation, of some of the blocks of each chunk, and no
-    activations on the host.
+    A configuration has one kind of recomputation, of some of the blocks of each chunk.
     """
     layers = plan.layers
     totals = [
@@ -139,7 +138,7 @@ def with_stages(
     ]
     used = {name: row for name, row in zip(problem.ways, totals, strict=True) if any(row)}
     again = {name: row for name, row in used.items() if name != Recompute.NONE}
-    if len(again) > 1 or OFFLOADED in again:
+    if len(again) > 1:
         return None
     base = replace(configuration, layers=layers, recomputed=0, recomputed_by_chunk=())
     if not again:

@@ -113,7 +113,7 @@ def least_activations(configuration: Configuration, stage: int, kept: Sequence[i
 def micro_batches_ahead(configuration: Configuration) -> tuple[tuple[int, ...], ...]:
     """Return how many micro-batches of each chunk of a stage wait for their backward pass at once.
 
-    1F1B and ZB-H1 as published; interleaved 1F1B at the end of its warm-up; V-shaped schedules hold
+    1F1B and ZB-H1 as published; interleaved 1F1B at the end of its warm-up; V-shaped schedules have
     as many as 1F1B on its first device, but for those that take less by design, where one is
     counted.
     """
