@@ -25,7 +25,7 @@ from .costs import NANO, StepSeconds, StepTime, in_ns, overlapped_seconds, step_
 from .memory import MemoryUse, Meter
 from .passes import Passes
 from .problem import TrainingProblem
-from .replay import Chunk
+from .replay import ChunkCost
 from .stage_costs import FILLS, chunks_apart, stages_problem
 from .stages import balanced_layers, layers_within_memory
 from .step import Priced, excess_of, least_activations, least_peaks, least_step
@@ -303,7 +303,7 @@ class PlanCosts:
         layers = c.chunk_layers(self.problem.architecture)
         counts = c.recomputed_by_chunk or (c.recomputed,) * len(layers)
         chunks = tuple(
-            Chunk(*(_between(a, b, count, n) for a, b in zip(one, all_, strict=True)))
+            ChunkCost(*(_between(a, b, count, n) for a, b in zip(one, all_, strict=True)))
             for one, all_, count, n in zip(
                 map(_figures, none.chunks), map(_figures, full.chunks), counts, layers, strict=True
             )
@@ -325,7 +325,7 @@ class PlanCosts:
             stages = step_seconds(works, cluster, apart, self.efficiency).stages
             memory = self._memory(apart, works)
         chunks = tuple(
-            Chunk(
+            ChunkCost(
                 in_ns(each.forward + each.transfer / 2),
                 in_ns(each.backward + each.transfer / 2),
                 in_ns(each.weight),
@@ -368,7 +368,7 @@ def _whole(c: Configuration) -> Configuration:
     return replace(c, recomputed=0, recomputed_by_chunk=())
 
 
-def _figures(chunk: Chunk) -> tuple[int, int, int, int]:
+def _figures(chunk: ChunkCost) -> tuple[int, int, int, int]:
     return chunk.forward_ns, chunk.backward_ns, chunk.weight_ns, chunk.activation_bytes
 
 

@@ -101,7 +101,7 @@ class Miss:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Alternative:
     """A configuration of which chunks were timed.
 
     Parameters
@@ -153,7 +153,7 @@ class SearchResult:
     refused: int = 0
     unrestricted: Candidate | None = None
     reasons: tuple[str, ...] = ()
-    looked: list[Look] = field(default_factory=list)
+    looked: list[Alternative] = field(default_factory=list)
     finished: bool = False
     interrupted: bool = False
 
@@ -324,7 +324,7 @@ class Search:
         if len(self.found.looked) < LOOKS:
             limits = (self.problem.limit_bytes(configuration, s) for s in range(len(peaks)))
             most = max(1000 * peak // limit for peak, limit in zip(peaks, limits, strict=False))
-            self.found.looked.append(Look(least, most))
+            self.found.looked.append(Alternative(least, most))
 
     def fits(self, configuration: Configuration, least: int, peaks: tuple[int, ...]) -> bool:
         """Whether memory suffices; remember what lacks little."""

@@ -20,7 +20,7 @@ from .configuration import Configuration, Recompute
 from .costing import PlanCosts
 from .stage_costs import WAYS, stages_problem
 from .stages_problem import Counts, TrainingStagesPlan, TrainingStagesProblem, peaks_of, step_of
-from .step import Step, derive, excess_of
+from .step import TrainingStep, derive, excess_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Stages:
     bound: int | None
     stop: Stop
     even: TrainingStagesPlan | None
-    candidates: tuple[tuple[Configuration, Step], ...]
+    candidates: tuple[tuple[Configuration, TrainingStep], ...]
     columns: int
     seconds: float
 
@@ -117,7 +117,7 @@ def fastest_stages(
 
 def _replayed(
     costs: PlanCosts, configurations: list[Configuration]
-) -> tuple[tuple[Configuration, Step], ...]:
+) -> tuple[tuple[Configuration, TrainingStep], ...]:
     """Return the configurations that fit with their replays, the fastest first."""
     steps = [(c, derive(c, costs.priced(c))) for c in dict.fromkeys(configurations)]
     fit = [(c, step) for c, step in steps if excess_of(costs.problem, c, step.peaks)[0] <= 0]
