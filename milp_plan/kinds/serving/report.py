@@ -11,7 +11,7 @@ from milp_plan.kinds.training.report import gigabytes, seconds
 
 from .costs import ROUND_NS, PassTime
 from .problem import Deployment, Objective, Phase, ServingProblem
-from .search import NOT_CONSIDERED, ServingCandidate, ServingMiss, ServingResult
+from .search import NOT_CONSIDERED, ServingCandidate, ServingResult
 from .work import cache_elements
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ def data(answer: ServingAnswer) -> dict[str, Any]:
         "costs": costs_text(answer),
         "best": _candidate(answer, best) if best else None,
         "next_best": [_candidate(answer, entry) for entry in found.best[1:]],
-        "rejected": [_miss(miss) for miss in found.misses],
+        "rejected": [asdict(miss) for miss in found.misses],
         "not_considered": _left_out(answer),
     }
 
@@ -257,12 +257,4 @@ def _candidate(answer: ServingAnswer, candidate: ServingCandidate) -> dict[str, 
         **_row(answer, candidate),
         "passes": {name: asdict(time) if time else None for name, time in passes.items()},
         "memory_bytes": [asdict(use) for use in candidate.memory],
-    }
-
-
-def _miss(miss: ServingMiss) -> dict[str, Any]:
-    return {
-        "deployment": asdict(miss.deployment),
-        "excess_bytes": miss.excess_bytes,
-        "stage": miss.stage,
     }

@@ -320,7 +320,7 @@ class PlanCosts:
         resident = tuple(use.total_bytes - use.activations_bytes for use in memory)
         stages = step.stages
         if c.virtual > 1:
-            apart = chunks_apart(c, self.problem.architecture)
+            apart = chunks_apart(c, c.chunk_layers(self.problem.architecture))
             works = self._works(apart, cluster)
             stages = step_seconds(works, cluster, apart, self.efficiency).stages
             memory = self._memory(apart, works)

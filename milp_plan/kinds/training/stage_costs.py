@@ -22,7 +22,6 @@ from .work import stage_works
 if TYPE_CHECKING:
     from milp_plan.kinds.pipeline.shop import Shop
 
-    from .architecture import Architecture
     from .costing import PlanCosts
 
 FILLS = {
@@ -85,16 +84,16 @@ def stages_problem(
     )
 
 
-def chunks_apart(c: Configuration, architecture: Architecture) -> Configuration:
-    """Return one micro-batch of a pipeline that has a device for every chunk."""
+def chunks_apart(c: Configuration, layers: tuple[int, ...]) -> Configuration:
+    """Return one micro-batch of a pipeline that has a device for every chunk of some layers."""
     split = c.schedule in SPLIT_BACKWARD
     return replace(
         c,
-        pipeline=c.chunks,
+        pipeline=len(layers),
         virtual=1,
         micro_batches=1,
         schedule=Schedule.ZB_H1 if split else Schedule.ONE_F_ONE_B,
-        layers=c.chunk_layers(architecture),
+        layers=layers,
     )
 
 
@@ -139,17 +138,7 @@ class _Pieces:
         """Return embedding, nothing, one block of each run, head: each on a device of its own."""
         problem, cluster = self.problem, self.problem.cluster
         counts = [n for _, size in problem.architecture.runs for n in (1, size - 1)]
-        layers = (0, 0, *counts, 0)
-        split = self.c.schedule in SPLIT_BACKWARD
-        apart = replace(
-            self.c,
-            pipeline=len(layers),
-            virtual=1,
-            micro_batches=1,
-            schedule=Schedule.ZB_H1 if split else Schedule.ONE_F_ONE_B,
-            recompute=way,
-            layers=layers,
-        )
+        apart = replace(chunks_apart(self.c, (0, 0, *counts, 0)), recompute=way)
         alone = replace(cluster, groups=(cluster.groups[group],))
         software = self.costs.efficiency.software
         works = stage_works(problem.architecture, alone, apart, problem.sequence, software)
@@ -216,7 +205,7 @@ class _Pieces:
     def _sends(self) -> list[int]:
         """Return ticks of sending in one pass of each chunk."""
         problem, cluster = self.problem, self.problem.cluster
-        apart = chunks_apart(self.c, problem.architecture)
+        apart = chunks_apart(self.c, self.c.chunk_layers(problem.architecture))
         software = self.costs.efficiency.software
         works = stage_works(problem.architecture, cluster, apart, problem.sequence, software)
         times = step_seconds(works, cluster, apart, self.costs.efficiency).stages
