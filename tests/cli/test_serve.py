@@ -73,7 +73,7 @@ def test_a_field_with_two_values_and_absurd_sizes_are_one_clear_error() -> None:
     for words, message in (
         (("--fix", "tensor=2", "--fix", "tp=4"), "--fix tensor: found 2 and 4, expected one value"),
         (("--output", "9" * 30), "output: found 999"),
-        (("--memory", "0GB"), "memory: found 0 bytes"),
+        (("--memory", "0GB"), "memory_bytes: found 0 bytes"),
     ):
         done = call(*asked, *words)
         assert done.exit_code == Exit.BAD_INPUT

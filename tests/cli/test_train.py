@@ -294,3 +294,10 @@ def test_where_nothing_fits_the_answer_says_what_is_lacking_at_least() -> None:
     assert lacking is not None
     less = 10 + float(lacking[1]) - 0.1  # as it is rounded to a tenth
     assert call(*ON_EIGHT, "--memory", f"{less:.1f}GB", *words[2:]).exit_code == Exit.INFEASIBLE
+
+
+def test_a_million_micro_batches_end_with_the_time_limit() -> None:
+    fixed = ("--fix", "pipeline=8", "--fix", "micro_batch=1", "--time-limit", "1")
+    done = call("train", "llama3-8b", "8xH100", "--global-batch", "1000000", *fixed)
+    assert done.exit_code == Exit.NO_PLAN
+    assert "no configuration in time" in done.stdout

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from milp_plan.kinds.training.configuration import Configuration, Recompute
 from milp_plan.kinds.training.problem import TrainingProblem
-from milp_plan.kinds.training.replay import Chunk
+from milp_plan.kinds.training.replay import ChunkCost
 from milp_plan.kinds.training.step import Priced
 
 NANO = 10**9
@@ -45,7 +45,7 @@ class Roofline:
     def priced(self, c: Configuration) -> Priced:
         return Priced(self.chunks(c), self.after_ns(c), self.resident_bytes(c))
 
-    def chunks(self, c: Configuration) -> tuple[Chunk, ...]:
+    def chunks(self, c: Configuration) -> tuple[ChunkCost, ...]:
         slow = 100 + 4 * (c.tensor - 1) + (1 if c.micro_batch == 1 else 0)
         again = {Recompute.NONE: 0, Recompute.ATTENTION: 5, Recompute.FULL: 100}[c.recompute]
         kept = {Recompute.NONE: 34, Recompute.ATTENTION: 30, Recompute.FULL: 2}[c.recompute]
@@ -55,7 +55,7 @@ class Roofline:
         for flops, count in zip(self._chunk_flops(c), counts, strict=True):
             once = -(-flops * NANO * slow // (100 * self._rate(c)))
             held = kept * tokens * count // (c.tensor * c.context)
-            made.append(Chunk(once, once + once * again // 100, once, held))
+            made.append(ChunkCost(once, once + once * again // 100, once, held))
         return tuple(made)
 
     def after_ns(self, c: Configuration) -> int:

@@ -21,7 +21,7 @@ from milp_plan.core import UnsupportedProblemError
 from milp_plan.kinds.training import Recompute, Schedule
 from milp_plan.kinds.training.exports import export
 from milp_plan.kinds.training.exports.layout import layout_text
-from milp_plan.kinds.training.replay import Chunk, shop_and_words
+from milp_plan.kinds.training.replay import ChunkCost, shop_and_words
 
 from .test_exports import arguments, job, random_job
 
@@ -58,7 +58,7 @@ def test_interleaved_zero_bubble_with_one_stage_a_rank_is_zb_h1() -> None:
     theirs.pp_group_size, theirs.n_local_stages, theirs._num_stages = c.pipeline, 1, c.pipeline
     theirs._n_microbatches = theirs.microbatches_per_round = c.micro_batches
     theirs.number_of_rounds, theirs.rank = 1, 0
-    shop, words = shop_and_words(c, (Chunk(1, 1, 1),) * c.pipeline)
+    shop, words = shop_and_words(c, (ChunkCost(1, 1, 1),) * c.pipeline)
     letters = {"forward": "F", "backward-input": "I", "backward-weight": "W"}
     for rank, word in enumerate(words):
         ours = [letters[shop.kinds[kind].role] for kind in word]

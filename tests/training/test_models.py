@@ -111,7 +111,6 @@ def test_frozen_blocks_with_nothing_trained_before_them_run_forward_alone() -> N
     tower = llava.blocks[0]
     assert tower.frozen
     assert llava.model_flops(4096) - llama.model_flops(4096) == 24 * tower.flops(4096)
-    assert llava.trained_parameters == llava.parameters - 24 * tower.parameters
 
 
 @pytest.mark.parametrize("name", ["Llama-3-70B", "llama3_70b"])

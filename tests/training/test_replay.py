@@ -8,7 +8,7 @@ import pytest
 
 from milp_plan.kinds.training import Configuration, Schedule
 from milp_plan.kinds.training.replay import (
-    Chunk,
+    ChunkCost,
     NoScheduleError,
     replay,
     schedule_bound,
@@ -26,14 +26,14 @@ SHAPES = (
 )
 
 
-def chunks(random: Random, count: int) -> tuple[Chunk, ...]:
+def chunks(random: Random, count: int) -> tuple[ChunkCost, ...]:
     return tuple(
-        Chunk(*(random.randint(0, 10**9) for _ in range(3)), random.randint(0, 10**10))
+        ChunkCost(*(random.randint(0, 10**9) for _ in range(3)), random.randint(0, 10**10))
         for _ in range(count)
     )
 
 
-def simulated(c: Configuration, given: tuple[Chunk, ...]) -> tuple[int, list[int]]:
+def simulated(c: Configuration, given: tuple[ChunkCost, ...]) -> tuple[int, list[int]]:
     """Run the words pass by pass, sweeping until nothing moves; memory by instants of passes."""
     shop, words = shop_and_words(c, given)
     names = [kind.name for kind in shop.kinds]
@@ -92,18 +92,18 @@ def test_times_and_peaks_are_those_of_an_event_simulation(schedule: Schedule, vi
 def test_waiting_micro_batches_are_those_of_the_replay(schedule: Schedule, virtual: int) -> None:
     for p, m in ((2, 2), (2, 8), (4, 4), (4, 16), (8, 16)):
         c = Configuration(pipeline=p, micro_batches=m, virtual=virtual, schedule=schedule)
-        equal = (Chunk(100, 110, 90, 1),) * c.chunks
+        equal = (ChunkCost(100, 110, 90, 1),) * c.chunks
         ahead = [sum(counts) for counts in micro_batches_ahead(c)]
         assert ahead == list(replay(c, equal).activation_peaks)
 
 
 def test_even_stages_take_the_closed_form_of_1f1b() -> None:
     c = Configuration(pipeline=8, micro_batches=32)
-    assert replay(c, (Chunk(3, 5, 2),) * 8).makespan_ns == (32 + 7) * 10
+    assert replay(c, (ChunkCost(3, 5, 2),) * 8).makespan_ns == (32 + 7) * 10
 
 
 def test_one_stage_runs_its_passes_one_after_the_other() -> None:
-    played = replay(Configuration(micro_batches=5), (Chunk(3, 5, 2, 7),))
+    played = replay(Configuration(micro_batches=5), (ChunkCost(3, 5, 2, 7),))
     assert (played.makespan_ns, played.activation_peaks, played.busy_ns) == (50, (7,), (50,))
 
 
@@ -116,4 +116,4 @@ def test_one_stage_runs_its_passes_one_after_the_other() -> None:
 )
 def test_an_undefined_schedule_is_refused(c: Configuration) -> None:
     with pytest.raises(NoScheduleError, match="schedule"):
-        replay(c, (Chunk(1, 1, 1),) * c.chunks)
+        replay(c, (ChunkCost(1, 1, 1),) * c.chunks)

@@ -155,17 +155,6 @@ def test_what_has_no_stages_is_refused_in_words() -> None:
         stages_problem(costs, replace(configuration, schedule=Schedule.V_HALF, virtual=2))
 
 
-def test_a_lane_to_the_host_saves_what_recomputation_costs() -> None:
-    problem, configuration = CASES["llama"]
-    costs = PlanCosts(replace(problem, reserve_bytes=35 * 10**9))
-    slow, fast = (
-        stages_problem(costs, configuration, (NONE, FULL), rate) for rate in (None, 10**12)
-    )
-    assert slow.ways == ("none", "full")
-    assert fast.ways == ("none", "full", "offload")
-    assert optimum(fast) < optimum(slow)
-
-
 @pytest.mark.parametrize("seed", few(range(100), 15))
 def test_no_even_split_of_random_layers_is_faster(seed: int) -> None:
     problem, _ = planted_training_stages(seed, layers=9)

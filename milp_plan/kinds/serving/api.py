@@ -20,7 +20,7 @@ from .report import ServingAnswer
 from .search import search
 
 RESERVE = 10
-"""Percent of a device's memory that is left free where nobody says, as vLLM does."""
+"""Percent of a device's memory that is left free by default, as vLLM does."""
 
 
 def serving_problem(

@@ -11,7 +11,7 @@ from milp_plan.kinds.training.report import gigabytes, seconds
 
 from .costs import ROUND_NS, PassTime
 from .problem import Deployment, Objective, Phase, ServingProblem
-from .search import NOT_CONSIDERED, Candidate, Miss, ServingResult
+from .search import NOT_CONSIDERED, ServingCandidate, ServingResult
 from .work import cache_elements
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class ServingAnswer:
     fixed: Mapping[str, int]
 
     @property
-    def best(self) -> Candidate | None:
+    def best(self) -> ServingCandidate | None:
         """The best deployment."""
         return self.found.best[0] if self.found.best else None
 
@@ -117,7 +117,7 @@ def _rate(tokens: float) -> str:
     return f"{tokens:,.0f}" if tokens >= 10 else f"{tokens:.2g}"
 
 
-def _in_short(p: ServingProblem, candidate: Candidate) -> str:
+def _in_short(p: ServingProblem, candidate: ServingCandidate) -> str:
     rate = candidate.figures.tokens_per_s / p.cluster.devices
     return f"{_rate(rate)} tokens/s a device  {deployment_text(p, candidate.deployment)}"
 
@@ -135,7 +135,7 @@ def _nothing(answer: ServingAnswer) -> Iterator[str]:
         yield "  no deployment fits: each breaks a memory limit"
 
 
-def _figures(answer: ServingAnswer, best: Candidate) -> Iterator[str]:
+def _figures(answer: ServingAnswer, best: ServingCandidate) -> Iterator[str]:
     p, figures = answer.problem, best.figures
     kind = "prompt tokens/s" if p.phase is Phase.PREFILL else "tokens/s"
     rate = figures.tokens_per_s
@@ -233,12 +233,12 @@ def data(answer: ServingAnswer) -> dict[str, Any]:
         "costs": costs_text(answer),
         "best": _candidate(answer, best) if best else None,
         "next_best": [_candidate(answer, entry) for entry in found.best[1:]],
-        "rejected": [_miss(miss) for miss in found.misses],
+        "rejected": [asdict(miss) for miss in found.misses],
         "not_considered": _left_out(answer),
     }
 
 
-def _row(answer: ServingAnswer, candidate: Candidate) -> dict[str, Any]:
+def _row(answer: ServingAnswer, candidate: ServingCandidate) -> dict[str, Any]:
     figures = candidate.figures
     return {
         "first_token_ns": figures.first_token_ns,
@@ -249,7 +249,7 @@ def _row(answer: ServingAnswer, candidate: Candidate) -> dict[str, Any]:
     }
 
 
-def _candidate(answer: ServingAnswer, candidate: Candidate) -> dict[str, Any]:
+def _candidate(answer: ServingAnswer, candidate: ServingCandidate) -> dict[str, Any]:
     figures = candidate.figures
     passes = {"prefill": figures.prefill, "decode": figures.decode}
     return {
@@ -257,12 +257,4 @@ def _candidate(answer: ServingAnswer, candidate: Candidate) -> dict[str, Any]:
         **_row(answer, candidate),
         "passes": {name: asdict(time) if time else None for name, time in passes.items()},
         "memory_bytes": [asdict(use) for use in candidate.memory],
-    }
-
-
-def _miss(miss: Miss) -> dict[str, Any]:
-    return {
-        "deployment": asdict(miss.deployment),
-        "excess_bytes": miss.excess_bytes,
-        "stage": miss.stage,
     }

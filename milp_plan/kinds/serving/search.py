@@ -38,7 +38,7 @@ NOT_CONSIDERED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class ServingCandidate:
     """A deployment with its figures and memory of each stage."""
 
     deployment: Deployment
@@ -47,7 +47,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Miss:
+class ServingMiss:
     """A deployment that does not fit, even with the fewest requests, and by how many bytes."""
 
     deployment: Deployment
@@ -75,8 +75,8 @@ class ServingResult:
         Whether an interruption ended the search.
     """
 
-    best: list[Candidate] = field(default_factory=list)
-    misses: list[Miss] = field(default_factory=list)
+    best: list[ServingCandidate] = field(default_factory=list)
+    misses: list[ServingMiss] = field(default_factory=list)
     considered: int = 0
     late: int = 0
     why_empty: str | None = None
@@ -90,7 +90,7 @@ def search(costs: ServingCosts, fixed: Mapping[str, int], budget: Budget) -> Ser
     An interruption ends the search with those that were valued until then.
     """
     found = ServingResult(why_empty="the fixed fields leave no degrees")
-    best: dict[Deployment, Candidate] = {}
+    best: dict[Deployment, ServingCandidate] = {}
     try:
         _value_all(costs, fixed, budget, found, best)
     except KeyboardInterrupt:
@@ -105,7 +105,7 @@ def _value_all(
     fixed: Mapping[str, int],
     budget: Budget,
     found: ServingResult,
-    best: dict[Deployment, Candidate],
+    best: dict[Deployment, ServingCandidate],
 ) -> None:
     """Value every deployment of the space, and keep the best of each shape."""
     problem, reason = costs.problem, None
@@ -126,7 +126,7 @@ def _value_all(
         found.why_empty = reason
 
 
-def _rank(candidate: Candidate) -> tuple[float, ...]:
+def _rank(candidate: ServingCandidate) -> tuple[float, ...]:
     """Value, then tokens per second, then the least of everything."""
     d, figures = candidate.deployment, candidate.figures
     simple = (d.pipeline, d.expert, d.tensor, d.requests, d.prompts)
@@ -185,13 +185,13 @@ def _sized(
     shape: Deployment,
     fixed: Mapping[str, int],
     found: ServingResult,
-) -> Iterator[Candidate]:
+) -> Iterator[ServingCandidate]:
     """List what fits with these degrees, for every number of requests and prompts."""
     least = _with_requests(problem, shape, fixed)
     excess, stage = excess_of(problem, least, _totals(costs.memory(least)))
     if excess > 0:
         found.considered += 1
-        found.misses.append(Miss(least, excess, stage))
+        found.misses.append(ServingMiss(least, excess, stage))
         return
     free = problem.requests is None and problem.objective is Objective.THROUGHPUT
     sizes = [least.requests]
@@ -208,7 +208,7 @@ def _sized(
             if any(late(problem, figures)):
                 found.late += 1
             else:
-                yield Candidate(sized, figures, memory)
+                yield ServingCandidate(sized, figures, memory)
 
 
 def _sizes(problem: ServingProblem, costs: ServingCosts, least: Deployment) -> list[int]:

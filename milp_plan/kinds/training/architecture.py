@@ -31,7 +31,7 @@ class Architecture:
     vocabulary
         Rows of the embedding; 0 where samples are no tokens.
     sequence
-        Tokens of a sample where nobody says another number.
+        Tokens of a sample by default.
     tied
         Whether head and embedding share their parameters.
     positions
@@ -119,7 +119,7 @@ class Architecture:
 
     @cached_property
     def _before(self) -> tuple[tuple[int, ...], ...]:
-        """Different blocks among the first so many."""
+        """Return how many of each different block are among the first n blocks, for every n."""
         rows = [[0] * len(self._distinct)]
         for block, count in self.runs:
             at = self._distinct.index(block)
@@ -171,13 +171,6 @@ class Architecture:
         """Parameters that one token visits, without multi-token prediction."""
         blocks = sum(block.active_parameters * count for block, count in self.runs)
         return self.embedding_parameters + blocks + self.head_parameters
-
-    @cached_property
-    def trained_parameters(self) -> int:
-        """Parameters that are trained, with those of multi-token prediction."""
-        return self.all_parameters - sum(
-            block.parameters * count for block, count in self.runs if block.frozen
-        )
 
     def head_flops(self, sequence: int) -> int:
         """Forward operations of the output head for one sample, once."""

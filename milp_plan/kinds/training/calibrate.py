@@ -1,16 +1,17 @@
 """Fit rates of devices and frameworks to measured steps, by least squares on logarithms.
 
 Parameters are fitted as logarithms, so that they stay above 0, and stay near their start where the
-runs say nothing. The loss is ``soft_l1``: a run that
-is far off counts by its distance, not by its square. The work of every run is counted once.
+runs say nothing. The loss is ``soft_l1``: a run that is far off counts by its distance, not by its
+square. The work of every run is counted once.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.optimize import least_squares
@@ -18,7 +19,7 @@ from scipy.optimize import least_squares
 from milp_plan.core import Finding, InputError
 
 from .costs import step_seconds
-from .efficiency import DeviceRates, Efficiency, ErrorBand
+from .efficiency import Efficiency, ErrorBand
 from .measured import Measured
 from .work import StageWork, stage_works
 
@@ -40,7 +41,7 @@ SOFTWARE_BOUNDS = {
     "stall_ns": (1.0, 1e10),
 }
 USUAL = (*DEVICE_BOUNDS, "launch_ns", "step_ns", "overlap")
-"""What is fitted where nobody says."""
+"""What is fitted by default."""
 
 PRIOR = 0.02
 """Weight of the distance from the start, in logarithms: it decides what the runs leave open."""
@@ -157,18 +158,8 @@ def _with(
     efficiency: Efficiency, device: str, names: Sequence[str], values: np.ndarray
 ) -> Efficiency:
     given = dict(zip(names, map(float, values), strict=True))
-    rates, software = efficiency.rates(device), efficiency.software
-    rates = DeviceRates(
-        **{each.name: given.get(each.name, getattr(rates, each.name)) for each in fields(rates)}
-    )
-    software = replace(
-        software,
-        launch_ns=given.get("launch_ns", software.launch_ns),
-        step_ns=given.get("step_ns", software.step_ns),
-        overlap=given.get("overlap", software.overlap),
-        crossing_ns=given.get("crossing_ns", software.crossing_ns),
-        stall_ns=given.get("stall_ns", software.stall_ns),
-    )
+    rates = replace(efficiency.rates(device), **_among(DEVICE_BOUNDS, given))
+    software = replace(efficiency.software, **_among(SOFTWARE_BOUNDS, given))
     known = efficiency.fitted.get(device, ())
     fitted = tuple(name for name in DEVICE_BOUNDS if name in given or name in known)
     return replace(
@@ -176,6 +167,10 @@ def _with(
         software=software,
         fitted={**efficiency.fitted, device: fitted},
     )
+
+
+def _among(names: Container[str], given: Mapping[str, float]) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if name in names}
 
 
 def folds(chosen: Sequence[Sample], key: Callable[[Sample], object]) -> list[list[int]]:

@@ -11,7 +11,7 @@ from .exports import refusals
 from .problem import TrainingPlan, TrainingProblem
 from .replay import NoScheduleError
 from .search import Costs
-from .step import Step, derive
+from .step import TrainingStep, derive
 
 OBJECTIVE = "step"
 """Time of one training step, nanoseconds."""
@@ -62,7 +62,9 @@ def _framework(problem: TrainingProblem, plan: TrainingPlan) -> Iterator[Violati
         yield Violation("framework", (problem.framework,), f"{problem.framework}: {reason}")
 
 
-def _memory(problem: TrainingProblem, plan: TrainingPlan, step: Step) -> Iterator[Violation]:
+def _memory(
+    problem: TrainingProblem, plan: TrainingPlan, step: TrainingStep
+) -> Iterator[Violation]:
     for stage, peak in enumerate(step.peaks):
         limit = problem.limit_bytes(plan.configuration, stage)
         if peak > limit:

@@ -64,6 +64,13 @@ WITHOUT_FP8 = frozenset({"V100", "A100", "A100-40GB", "TPU-v5e"})
 """Device classes that have no 8-bit floats."""
 
 
+COUNTS = (
+    *("tensor", "context", "expert", "expert_tensor", "pipeline", "data"),
+    *("micro_batch", "micro_batches", "virtual"),
+)
+"""Fields of a configuration that are at least 1."""
+
+
 @dataclass(frozen=True, slots=True)
 class Configuration:
     """How a training step is divided over the devices of a cluster.
@@ -186,16 +193,9 @@ class Configuration:
         self, architecture: Architecture, cluster: TrainingCluster, global_batch: int
     ) -> Iterator[str]:
         """List every reason why this cannot run, memory apart, one sentence each."""
-        numbers = {
-            name: getattr(self, name)
-            for name in (
-                *("tensor", "context", "expert", "expert_tensor", "pipeline", "data"),
-                *("micro_batch", "micro_batches", "virtual"),
-            )
-        }
-        below = [f"{name} is {number}, below 1" for name, number in numbers.items() if number < 1]
-        yield from below
+        below = [name for name in COUNTS if getattr(self, name) < 1]
         if below:
+            yield from (f"{name} is {getattr(self, name)}, below 1" for name in below)
             return
         if self.devices != cluster.devices:
             yield (
@@ -256,7 +256,7 @@ class Configuration:
     def _measured_reasons(
         self, architecture: Architecture, cluster: TrainingCluster
     ) -> Iterator[str]:
-        """What times and sizes that were measured on one device do not tell."""
+        """List what layers measured on one device cannot price."""
         for name in ("tensor", "context", "expert", "expert_tensor"):
             if getattr(self, name) > 1:
                 yield f"{name} {getattr(self, name)}: layers were measured on one device"

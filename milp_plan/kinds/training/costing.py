@@ -25,7 +25,7 @@ from .costs import NANO, StepSeconds, StepTime, in_ns, overlapped_seconds, step_
 from .memory import MemoryUse, Meter
 from .passes import Passes
 from .problem import TrainingProblem
-from .replay import Chunk
+from .replay import ChunkCost
 from .stage_costs import FILLS, chunks_apart, stages_problem
 from .stages import balanced_layers, layers_within_memory
 from .step import Priced, excess_of, least_activations, least_peaks, least_step
@@ -35,7 +35,7 @@ PARTS = tuple(field.name for field in fields(StepTime) if field.name != "stages"
 """Parts of a step's time."""
 
 _REMEMBERED = 64
-"""Configurations whose costs are kept."""
+"""Configurations whose costs are stored."""
 
 
 class PlanCosts:
@@ -54,7 +54,7 @@ class PlanCosts:
         self._whole: dict[object, float] = {}
         self._blocks: dict[object, tuple[list[int], int, int]] = {}
         self._layers: dict[object, tuple[int, ...]] = {}
-        self._held: dict[object, tuple[float, float]] = {}
+        self._first: dict[object, tuple[float, float]] = {}
 
     @cached_property
     def _fastest(self) -> float:
@@ -243,11 +243,11 @@ class PlanCosts:
         """Parameters of the first device, but for experts, and those of experts."""
         last = c.chunks - 1 in c.chunks_of(0)
         key = (c.tensor, c.expert, c.expert_tensor, id(kinds), last)
-        if key not in self._held:
+        if key not in self._first:
             p, software = self.problem, self.efficiency.software
             counter = Counter(p.architecture, Layout(c, 1), p.sequence, software)
-            self._held[key] = counter.parameters(kinds, True, last)
-        return self._held[key]
+            self._first[key] = counter.parameters(kinds, True, last)
+        return self._first[key]
 
     def _works(self, c: Configuration, cluster: TrainingCluster) -> tuple[StageWork, ...]:
         p, software = self.problem, self.efficiency.software
@@ -303,7 +303,7 @@ class PlanCosts:
         layers = c.chunk_layers(self.problem.architecture)
         counts = c.recomputed_by_chunk or (c.recomputed,) * len(layers)
         chunks = tuple(
-            Chunk(*(_between(a, b, count, n) for a, b in zip(one, all_, strict=True)))
+            ChunkCost(*(_between(a, b, count, n) for a, b in zip(one, all_, strict=True)))
             for one, all_, count, n in zip(
                 map(_figures, none.chunks), map(_figures, full.chunks), counts, layers, strict=True
             )
@@ -320,12 +320,12 @@ class PlanCosts:
         resident = tuple(use.total_bytes - use.activations_bytes for use in memory)
         stages = step.stages
         if c.virtual > 1:
-            apart = chunks_apart(c, self.problem.architecture)
+            apart = chunks_apart(c, c.chunk_layers(self.problem.architecture))
             works = self._works(apart, cluster)
             stages = step_seconds(works, cluster, apart, self.efficiency).stages
             memory = self._memory(apart, works)
         chunks = tuple(
-            Chunk(
+            ChunkCost(
                 in_ns(each.forward + each.transfer / 2),
                 in_ns(each.backward + each.transfer / 2),
                 in_ns(each.weight),
@@ -368,12 +368,12 @@ def _whole(c: Configuration) -> Configuration:
     return replace(c, recomputed=0, recomputed_by_chunk=())
 
 
-def _figures(chunk: Chunk) -> tuple[int, int, int, int]:
+def _figures(chunk: ChunkCost) -> tuple[int, int, int, int]:
     return chunk.forward_ns, chunk.backward_ns, chunk.weight_ns, chunk.activation_bytes
 
 
 def _between(none: int, full: int, count: int, of: int) -> int:
-    """Return what ``count`` of so many equal parts make of the difference, rounded up."""
+    """Return what ``count`` of ``of`` equal parts make of the difference, rounded up."""
     if count >= of:
         return full if count else none
     return none - (none - full) * count // of

@@ -16,7 +16,7 @@ from milp_plan.io.defects import refuse_other
 from milp_plan.io.files import read_document
 from milp_plan.io.wire import Count, Positive, Strict, decode, mirror
 
-from .configuration import Configuration
+from .configuration import COUNTS, Configuration
 from .problem import TrainingPlan
 
 MARKER = "milp-plan-training-plan"
@@ -24,8 +24,7 @@ MARKER = "milp-plan-training-plan"
 
 WireConfiguration = mirror(
     Configuration,
-    **dict.fromkeys(("tensor", "context", "expert", "expert_tensor", "pipeline", "data"), Positive),
-    **dict.fromkeys(("micro_batch", "micro_batches", "virtual"), Positive),
+    **dict.fromkeys(COUNTS, Positive),
     **dict.fromkeys(("recomputed_by_chunk", "layers"), tuple[Count, ...]),
 )
 

@@ -36,7 +36,7 @@ OFFERS = {
 
 
 class TrainingWay(Way["TrainingProblem", "TrainingPlan"]):
-    """The way for training problems."""
+    """Search the configurations of a training problem."""
 
     name = "training"
     uses = frozenset({"start"})
@@ -56,7 +56,7 @@ class TrainingWay(Way["TrainingProblem", "TrainingPlan"]):
         )
 
     def search(self) -> None:
-        """Search the space; what it knows when it ends goes into the record."""
+        """Search the space; the result goes into the record."""
         from .costing import PlanCosts
         from .exports import refusals
         from .search import Search
@@ -64,7 +64,7 @@ class TrainingWay(Way["TrainingProblem", "TrainingPlan"]):
 
         ledger, problem = self.ledger, self.ledger.problem
         space = Space(problem, problem.fixed, refusals(problem))
-        search = Search(problem, PlanCosts(problem), space, ledger.budget, self.hear)
+        search = Search(problem, PlanCosts(problem), space, ledger.budget, self.offer)
         with ledger.budget.phase("search"):
             try:
                 found = search.run()
@@ -76,7 +76,7 @@ class TrainingWay(Way["TrainingProblem", "TrainingPlan"]):
         if found.interrupted:
             raise KeyboardInterrupt
 
-    def hear(self, candidate: Candidate, bound: int) -> None:
+    def offer(self, candidate: Candidate, bound: int) -> None:
         """Offer a configuration that is better than all before it."""
         from .problem import TrainingPlan
 
@@ -86,7 +86,7 @@ class TrainingWay(Way["TrainingProblem", "TrainingPlan"]):
         self.ledger.offer(plan, "search", "search")
 
     def bound_by(self, bound: int) -> None:
-        """Take a bound on the space, unless the plan at hand is from elsewhere and outside."""
+        """Prove a bound on the space, unless the plan is a start from outside of it."""
         if self.ledger.value is None or bound <= self.ledger.value:
             self.ledger.prove(Bound(SPACE, bound, "no configuration of the space is faster"))
 

@@ -34,6 +34,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from milp_plan.core import Finding, InputError
 from milp_plan.cost.devices import DEVICES, device_spec
@@ -189,7 +190,7 @@ class _Row(Row):
         return TrainingCluster(f"{devices}x{name}", (group,), group.levels[-1].link)
 
     def configuration(self) -> Configuration:
-        degrees = {
+        degrees: dict[str, Any] = {
             name: self.integer(column, 1)
             for name, column in (
                 *(("tensor", "tp"), ("pipeline", "pp"), ("virtual", "vpp")),
@@ -206,12 +207,7 @@ class _Row(Row):
         virtual = degrees["virtual"] > 1
         schedule = self.one_of("schedule", _SCHEDULES, "interleaved" if virtual else "1f1b")
         return Configuration(
-            tensor=degrees["tensor"],
-            pipeline=degrees["pipeline"],
-            virtual=degrees["virtual"],
-            context=degrees["context"],
-            expert=degrees["expert"],
-            micro_batch=degrees["micro_batch"],
+            **degrees,
             layers=self.stage_layers(),
             data=data,
             micro_batches=batch // share,

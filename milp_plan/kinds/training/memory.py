@@ -34,7 +34,7 @@ MARGIN = 0.14
 
 
 def default_reserve(cluster: TrainingCluster) -> int:
-    """Return the bytes of every device that are left free where nobody says another amount."""
+    """Return the bytes of every device that are left free by default."""
     return round(MARGIN * cluster.memory_bytes)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 
@@ -140,15 +141,11 @@ def vision_language(
     """
     before = tower.embedding_parameters
     projector = (tower.hidden + 1) * decoder.hidden + (decoder.hidden + 1) * decoder.hidden
-    first = tower.blocks[0]
-    seen = Block(
-        first.hidden,
-        first.attention,
-        first.feed_forward,
-        first.norm_bias,
-        tower.sequence,
-        frozen,
-        not frozen,
+    seen = replace(
+        tower.blocks[0],
+        tokens=tower.sequence,
+        frozen=frozen,
+        needs_input_gradient=not frozen,
     )
     return Architecture(
         name,

@@ -21,7 +21,7 @@ from milp_plan.kinds.pipeline.timing import times
 
 from .configuration import Configuration, degrees_text
 from .costing import PlanCosts
-from .replay import Chunk, shop_and_words
+from .replay import ChunkCost, shop_and_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -92,7 +92,7 @@ def picture(answer: TrainingAnswer) -> Figure:
     return figure
 
 
-def step_bars(c: Configuration, chunks: tuple[Chunk, ...]) -> Iterator[Bar]:
+def step_bars(c: Configuration, chunks: tuple[ChunkCost, ...]) -> Iterator[Bar]:
     """List every pass of a step, as the law replays it."""
     if c.pipeline == 1:
         yield from _alone(c, chunks)
@@ -106,7 +106,7 @@ def step_bars(c: Configuration, chunks: tuple[Chunk, ...]) -> Iterator[Bar]:
                 yield kind.machine, kind.role, start, kind.duration, late
 
 
-def _alone(c: Configuration, chunks: tuple[Chunk, ...]) -> Iterator[Bar]:
+def _alone(c: Configuration, chunks: tuple[ChunkCost, ...]) -> Iterator[Bar]:
     at = 0
     for _ in range(c.micro_batches):
         for role, duration in (

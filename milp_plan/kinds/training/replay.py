@@ -31,7 +31,7 @@ EXPERTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class ChunkCost:
     """One chunk of the model on its pipeline device, for one micro-batch.
 
     Parameters
@@ -76,13 +76,13 @@ class NoScheduleError(ValueError):
     """The named schedule is not defined for this configuration."""
 
 
-def replay(configuration: Configuration, chunks: tuple[Chunk, ...]) -> Replay:
+def replay(configuration: Configuration, chunks: tuple[ChunkCost, ...]) -> Replay:
     """Return the exact times and peaks of the passes of one step.
 
     Raises
     ------
     NoScheduleError
-        The schedule is not defined for so many stages, chunks or micro-batches.
+        The schedule is not defined for these numbers of stages, chunks and micro-batches.
     """
     count, devices = configuration.micro_batches, configuration.pipeline
     busy = tuple(
@@ -96,7 +96,9 @@ def replay(configuration: Configuration, chunks: tuple[Chunk, ...]) -> Replay:
     return Replay(value_of(shop, starts), tuple(memory_peaks(shop, words)[:devices]), busy)
 
 
-def shop_and_words(configuration: Configuration, chunks: tuple[Chunk, ...]) -> tuple[Shop, Words]:
+def shop_and_words(
+    configuration: Configuration, chunks: tuple[ChunkCost, ...]
+) -> tuple[Shop, Words]:
     """Return the step as a shop, and the order of passes on each device.
 
     Raises
@@ -116,7 +118,7 @@ def shop_and_words(configuration: Configuration, chunks: tuple[Chunk, ...]) -> t
     return shop, words
 
 
-def _shop(configuration: Configuration, chunks: tuple[Chunk, ...]) -> Shop:
+def _shop(configuration: Configuration, chunks: tuple[ChunkCost, ...]) -> Shop:
     """Unroll one micro-batch and let every kind run as often as there are micro-batches."""
     joint = configuration.schedule not in SPLIT_BACKWARD
     stages = tuple(
@@ -136,7 +138,7 @@ def _shop(configuration: Configuration, chunks: tuple[Chunk, ...]) -> Shop:
     return replace(shop, kinds=tuple(replace(kind, members=members) for kind in shop.kinds))
 
 
-def schedule_bound(configuration: Configuration, chunks: tuple[Chunk, ...]) -> int:
+def schedule_bound(configuration: Configuration, chunks: tuple[ChunkCost, ...]) -> int:
     """Return a lower bound on the time of all passes under any order of the named kind.
 
     The first pass of a device is the forward pass of its first chunk, which comes through all

@@ -14,7 +14,7 @@ from .efficiency import ErrorBand
 from .memory import MemoryUse
 from .problem import TrainingPlan, TrainingProblem
 from .profile import kinds_text
-from .search import Candidate, Miss, SearchResult
+from .search import Candidate, SearchResult
 from .space import Space, not_considered
 
 if TYPE_CHECKING:
@@ -61,11 +61,9 @@ class TrainingAnswer:
         """The best configuration as a plan."""
         if self.best is None:
             return None
-        of = self.problem
-        made_for = (of.name, of.fingerprint)
-        return TrainingPlan(
-            *made_for, self.best.configuration, self.best.step_ns, "search", of.parent
-        )
+        problem, best = self.problem, self.best
+        identity = (problem.name, problem.fingerprint)
+        return TrainingPlan(*identity, best.configuration, best.step_ns, "search", problem.parent)
 
     @property
     def best(self) -> Candidate | None:
@@ -411,7 +409,7 @@ def data(answer: TrainingAnswer) -> dict[str, Any]:
         "reserve_bytes": problem.reserve_bytes,
         "costs": answer.problem.costs_origin,
         "error_band": asdict(band) if band else None,
-        "rejected": [_miss(miss) for miss in found.misses],
+        "rejected": [asdict(miss) for miss in found.misses],
         "next_best": [_candidate(answer, entry) for entry in found.best[1:]],
         "best": None,
     }
@@ -434,15 +432,6 @@ def _candidate(answer: TrainingAnswer, candidate: Candidate) -> dict[str, Any]:
         "flops_per_s_per_device": flops_per_device(problem, step),
         "mfu": utilization(problem, step, candidate.configuration.precision),
         "peak_bytes": list(candidate.peaks),
-    }
-
-
-def _miss(miss: Miss) -> dict[str, Any]:
-    return {
-        "configuration": asdict(miss.configuration),
-        "least_ns": miss.least_ns,
-        "excess_bytes": miss.excess_bytes,
-        "stage": miss.stage,
     }
 
 

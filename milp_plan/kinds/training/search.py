@@ -1,8 +1,8 @@
 """The best configurations of a space, with a bound that holds for all of it.
 
-Three looks at a configuration, each dearer and closer than the one before: operations over rates;
-times and memory of its chunks, with what fills and drains the pipeline; and the replay, which is
-the law. A configuration is looked at again only while its lower bound is below the best replay.
+A configuration is bounded in three stages, each more expensive and tighter than the one before:
+operations over rates; times and memory of its chunks, with fill and drain of the pipeline; and the
+replay, which gives its value. It enters a stage only while its bound is below the best value.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ PATIENCE = 200
 """Chunks timed without a plan, after which the most promising configuration is replayed."""
 
 KEPT = 3
-"""Plans that are kept, the best first, each with other degrees."""
+"""Plans in the result, the best first, each with other degrees."""
 
 MISSES = 3
 """Configurations that are listed because their memory does not suffice."""
 
 
 LOOKS = 1000
-"""Configurations that are remembered for a picture of alternatives."""
+"""Configurations that are stored for a picture of alternatives."""
 
 
 class Costs(Protocol):
-    """What a search asks of costs; times in nanoseconds, sizes in bytes."""
+    """What a search needs of costs; times in nanoseconds, sizes in bytes."""
 
     def least_ns(self, configuration: Configuration) -> int:
         """Return a lower bound on a step that costs next to nothing to compute."""
@@ -73,7 +73,7 @@ class Candidate:
 
     @property
     def degrees(self) -> tuple[int, ...]:
-        """What makes a plan another one for people."""
+        """Return what distinguishes plans in the result."""
         c = self.configuration
         return (c.tensor, c.context, c.expert, c.pipeline, c.micro_batch)
 
@@ -101,7 +101,7 @@ class Miss:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Alternative:
     """A configuration of which chunks were timed.
 
     Parameters
@@ -153,7 +153,7 @@ class SearchResult:
     refused: int = 0
     unrestricted: Candidate | None = None
     reasons: tuple[str, ...] = ()
-    looked: list[Look] = field(default_factory=list)
+    looked: list[Alternative] = field(default_factory=list)
     finished: bool = False
     interrupted: bool = False
 
@@ -185,7 +185,7 @@ _SEEN, _WIDE, _ALONE = 0, 1, 2
 
 
 class Search:
-    """A search, whose result so far is known at any time.
+    """A best-first search, whose result so far is available at any time.
 
     Parameters
     ----------
@@ -195,8 +195,8 @@ class Search:
         The configurations that are considered.
     budget
         When to stop.
-    hear
-        Called with everything that is better than all before it.
+    on_better
+        Called with every new best configuration and the bound so far.
     """
 
     def __init__(
@@ -205,14 +205,14 @@ class Search:
         costs: Costs,
         space: Space,
         budget: Budget,
-        hear: OnBetter = lambda _candidate, _bound: None,
+        on_better: OnBetter = lambda _candidate, _bound: None,
     ) -> None:
         self.problem, self.costs, self.space, self.budget = problem, costs, space, budget
-        self.hear = hear
+        self.on_better = on_better
         self.found = SearchResult()
         self.unseen: list[tuple[int, int, int, Configuration]] = []
         self.ready: list[tuple[int, int, Configuration, Priced]] = []
-        self.aside: list[tuple[int, int, int, Configuration]] = []
+        self.unsupported: list[tuple[int, int, int, Configuration]] = []
         self.misses: list[Miss] = []
         self.cap = float("inf")
         self.waiting = 0
@@ -220,7 +220,7 @@ class Search:
 
     @property
     def value(self) -> float:
-        """Value that a configuration must beat to be kept."""
+        """Value that a configuration must beat to enter the result."""
         best = self.found.best
         return min(self.cap, best[-1].step_ns) if len(best) == KEPT else self.cap
 
@@ -232,19 +232,19 @@ class Search:
             if found.finished:
                 self.bound = int(self.least()) if self.unseen or self.ready else None
             if found.best and found.refused:
-                self.look_aside()
-        except KeyboardInterrupt:  # what was at hand is lost: the last bound still holds for it
+                self.search_unsupported()
+        except KeyboardInterrupt:  # the current one is lost: the last bound still covers it
             found.interrupted = True
         finally:
             self.conclude(self.bound)
         return found
 
-    def look_aside(self) -> None:
-        """Search what the framework cannot run for something faster than the best."""
+    def search_unsupported(self) -> None:
+        """Search what the framework cannot run for a configuration faster than the best."""
         space = Space(self.problem, self.space.fixed)
         other = Search(self.problem, self.costs, space, self.budget)
         other.cap = self.found.best[0].step_ns
-        other.unseen = self.aside + [e for e in self.unseen if self.space.refused(e[-1])]
+        other.unseen = self.unsupported + [e for e in self.unseen if self.space.refused(e[-1])]
         heapq.heapify(other.unseen)
         other.descend()
         for candidate in other.found.best:
@@ -266,7 +266,7 @@ class Search:
         return True
 
     def descend(self) -> bool:
-        """Look and replay, the lowest bound first; return whether time sufficed."""
+        """Bound and replay, the lowest bound first; return whether time sufficed."""
         found = self.found
         while self.unseen or self.ready:
             self.bound = int(self.least())
@@ -287,7 +287,7 @@ class Search:
         return min(entries[0][0] for entries in (self.unseen, self.ready) if entries)
 
     def look(self, least: int, level: int, number: int, configuration: Configuration) -> None:
-        """Look closer: a better bound first, then the chunks of every variant."""
+        """Tighten the bound of a configuration, then price the chunks of every variant."""
         costs = self.costs
         if level == _SEEN:
             evenly = max(least, costs.evenly_ns(configuration))
@@ -298,7 +298,7 @@ class Search:
         free = (v for v in variants if all(getattr(v, name) == value for name, value in fixed))
         for each in (configuration, *free):
             if self.space.refused(each):
-                self.aside.append((least, _ALONE, len(self.aside), each))
+                self.unsupported.append((least, _ALONE, len(self.unsupported), each))
             else:
                 self.price(least, each)
 
@@ -324,7 +324,7 @@ class Search:
         if len(self.found.looked) < LOOKS:
             limits = (self.problem.limit_bytes(configuration, s) for s in range(len(peaks)))
             most = max(1000 * peak // limit for peak, limit in zip(peaks, limits, strict=False))
-            self.found.looked.append(Look(least, most))
+            self.found.looked.append(Alternative(least, most))
 
     def fits(self, configuration: Configuration, least: int, peaks: tuple[int, ...]) -> bool:
         """Whether memory suffices; remember what lacks little."""
@@ -334,7 +334,7 @@ class Search:
         return excess <= 0
 
     def replay(self, configuration: Configuration, priced: Priced) -> None:
-        """Derive value and peaks as the law says, and keep the configuration if it is good."""
+        """Derive value and peaks as the law says, and add a good configuration to the result."""
         self.found.replayed += 1
         try:
             step = derive(configuration, priced)
@@ -349,7 +349,7 @@ class Search:
                 distinct.setdefault(candidate.degrees, candidate)
             best[:] = list(distinct.values())[:KEPT]
             if best[0] is made:
-                self.hear(made, min(made.step_ns, self.bound or 0))
+                self.on_better(made, min(made.step_ns, self.bound or 0))
 
     def conclude(self, left: int | None) -> None:
         """Set the bound, and choose the misses to list: faster than the best, nearest to fit."""

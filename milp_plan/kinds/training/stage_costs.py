@@ -1,4 +1,4 @@
-"""A configuration's stages as a problem of layers on stages, and its answers as configurations.
+"""A configuration's stages as a problem of layers on stages.
 
 Times, activations and resident bytes of one block, of the embedding and of the head are those of
 the costs, taken one by one from a pipeline that has a device for each of them. They add up to those
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from .configuration import SPLIT_BACKWARD, Configuration, Recompute, Schedule
-from .costs import NANO, in_ns, step_seconds
+from .costs import in_ns, step_seconds
 from .memory import Meter
 from .replay import shop_and_words
 from .stages_problem import Chunk, Device, Fill, Load, Run, TrainingStagesProblem
@@ -22,7 +22,6 @@ from .work import stage_works
 if TYPE_CHECKING:
     from milp_plan.kinds.pipeline.shop import Shop
 
-    from .architecture import Architecture
     from .costing import PlanCosts
 
 FILLS = {
@@ -35,9 +34,6 @@ FILLS = {
 """Fill and drain of each schedule: with equal chunks the bubbles of :mod:`.costs`."""
 
 WAYS = (Recompute.NONE, Recompute.ATTENTION, Recompute.FULL)
-
-OFFLOADED = "offload"
-"""The way that moves activations to the host."""
 
 
 def why_no_stages(configuration: Configuration) -> str | None:
@@ -53,7 +49,6 @@ def stages_problem(
     costs: PlanCosts,
     configuration: Configuration,
     ways: tuple[Recompute, ...] = WAYS,
-    host_bytes_per_s: int | None = None,
 ) -> TrainingStagesProblem:
     """Return which layers lie on which chunk of a configuration, and what recomputes.
 
@@ -65,9 +60,6 @@ def stages_problem(
         Degrees, micro-batches, schedule and sharding; its layers and recomputation are left out.
     ways
         What a layer may recompute.
-    host_bytes_per_s
-        Rate of a device's lane to its host; with it, a layer may also move its activations there
-        and back, and keeps its input. By default it may not.
 
     Raises
     ------
@@ -80,11 +72,10 @@ def stages_problem(
     if reason is not None:
         raise ValueError(reason)
     c = replace(configuration, layers=(), recomputed=0, recompute=ways[0])
-    pieces = _Pieces(costs, c, ways, host_bytes_per_s)
-    names = [str(way) for way in ways] + [OFFLOADED] * (host_bytes_per_s is not None)
+    pieces = _Pieces(costs, c, ways)
     return TrainingStagesProblem(
         f"stages of {costs.problem.name}",
-        tuple(names),
+        tuple(map(str, ways)),
         pieces.runs(),
         pieces.devices(),
         pieces.chunks(),
@@ -93,16 +84,16 @@ def stages_problem(
     )
 
 
-def chunks_apart(c: Configuration, architecture: Architecture) -> Configuration:
-    """Return one micro-batch of a pipeline that has a device for every chunk."""
+def chunks_apart(c: Configuration, layers: tuple[int, ...]) -> Configuration:
+    """Return one micro-batch of a pipeline that has a device for every chunk of some layers."""
     split = c.schedule in SPLIT_BACKWARD
     return replace(
         c,
-        pipeline=c.chunks,
+        pipeline=len(layers),
         virtual=1,
         micro_batches=1,
         schedule=Schedule.ZB_H1 if split else Schedule.ONE_F_ONE_B,
-        layers=c.chunk_layers(architecture),
+        layers=layers,
     )
 
 
@@ -134,9 +125,8 @@ class _Pieces:
         costs: PlanCosts,
         configuration: Configuration,
         ways: tuple[Recompute, ...],
-        rate: int | None,
     ) -> None:
-        self.costs, self.c, self.ways, self.rate = costs, configuration, ways, rate
+        self.costs, self.c, self.ways = costs, configuration, ways
         self.problem = costs.problem
         c, cluster = configuration, costs.problem.cluster
         groups = [cluster.group_of(stage * c.stage_devices) for stage in range(c.pipeline)]
@@ -146,24 +136,14 @@ class _Pieces:
 
     def _price(self, way: Recompute, group: int) -> list[_Piece]:
         """Return embedding, nothing, one block of each run, head: each on a device of its own."""
-        of, cluster = self.problem, self.problem.cluster
-        counts = [n for _, size in of.architecture.runs for n in (1, size - 1)]
-        layers = (0, 0, *counts, 0)
-        split = self.c.schedule in SPLIT_BACKWARD
-        apart = replace(
-            self.c,
-            pipeline=len(layers),
-            virtual=1,
-            micro_batches=1,
-            schedule=Schedule.ZB_H1 if split else Schedule.ONE_F_ONE_B,
-            recompute=way,
-            layers=layers,
-        )
+        problem, cluster = self.problem, self.problem.cluster
+        counts = [n for _, size in problem.architecture.runs for n in (1, size - 1)]
+        apart = replace(chunks_apart(self.c, (0, 0, *counts, 0)), recompute=way)
         alone = replace(cluster, groups=(cluster.groups[group],))
         software = self.costs.efficiency.software
-        works = stage_works(of.architecture, alone, apart, of.sequence, software)
+        works = stage_works(problem.architecture, alone, apart, problem.sequence, software)
         times = step_seconds(works, alone, apart, self.costs.efficiency).stages
-        memory = Meter(of.architecture, apart, of.sequence, software).stages(works)
+        memory = Meter(problem.architecture, apart, problem.sequence, software).stages(works)
         made = [
             _Piece(
                 in_ns(time.forward),
@@ -188,7 +168,7 @@ class _Pieces:
     def _loads(self, row: list[list[_Piece]], run: int) -> tuple[Load, ...]:
         pieces = [priced[2 + run].less(priced[1]) for priced in row]
         least = min(piece.resident for piece in pieces)
-        loads = [
+        return tuple(
             Load(
                 max(0, piece.forward),
                 max(0, piece.backward),
@@ -198,14 +178,7 @@ class _Pieces:
                 piece.resident - least,
             )
             for piece in pieces
-        ]
-        if self.rate is not None:
-            kept, least_kept = loads[0].kept, min(load.kept for load in loads)
-            moved = kept - least_kept
-            lane = -(-2 * moved * NANO // self.rate)
-            workspace = max(loads[0].workspace, moved)
-            loads.append(replace(loads[0], kept=least_kept, workspace=workspace, lane=lane))
-        return tuple(loads)
+        )
 
     def chunks(self) -> tuple[Chunk, ...]:
         """Chunks with embedding, head and what they send to their neighbours."""
@@ -231,10 +204,11 @@ class _Pieces:
 
     def _sends(self) -> list[int]:
         """Return ticks of sending in one pass of each chunk."""
-        of, apart = self.problem, chunks_apart(self.c, self.problem.architecture)
+        problem, cluster = self.problem, self.problem.cluster
+        apart = chunks_apart(self.c, self.c.chunk_layers(problem.architecture))
         software = self.costs.efficiency.software
-        works = stage_works(of.architecture, of.cluster, apart, of.sequence, software)
-        times = step_seconds(works, of.cluster, apart, self.costs.efficiency).stages
+        works = stage_works(problem.architecture, cluster, apart, problem.sequence, software)
+        times = step_seconds(works, cluster, apart, self.costs.efficiency).stages
         return [in_ns(time.transfer / 2) for time in times]
 
     def devices(self) -> tuple[Device, ...]:

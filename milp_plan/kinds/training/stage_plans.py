@@ -18,9 +18,9 @@ from milp_plan.models.registry import get
 from .check_stages import verify_training_stages
 from .configuration import Configuration, Recompute
 from .costing import PlanCosts
-from .stage_costs import OFFLOADED, WAYS, stages_problem
+from .stage_costs import WAYS, stages_problem
 from .stages_problem import Counts, TrainingStagesPlan, TrainingStagesProblem, peaks_of, step_of
-from .step import Step, derive, excess_of
+from .step import TrainingStep, derive, excess_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Stages:
     bound: int | None
     stop: Stop
     even: TrainingStagesPlan | None
-    candidates: tuple[tuple[Configuration, Step], ...]
+    candidates: tuple[tuple[Configuration, TrainingStep], ...]
     columns: int
     seconds: float
 
@@ -117,7 +117,7 @@ def fastest_stages(
 
 def _replayed(
     costs: PlanCosts, configurations: list[Configuration]
-) -> tuple[tuple[Configuration, Step], ...]:
+) -> tuple[tuple[Configuration, TrainingStep], ...]:
     """Return the configurations that fit with their replays, the fastest first."""
     steps = [(c, derive(c, costs.priced(c))) for c in dict.fromkeys(configurations)]
     fit = [(c, step) for c, step in steps if excess_of(costs.problem, c, step.peaks)[0] <= 0]
@@ -129,8 +129,7 @@ def with_stages(
 ) -> Configuration | None:
     """Return the configuration with the layers of a plan; ``None`` where it cannot say them.
 
-    A configuration knows one kind of recomputation, of some of the blocks of each chunk, and no
-    activations on the host.
+    A configuration has one kind of recomputation, of some of the blocks of each chunk.
     """
     layers = plan.layers
     totals = [
@@ -139,7 +138,7 @@ def with_stages(
     ]
     used = {name: row for name, row in zip(problem.ways, totals, strict=True) if any(row)}
     again = {name: row for name, row in used.items() if name != Recompute.NONE}
-    if len(again) > 1 or OFFLOADED in again:
+    if len(again) > 1:
         return None
     base = replace(configuration, layers=layers, recomputed=0, recomputed_by_chunk=())
     if not again:

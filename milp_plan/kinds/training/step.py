@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from .configuration import V_SHAPED, Configuration, Schedule
-from .replay import Chunk, Replay, replay, schedule_bound
+from .replay import ChunkCost, Replay, replay, schedule_bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +25,13 @@ class Priced:
         Memory of each pipeline stage's devices without activations of micro-batches.
     """
 
-    chunks: tuple[Chunk, ...]
+    chunks: tuple[ChunkCost, ...]
     after_ns: int
     resident_bytes: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TrainingStep:
     """A step that was derived from a configuration.
 
     Parameters
@@ -54,7 +54,7 @@ class Step:
         return self.played.makespan_ns + self.after_ns
 
 
-def derive(configuration: Configuration, priced: Priced) -> Step:
+def derive(configuration: Configuration, priced: Priced) -> TrainingStep:
     """Replay the step of a configuration that can run.
 
     Raises
@@ -65,7 +65,7 @@ def derive(configuration: Configuration, priced: Priced) -> Step:
     played = replay(configuration, priced.chunks)
     resident = priced.resident_bytes
     peaks = tuple(a + b for a, b in zip(resident, played.activation_peaks, strict=True))
-    return Step(played, priced.after_ns, peaks)
+    return TrainingStep(played, priced.after_ns, peaks)
 
 
 def least_step(configuration: Configuration, priced: Priced) -> int:
@@ -113,7 +113,7 @@ def least_activations(configuration: Configuration, stage: int, kept: Sequence[i
 def micro_batches_ahead(configuration: Configuration) -> tuple[tuple[int, ...], ...]:
     """Return how many micro-batches of each chunk of a stage wait for their backward pass at once.
 
-    1F1B and ZB-H1 as published; interleaved 1F1B at the end of its warm-up; V-shaped schedules hold
+    1F1B and ZB-H1 as published; interleaved 1F1B at the end of its warm-up; V-shaped schedules have
     as many as 1F1B on its first device, but for those that take less by design, where one is
     counted.
     """

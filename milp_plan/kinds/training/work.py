@@ -243,12 +243,12 @@ class Counter:
         c = self.configuration
         own = tokens / c.tensor
         visits = own * part.active * c.expert_tensor
-        held = self.experts_read(part, own)
+        matrices = self.experts_read(part, own)
         width = part.inner / c.expert_tensor
         columns = (2 if part.gated else 1) * width
         work = self.product(own, hidden, part.experts)
-        experts = self.product(visits, hidden, columns, held)
-        experts = experts.plus(self.product(visits, width, hidden, held))
+        experts = self.product(visits, hidden, columns, matrices)
+        experts = experts.plus(self.product(visits, width, hidden, matrices))
         flops = experts.matrix_flops
         work = work.plus(experts._replace(matrix_flops=0.0, grouped_flops=flops))
         work = work.plus(self.moved(3 * visits * width + 6 * visits * hidden, MOE_KERNELS))
@@ -297,7 +297,7 @@ class Counter:
         return self._backward(block, forward, dense, core)
 
     def _dispatch(self, sent: float) -> Traffic:
-        """Tokens to experts and back, of which a device sends so many bytes.
+        """Tokens to experts and back, of which a device sends ``sent`` bytes.
 
         Where experts are split, their ranks gather what each of them got, and scatter the sums.
         """

@@ -1,11 +1,11 @@
 """Training plans as configuration of frameworks, and configuration of frameworks read back."""
 
-from .formats import FORMATS, Format, export, is_export, read_configuration, refusals
+from .formats import FORMATS, FrameworkFormat, export, is_export, read_configuration, refusals
 from .job import Job, Launch
 
 __all__ = [
     "FORMATS",
-    "Format",
+    "FrameworkFormat",
     "Job",
     "Launch",
     "export",

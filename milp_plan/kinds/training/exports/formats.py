@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class FrameworkFormat:
     """One framework's configuration.
 
     Parameters
@@ -51,18 +51,22 @@ def _has(head: str) -> Callable[[Document], bool]:
 
 _DEEPSPEED = {"zero_optimization", "train_micro_batch_size_per_gpu"}
 
-FORMATS: Mapping[str, Format] = {
-    "megatron": Format(
+FORMATS: Mapping[str, FrameworkFormat] = {
+    "megatron": FrameworkFormat(
         "script with arguments", megatron.refusals_of, megatron.script, _has(megatron.HEAD)
     ),
-    "torchtitan": Format("TOML", torchtitan.refusals_of, torchtitan.text, _has(torchtitan.HEAD)),
-    "nanotron": Format(
+    "torchtitan": FrameworkFormat(
+        "TOML", torchtitan.refusals_of, torchtitan.text, _has(torchtitan.HEAD)
+    ),
+    "nanotron": FrameworkFormat(
         "sections of its YAML", nanotron.refusals_of, nanotron.text, _has(nanotron.HEAD)
     ),
-    "deepspeed": Format(
+    "deepspeed": FrameworkFormat(
         "JSON", deepspeed.refusals_of, deepspeed.text, lambda d: set(d.top_level) >= _DEEPSPEED
     ),
-    "fsdp2": Format("Python module for PyTorch", fsdp.refusals_of, fsdp.text, _has(fsdp.HEAD)),
+    "fsdp2": FrameworkFormat(
+        "Python module for PyTorch", fsdp.refusals_of, fsdp.text, _has(fsdp.HEAD)
+    ),
 }
 """Name -> format."""
 
@@ -117,7 +121,7 @@ def refusals(problem: TrainingProblem) -> Callable[[Configuration], tuple[str, .
     return reasons
 
 
-def _format(name: str) -> Format:
+def _format(name: str) -> FrameworkFormat:
     if name in FORMATS:
         return FORMATS[name]
     expected = f"one of {', '.join(FORMATS)}"

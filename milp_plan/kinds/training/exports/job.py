@@ -23,7 +23,7 @@ class Job:
     configuration
         How the step is divided.
     step_ns
-        Predicted time of a step in nanoseconds; ``None`` where nobody knows.
+        Predicted time of a step in nanoseconds; ``None`` if unknown.
     """
 
     problem: TrainingProblem

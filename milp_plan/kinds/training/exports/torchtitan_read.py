@@ -209,8 +209,8 @@ class _Reader:
 def default_layers(blocks: int, stages: int, first: int, last: int) -> tuple[int, ...]:
     """Return blocks of each stage where a file lists no modules.
 
-    Embedding and head count as so many blocks; the first stages get one more where it does not
-    come out even.
+    Embedding and head count as ``first`` and ``last`` blocks; if the division leaves a rest, the
+    first stages get one more each.
     """
     least, more = divmod(blocks + first + last, stages)
     counts = [least + (i < more) for i in range(stages)]
