@@ -34,7 +34,7 @@ run that nobody reads may be left out, and what reads it ends before the value.
 
 *Some* follows from the others in whole numbers, but not in fractions: half of a journey out would
 serve any number of halves of journeys back. Windows know what must be away while an operator runs
-(:meth:`.ground.Ground.heads`).
+(:meth:`.slot_data.SlotData.heads`).
 
 Any order of runs, any number of runs, reloads and levels of making again are plans of the model.
 Where operators may run again and no plan is known, the horizon is a guess: a column ``beyond``
@@ -67,7 +67,7 @@ from milp_plan.api import (
 )
 
 from .copies import Starts, lying, plan_of, starts_of, tidied
-from .ground import lanes_take_turns, read_ground
+from .slot_data import lanes_take_turns, read_slot_data
 
 
 @dataclass(frozen=True)
@@ -95,11 +95,11 @@ class MemorySlots(BuilderFormulation):
 
     def unsupported(self, problem: PlanningProblem, options: Switches) -> str | None:
         """One device, at most one host with room for all, everything takes time; few slots."""
-        ground = read_ground(problem)
-        if isinstance(ground, str):
-            return ground
-        needed = sum(ground.ticks.values()) // ground.grain
-        needed *= len(ground.names) + len(ground.read) + 2 * len(ground.trips)
+        data = read_slot_data(problem)
+        if isinstance(data, str):
+            return data
+        needed = sum(data.ticks.values()) // data.grain
+        needed *= len(data.names) + len(data.read) + 2 * len(data.trips)
         if needed > options.columns:
             return f"needs at least {needed} columns, the switch columns allows {options.columns}"
         return None
@@ -109,30 +109,30 @@ class _Builder:
     """One model, and what decoding needs."""
 
     def __init__(self, problem: PlanningProblem, _: Switches, guide: Guide) -> None:
-        ground = suited(read_ground(problem), problem.name)
-        self.ground, self.grain = ground, ground.grain
+        data = suited(read_slot_data(problem), problem.name)
+        self.data, self.grain = data, data.grain
         self.scale = Scale(float(self.grain), self.grain)
-        paths = (ground.heads[n] + ground.ticks[n] + ground.tails[n] for n in ground.names)
-        low = max(0, sum(ground.ticks.values()), guide.bound or 0, *paths)
+        paths = (data.heads[n] + data.ticks[n] + data.tails[n] for n in data.names)
+        low = max(0, sum(data.ticks.values()), guide.bound or 0, *paths)
         known = guide.cutoff
-        if known is None or not ground.again:
-            known = ground.serial if known is None else min(known, ground.serial)
+        if known is None or not data.again:
+            known = data.serial if known is None else min(known, data.serial)
         self.low = -(-low // self.grain)
         self.horizon = max(known // self.grain, self.low)
-        self.guess = guide.cutoff is None and bool(ground.again) and not ground.cramped
-        self.slots, self.trips = ground.slots, ground.trip_slots
+        self.guess = guide.cutoff is None and bool(data.again) and not data.cramped
+        self.slots, self.trips = data.slots, data.trip_slots
 
     # -- columns -----------------------------------------------------------------------------
 
     def windows(self) -> dict[str, range]:
         """Slots in which each operator may start."""
-        ground, grain = self.ground, self.grain
+        data, grain = self.data, self.grain
         return {
             n: range(
-                ground.heads[n] // grain,
-                self.horizon - (ground.last_tails[n] + ground.ticks[n]) // grain + 1,
+                data.heads[n] // grain,
+                self.horizon - (data.last_tails[n] + data.ticks[n]) // grain + 1,
             )
-            for n in ground.names
+            for n in data.names
         }
 
     def build(self) -> Any:
@@ -143,10 +143,10 @@ class _Builder:
         m.beyond = pyo.Var([0] if self.guess else [], domain=pyo.Binary)
         pairs = [(n, t) for n, window in windows.items() for t in window]
         m.run = pyo.Var(pairs, domain=pyo.Binary)
-        made = {v.name: self.made(v) for v in self.ground.read}
-        ends = {v.name: self.last_read(v, windows) for v in self.ground.read}
+        made = {v.name: self.made(v) for v in self.data.read}
+        ends = {v.name: self.last_read(v, windows) for v in self.data.read}
         outs, backs, lies = [], [], []
-        for v in self.ground.read:
+        for v in self.data.read:
             lies += [(v.name, t) for t in range(made[v.name], ends[v.name])]
             if v.name in self.trips:
                 out, back = self.trips[v.name]
@@ -160,9 +160,9 @@ class _Builder:
             m.add_component(family, pyo.ConstraintList())
         m.memory, m.finish = pyo.ConstraintList(), pyo.ConstraintList()
         self.runs(windows)
-        for value in self.ground.read:
+        for value in self.data.read:
             self.copies(value)
-        if lanes_take_turns(self.ground.problem):
+        if lanes_take_turns(self.data.problem):
             self.lanes()
         self.memory()
         return m
@@ -170,7 +170,7 @@ class _Builder:
     def made(self, value: Value) -> int:
         """First slot in which a copy can lie there."""
         name = str(value.producer)
-        return self.ground.heads[name] // self.grain + self.slots[name]
+        return self.data.heads[name] // self.grain + self.slots[name]
 
     def last_read(self, value: Value, windows: dict[str, range]) -> int:
         """Slot from which on nobody can read a value."""
@@ -191,24 +191,24 @@ class _Builder:
 
     def runs(self, windows: dict[str, range]) -> None:
         """``once``, ``turn``, ``finish`` and ``work``."""
-        m, ground = self.m, self.ground
+        m, data = self.m, self.data
         beyond = m.beyond[0] if self.guess else 0
         work = []
         for name, window in windows.items():
             length = self.slots[name]
-            last = self.horizon - ground.tails[name] // self.grain - length
+            last = self.horizon - data.tails[name] // self.grain - length
             first = pyo.quicksum(m.run[name, t] for t in window if t <= last)
             at_most(m.once, 1 - beyond, first)
             work += [length * m.run[name, t] for t in window]
-            if name not in ground.again:
+            if name not in data.again:
                 at_most(m.once, first, 1 - beyond)
-            if not ground.problem.graph.successors[name]:
+            if not data.problem.graph.successors[name]:
                 stop = pyo.quicksum((t + length) * m.run[name, t] for t in window)
                 at_most(m.finish, stop, m.value)
         at_most(m.finish, pyo.quicksum(work), m.value)
         at_most(m.finish, (self.horizon + 1) * beyond, m.value)
         for slot in range(self.horizon):
-            columns = [c for name in ground.names for c in self.running(name, slot)]
+            columns = [c for name in data.names for c in self.running(name, slot)]
             at_most(m.turn, pyo.quicksum(columns), 1)
 
     def copies(self, value: Value) -> None:
@@ -240,7 +240,7 @@ class _Builder:
         made = [m.run[i] for t in late if (i := (producer, t)) in m.run]
         there = lies + pyo.quicksum(gone) + pyo.quicksum(made)
         for reader in value.consumers:
-            if reader not in self.ground.again:
+            if reader not in self.data.again:
                 later = [m.run[i] for t in window if (i := (reader, t)) in m.run]
                 at_most(m.some, pyo.quicksum(later), there)
 
@@ -264,28 +264,28 @@ class _Builder:
 
     def memory(self) -> None:
         """``memory``: bytes in each slot, as parts of what there is."""
-        ground, room = self.ground, self.ground.room
+        data, room = self.data, self.data.room
         if room is None:
             return
-        if ground.cramped:
+        if data.cramped:
             at_most(self.m.memory, 1, 0)
             return
         unit = max(1, room)
-        graph = ground.problem.graph
+        graph = data.problem.graph
         unread = {
-            name: ground.working[name]
+            name: data.working[name]
             - sum(v.bytes[FULL] for v in graph.outputs[name] if v.consumers or v.is_kept)
-            for name in ground.names
+            for name in data.names
         }
         for slot in range(self.horizon):
             terms = [
                 value.bytes[FULL] / unit * column
-                for value in ground.read if value.bytes[FULL] and not value.is_kept
+                for value in data.read if value.bytes[FULL] and not value.is_kept
                 for column in self.held(value, slot)
             ]  # fmt: skip
             terms += [
                 value.bytes[FULL] / unit * self.m.run[index]
-                for value in ground.results
+                for value in data.results
                 for index in ((value.producer, t) for t in range(slot + 1))
                 if index in self.m.run
             ]
@@ -306,11 +306,11 @@ class _Builder:
             *(sorted(i for i, bit in values.get(f, {}).items() if bit > 0.5)
               for f in ("run", "out", "back"))
         )  # fmt: skip
-        return plan_of(self.ground, tidied(self.ground, chosen))
+        return plan_of(self.data, tidied(self.data, chosen))
 
     def encode(self, plan: Plan) -> Values | None:
         """Complete start from a valid plan; ``None`` if it ends after the horizon."""
-        m, starts = self.m, tidied(self.ground, starts_of(self.ground, plan))
+        m, starts = self.m, tidied(self.data, starts_of(self.data, plan))
         stop = max((t + self.slots[name] for name, t in starts.runs), default=0)
         families = ((m.run, starts.runs), (m.out, starts.outs), (m.back, starts.backs))
         if stop > self.horizon or any(i not in f for f, found in families for i in found):
@@ -326,8 +326,8 @@ class _Builder:
         return column_values(m)
 
     def lies(self, starts: Starts) -> Iterator[tuple[str, int]]:
-        for value in self.ground.read:
-            for slot in lying(self.ground, starts, value):
+        for value in self.data.read:
+            for slot in lying(self.data, starts, value):
                 yield value.name, slot
 
 

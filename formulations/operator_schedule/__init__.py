@@ -89,7 +89,6 @@ class OperatorSchedule(BuilderFormulation):
         source="this project; laws in docs/laws.md",
         objectives=tuple(GOALS),
         exact=True,
-        neighbourhoods=True,
     )
     handles = PlanningProblem
     Options = Switches
@@ -108,7 +107,6 @@ class _Builder:
         self.problem, self.options, self.guide = problem, options, guide
         self.timed = guided_sets(problem, guide)
         self.sets = sets = counted_sets(self.timed, guide)
-        self.symmetry = options.symmetry and guide.neighbourhood is None
         self.horizon = self.latest_end = horizon(sets, guide)
         self.unit = time_unit(sets, self.horizon)
         self.rooms = Rooms(problem, guide.cutoff)
@@ -142,7 +140,7 @@ class _Builder:
         self.order_tasks()
         self.goal.write()
         self.memory()
-        if self.symmetry:
+        if self.options.symmetry:
             self.first_use()
         m.objective = pyo.Objective(expr=self.goal.column)
         return m
@@ -237,7 +235,7 @@ class _Builder:
         m = self.m
         m.before = pyo.Var(pyo.Any, domain=pyo.Binary, dense=False)
         m.sequence, m.meet = pyo.ConstraintList(), pyo.ConstraintList()
-        self.sequence = Sequence(self.columns, self.names, self.guide.neighbourhood)
+        self.sequence = Sequence(self.columns, self.names)
         self.meetings = Meetings(self.sequence, m)
         self.bits: dict[tuple[str, str], Any] = {}
         for first, second in self.sequence.pairs():
@@ -259,16 +257,12 @@ class _Builder:
                 self.after_if(m.sequence, second, first, meets - before)
 
     def may_precede(self, first: str, second: str) -> bool:
-        if self.sequence.decided(first, second) is not None:
-            return bool(self.sequence.decided(first, second))
         shortest = self.sets.shortest.get(first, 0)
         return self.earliest[first] + shortest <= self.latest[second]
 
     def order(self, first: str, second: str) -> Any:
         """Column or number: 1 where the first of two tasks that meet comes first."""
-        if (first, second) in self.bits:
-            return self.bits[first, second]
-        return int(bool(self.sequence.decided(first, second)))
+        return self.bits.get((first, second), 0)
 
     def after_if(self, rows: Any, first: str, second: str, bit: Any) -> None:
         """``bit`` = 1 -> the second task starts when the first has stopped, or later."""
@@ -314,14 +308,14 @@ class _Builder:
 
     def decode(self, values: Values) -> Plan:
         """Round the decisions and give every task its earliest start under them."""
-        return decoded(self.timed, self.guide, self.unit, values)
+        return decoded(self.timed, self.unit, values)
 
     def encode(self, plan: Plan) -> Values | None:
         """Complete start from a valid plan; ``None`` if it ends after the model's horizon."""
         sets, m, columns = self.sets, self.m, self.columns
         if sets.empty or (plan.stop_ns > self.latest_end and not sets.steps):
             return None
-        if self.symmetry:
+        if self.options.symmetry:
             plan = canonical_devices(self.problem, plan, columns.deciders)
         for column in m.component_data_objects(pyo.Var):
             column.set_value(0, skip_validation=True)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import combinations
 
-from milp_plan.api import Arc, Guide, Placement, Plan, ScheduleSets, Values, needed_routes, retime
+from milp_plan.api import Arc, Placement, Plan, ScheduleSets, Values, needed_routes, retime
 
 from .columns import Columns, Copy
 from .goals import tick_of
 
 
-def decoded(sets: ScheduleSets, guide: Guide, unit: float, values: Values) -> Plan:
+def decoded(sets: ScheduleSets, unit: float, values: Values) -> Plan:
     """Return the plan of a solution, every task at its earliest start under its decisions.
 
     Under the objective ``span`` devices start as late as makes their spans least.
@@ -19,8 +20,6 @@ def decoded(sets: ScheduleSets, guide: Guide, unit: float, values: Values) -> Pl
     ----------
     sets
         Of the problem, in ticks.
-    guide
-        What the model was built for.
     unit
         Ticks per unit of ``values["start"]``.
     values
@@ -29,7 +28,7 @@ def decoded(sets: ScheduleSets, guide: Guide, unit: float, values: Values) -> Pl
     columns = Columns(sets, sets.transfers)
     placements = columns.decided_placements(values.get("place", {}))
     sources = columns.decided_sources(values.get("use", {}))
-    arcs = [Arc(*pair) for pair in _orders(sets, guide, unit, values, (placements, sources))]
+    arcs = [Arc(*pair) for pair in _orders(sets, unit, values, (placements, sources))]
     arcs += [Arc(*pair) for pair, bit in values.get("ended", {}).items() if bit > 0.5]
     later = [pair for pair, bit in values.get("later", {}).items() if bit > 0.5]
     arcs += [Arc(event, maker, False, tick_of(sets)) for event, maker in later]
@@ -38,14 +37,13 @@ def decoded(sets: ScheduleSets, guide: Guide, unit: float, values: Values) -> Pl
 
 def _orders(
     sets: ScheduleSets,
-    guide: Guide,
     unit: float,
     values: Values,
     decided: tuple[Mapping[str, Placement], Mapping[Copy, tuple[str, ...]]],
 ) -> Iterator[tuple[str, str]]:
     """Yield pairs of tasks that share a resource, the first before the second.
 
-    By their bit; what windows or a neighbourhood decide has none, and follows the starts.
+    By their bit; pairs that time windows decide have none, and follow the starts.
     """
     placements, sources = decided
     start, bits = values["start"], values.get("before", {})
@@ -63,8 +61,6 @@ def _orders(
             lines.setdefault(resource, []).append(name)
     for line in lines.values():
         line.sort(key=lambda name: (start[name], start[name] + length[name] / unit))
-        far = len(line) if guide.neighbourhood is None else 1
-        for place, first in enumerate(line):
-            for second in line[place + 1 : place + 1 + far]:
-                if (first, second) not in bits and (second, first) not in bits:
-                    yield first, second
+        for first, second in combinations(line, 2):
+            if (first, second) not in bits and (second, first) not in bits:
+                yield first, second

@@ -156,9 +156,8 @@ class GroupRows:
     def write(self, levels: int) -> None:
         """Add columns and rows; none where every group is one operator."""
         m = self.model.m
-        if self.model.guide.neighbourhood is not None or not 1 <= len(self.members) <= MOST_GROUPS:
-            return  # near a plan a start and a small model count, not a bound
-        if not levels or all(len(names) == 1 for names in self.members.values()):
+        alone = all(len(names) == 1 for names in self.members.values())
+        if not levels or alone or len(self.members) > MOST_GROUPS:
             return
         self.sides = [Side(self.model, self.members, levels, forward) for forward in (True, False)]
         m.journey, m.occupied = pyo.ConstraintList(), pyo.ConstraintList()

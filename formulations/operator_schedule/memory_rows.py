@@ -199,7 +199,6 @@ class MemoryRows:
         if (reader, event) not in self.m.ended:
             bit = self.m.ended[reader, event]
             self.model.after_if(self.m.stopped, reader, event, bit)
-            self.keep_known(bit, reader, event, stopped=True)
         return self.m.ended[reader, event]
 
     def later(self, event: str, maker: str, device: str) -> Any:
@@ -217,18 +216,7 @@ class MemoryRows:
             bit = self.m.later[event, maker]
             start = self.m.start
             at_most(self.m.started, start[event] + model.strict - big * (1 - bit), start[maker])
-            self.keep_known(bit, event, maker, stopped=False)
         return self.m.later[event, maker]
-
-    def keep_known(self, bit: Any, first: str, second: str, *, stopped: bool) -> None:
-        """Fix a bit between two tasks that a neighbourhood keeps to what it is in its plan."""
-        free, known = self.model.sequence.free, self.model.sequence.known
-        if free is None or first in free or second in free:
-            return
-        moment = known[first].stop_ns if stopped else known[first].start_ns + self.model.tick
-        truth = int(moment <= known[second].start_ns)
-        bit.setlb(truth)
-        bit.setub(truth)
 
 
 class StaticRows(MemoryRows):

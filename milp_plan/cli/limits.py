@@ -94,7 +94,7 @@ def limits(function: Callable[..., Any]) -> Callable[..., Any]:
             "--rounds",
             type=SETTING,
             help="Rounds of neighbourhood search.  [default: until the time limit; with "
-            "--node-limit 40 near a schedule, else 8]",
+            "--node-limit 40]",
         ),
         click.option(
             "--node-limit",

@@ -55,7 +55,7 @@ class Settings:
         Branch-and-bound nodes per model. With it, nothing depends on the clock before
         ``time_limit_s`` is reached, so that two runs give the same plan.
     rounds
-        Rounds of neighbourhood search; ``None`` means until the time limit (8 with a node limit).
+        Rounds of neighbourhood search; ``None`` means until the time limit (40 with a node limit).
     gap
         Relative gap at which the run may end; with 0 it goes on until value and bound are equal.
     seed

@@ -229,7 +229,7 @@ def test_bottleneck_counts_work_only():
         memory_law=MemoryLaw.STATIC,
     )
     bounds = named(p)
-    assert bounds == {"load": 9, "largest group": 8, "packing": 10}
+    assert bounds == {"load": 9, "packing": 10}
     assert optimum(p) == 10
 
 
@@ -237,7 +237,7 @@ def test_no_time_leaves_the_cheap_bounds(caplog: pytest.LogCaptureFixture):
     p = problem([operator("a", 3), operator("b", 4)], [value("v", "a", "b", 1)])
     with caplog.at_level(logging.INFO):
         bounds = tuple(all_bounds(p, Budget(0.0)))
-    assert [bound.name for bound in bounds] == ["critical path", "load", "largest group"]
+    assert [bound.name for bound in bounds] == ["critical path", "load"]
     assert "left out" in caplog.text
 
 

@@ -6,7 +6,7 @@ from itertools import combinations
 from milp_plan.core import Objective
 from milp_plan.kinds.schedule.bounds.catalogue import critical_path, frame_of
 from milp_plan.kinds.schedule.bounds.heads import simple_windows
-from milp_plan.kinds.schedule.bounds.load import largest_bound, load_bound
+from milp_plan.kinds.schedule.bounds.load import load_bound, packing_bound
 from milp_plan.kinds.schedule.bounds.turns import Turn, interrupted, turns_bound
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem
@@ -47,7 +47,7 @@ def test_a_group_between_two_passes_is_worth_more_than_path_and_work():
     windows, frame = simple_windows(frame_of(p)), frame_of(p)
     found = turns_bound(windows)
     assert found is not None
-    others = (critical_path(windows), load_bound(frame), largest_bound(frame))
+    others = (critical_path(windows), load_bound(frame), packing_bound(frame))
     optimum = brute_force(p)
     assert optimum is not None
     assert max(bound.value for bound in others) == 12 < found.value == 16 == optimum[0]

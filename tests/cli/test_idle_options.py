@@ -88,7 +88,7 @@ GRAPH = INSTANCES / "captures" / "llama-inference.capture.json.gz"
         (f"capture {GRAPH} 2xA100 --optimizer sgd -o x.json", "updates no weights"),
         (f"capture {GRAPH} 2xA100 --barrier -o x.json", "updates no weights"),
         (f"capture {GRAPH} 2xA100 --sharding 2 --communication delay", "no transfers"),
-        (f"{' '.join(PIPELINE)} --node-limit 9 --rounds 3", "no search follows"),
+        (f"{' '.join(PIPELINE)} --rounds 3", "no search in rounds of neighbourhoods"),
         ("solve {file} --devices 2", "--devices: found an option of hybrid problems"),
     ],
 )

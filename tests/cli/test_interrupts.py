@@ -13,6 +13,7 @@ from milp_plan import run
 from milp_plan.backends import Stop
 from milp_plan.cli.exits import Exit
 from milp_plan.core import Plan, PlanningProblem
+from milp_plan.kinds.schedule.bounds import catalogue
 from milp_plan.kinds.schedule.formats import read
 from milp_plan.kinds.schedule.planners import portfolio
 from milp_plan.kinds.schedule.planners.baselines import PLANNERS
@@ -68,9 +69,7 @@ def test_a_plan_of_the_baselines_is_kept(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(schedule.ScheduleWay, "choose_strategies", lambda _: None)
     planners = {"one": PLANNERS["single_device"], "pressed": pressed}
     monkeypatch.setattr(portfolio, "PLANNERS", planners)
-    monkeypatch.setattr(
-        "milp_plan.kinds.schedule.bounds.all_bounds", lambda *_: iter(())
-    )  # nothing is proved
+    monkeypatch.setattr(catalogue, "all_bounds", lambda *_: iter(()))  # nothing is proved
     outcome = run.solve(read(INSTANCES / "gang-beats-single.json"), run.Settings(time_limit_s=60))
     assert outcome.stop is Stop.INTERRUPTED
     assert outcome.planner == "one"

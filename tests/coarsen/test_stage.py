@@ -22,11 +22,9 @@ from milp_plan.core import (
 from milp_plan.kinds.schedule.coarsen.clustering import (
     AcyclicClustering,
     ChainContraction,
-    ColocationMerging,
 )
 from milp_plan.kinds.schedule.coarsen.contraction import contract
 from milp_plan.kinds.schedule.coarsen.folding import BlockFolding, repeated_blocks
-from milp_plan.kinds.schedule.coarsen.levels import coarsen_levels
 from milp_plan.kinds.schedule.coarsen.stage import DEFAULT_TARGET, coarsen
 from milp_plan.kinds.schedule.formats import read
 from tests.support.brute import brute_force
@@ -184,28 +182,6 @@ def test_guide_is_kept_whatever_the_target():
     }
 
 
-@pytest.mark.parametrize("guided", [False, True])
-def test_levels_are_nested_and_plans_go_down(guided):
-    rng = random.Random(5)
-    problem = layered(10, 3)
-    guide = random_plan(problem, rng) if guided else None
-    levels = coarsen_levels(problem, [30, 12, 30, 6], guide=guide)
-    counts = [len(level.problem.graph.operators) for level in levels]
-    assert counts == sorted(counts)
-    assert len(levels) > 1
-    for level, finer in zip(levels, [*levels[1:], None], strict=True):
-        assert level.original is (finer.problem if finer else problem)
-    plan = random_plan(levels[0].problem, rng)
-    value = verify(levels[0].problem, plan).value
-    for level in levels:
-        plan = level.undo(plan)
-        verdict = verify(level.original, plan)
-        assert verdict.ok, verdict.violations
-        assert verdict.value <= value
-        value = verdict.value
-    assert plan.fingerprint == problem.fingerprint
-
-
 def test_bad_arguments():
     problem = chain(3, 4)
     with pytest.raises(ValueError, match="target is 0"):
@@ -229,28 +205,6 @@ def test_chain_stops_at_its_share_of_work():
     assert ChainContraction(3).apply(chain(5, 5, 5, 5, 5, 5)) is not None
     assert ChainContraction(6).apply(chain(9, 9, 9, 9, 9, 9, 1)) is not None
     assert ChainContraction(7).apply(chain(9, 9, 9, 9, 9, 9, 1)) is None
-
-
-def test_colocation_groups_merge_where_convex():
-    near = chain(1, 1, 8, 8, groups={"o0": "g", "o1": "g"})
-    reduction = ColocationMerging(2).apply(near)
-    assert [op.name for op in reduction.after.graph.operators] == ["o0+1", "o2", "o3"]
-    assert reduction.after.graph.operator("o0+1").group is None
-    far = chain(1, 8, 1, 8, groups={"o0": "g", "o2": "g"})
-    assert ColocationMerging(2).apply(far) is None
-    assert ColocationMerging(4).apply(near) is None
-
-
-def test_colocation_group_of_parallel_samples_stays_apart():
-    """Merged, the first half of all samples would delay the second half of the first."""
-    operators, values = [], []
-    for m in range(2):
-        operators += [
-            Operator(f"a{m}", single(4), group="a"),
-            Operator(f"b{m}", single(4), group="b"),
-        ]
-        values.append(Value(f"v{m}", f"a{m}", (f"b{m}",), {FULL: 0}))
-    assert ColocationMerging(2).apply(problem_of(operators, values)) is None
 
 
 def test_blocks_fold_alike():

@@ -11,7 +11,7 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core import FULL, Operator, PlanningProblem, Value
-from milp_plan.kinds.schedule.coarsen.cuts import Rest, Stages
+from milp_plan.kinds.schedule.coarsen.cuts import Rest, StageLine
 from milp_plan.kinds.schedule.coarsen.forecast import Forecast, packs
 from milp_plan.kinds.schedule.coarsen.stage import coarsen
 from milp_plan.kinds.schedule.coarsen.stages import ALIKE, best_cut
@@ -42,7 +42,7 @@ def pipeline(layers: int, batches: int) -> PlanningProblem:
 
 
 def test_micro_batches_and_passes_are_kept_apart() -> None:
-    cut = Stages(pipeline(6, 4), 1).cut(2 * 52)
+    cut = StageLine(pipeline(6, 4), 1).cut(2 * 52)
     assert (cut.stages, cut.batches) == (3, 4)
     sorts = [{(name[0], name.partition("@")[2]) for name in names} for names in cut.clusters]
     assert all(len({batch for _, batch in sort}) == 1 for sort in sorts)
@@ -57,7 +57,7 @@ def test_the_cut_whose_schedule_ends_first_is_taken() -> None:
     problem = pipeline(6, 8)
     cut, excess = best_cut(problem, 60)
     assert excess is None
-    lines = [Stages(problem, size) for size in (1, 2, 4, 8)]
+    lines = [StageLine(problem, size) for size in (1, 2, 4, 8)]
     others = [other for line in lines for rest in Rest for other in line.cuts(60, rest)]
     forecast = Forecast(problem, cut.line.ticks)
     values = [forecast.value(other.clusters, other.parts) for other in others]
@@ -72,7 +72,7 @@ def test_the_cut_whose_schedule_ends_first_is_taken() -> None:
 def test_forecast_is_a_schedule() -> None:
     """Two stages on two devices: the second begins when the first batch has come through."""
     problem = pipeline(2, 3)
-    stages = Stages(problem, 1)
+    stages = StageLine(problem, 1)
     names = [[f"F0@{m}" for m in range(3)], [f"F1@{m}" for m in range(3)]]
     single = [[name] for row in names for name in row]
     rest = [o.name for o in problem.graph.operators if o.name[0] != "F"]
@@ -88,7 +88,7 @@ def test_forecast_is_a_schedule() -> None:
 
 def test_stages_are_refined_up_to_the_target() -> None:
     problem = pipeline(8, 1)
-    cut = Stages(problem, 1).cut(8 * 14)
+    cut = StageLine(problem, 1).cut(8 * 14)
     finer = cut.refined(20)
     assert len(cut.clusters) < len(finer.clusters) <= 20
     owner = {name: i for i, names in enumerate(cut.clusters) for name in names}
@@ -98,7 +98,7 @@ def test_stages_are_refined_up_to_the_target() -> None:
 @pytest.mark.parametrize("rest", Rest)
 def test_all_work_is_in_one_cluster_each(rest: Rest) -> None:
     problem = pipeline(5, 3)
-    cut = Stages(problem, 1).cut(74, rest)
+    cut = StageLine(problem, 1).cut(74, rest)
     assert cut.stages == 3
     assert sorted(name for names in cut.clusters for name in names) == sorted(
         operator.name for operator in problem.graph.operators
@@ -128,7 +128,7 @@ def test_what_runs_backward_stands_where_it_came_from() -> None:
     """Backward operators without a group do not make stages of their own behind the last one."""
     grouped = pipeline(6, 2)
     operators = [replace(o, group=None) if o.name[0] == "B" else o for o in grouped.graph.operators]
-    line = Stages(problem_of(operators, list(grouped.graph.values), small_cluster(3)), 1)
+    line = StageLine(problem_of(operators, list(grouped.graph.values), small_cluster(3)), 1)
     assert line.cut(10**9).stages == 1
     halves = line.cut(sum(line.work.values()) // 2)
     assert halves.stages == 2
@@ -169,7 +169,7 @@ def test_visits_count_how_often_paths_come_back(seed: int) -> None:
     """Against the definition, path by path, over stages drawn by chance."""
     rng = random.Random(f"visits {seed}")
     problem = random_training(seed, rng.randint(2, 4), batches=rng.randint(1, 2), branches=seed % 3)
-    line = Stages(problem, 1)
+    line = StageLine(problem, 1)
     stage = {name: rng.randrange(rng.randint(1, 6)) for name in line.order}
     latest: dict[str, dict[int, int]] = {}
     for name in line.order:
@@ -190,7 +190,7 @@ def test_branches_of_a_stage_are_kept_apart() -> None:
         for name in names
         if name[1] != "2"
     ]
-    cut = Stages(problem_of(operators, values), 1).cut(100)
+    cut = StageLine(problem_of(operators, values), 1).cut(100)
     assert cut.stages == 1
     assert sorted(cut.clusters) == [["a0", "a1", "a2"], ["b0", "b1", "b2"]]
 

@@ -75,14 +75,6 @@ def test_a_group_that_reads_together_is_one_reader() -> None:
     assert columns.owned("z", place("b")) == ("y", place("b"))
 
 
-def test_fixed_placements_shrink_the_sets() -> None:
-    whole = diamond().problem
-    sets = ScheduleSets(whole, {"x": place("a"), "y": place("b"), "s": place("b")})
-    assert sets.placements["x"] == (place("a"),)
-    assert len(sets.placements["z"]) == 2
-    assert {leg.route.target for task in sets.transfers for leg in task.legs} == {("b",)}
-
-
 def test_needed_routes_name_transfers_and_their_readers() -> None:
     sets = diamond()
     placed = {"x": place("a"), "y": place("b"), "z": place("a"), "s": place("b")}

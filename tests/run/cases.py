@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.bound import Bound
+from milp_plan.kinds.schedule.bounds import catalogue
 from milp_plan.kinds.schedule.formats import read
 from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from milp_plan.kinds.schedule.planners.enumeration.every import EveryPlan
@@ -48,8 +48,10 @@ def weaken(patch: pytest.MonkeyPatch) -> None:
     Without this, a better heuristic or bound would silently take the subject of a test away.
     """
     naive = {"single_device": PLANNERS["single_device"]}
-    patch.setattr("milp_plan.kinds.schedule.bounds.all_bounds", lambda *_: iter([WEAK_BOUND]))
-    patch.setattr(two_stages, "best_plan", partial(best_plan, planners=naive))
+    patch.setattr(catalogue, "all_bounds", lambda *_: iter([WEAK_BOUND]))
+    patch.setattr(
+        two_stages, "best_plan", lambda given, _=None, **how: best_plan(given, naive, **how)
+    )
     patch.setattr(stage_series, "LISTS", naive)
     for search in (ClauseLearning, Enumeration):
         patch.setattr(search, "suits", lambda _problem: False)

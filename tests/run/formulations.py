@@ -15,7 +15,7 @@ INNER = get("operator_schedule").formulation
 
 
 class Wrapper:
-    card = replace(INNER.card, name={name!r}, exact={exact}, neighbourhoods={neighbourhoods})
+    card = replace(INNER.card, name={name!r}, exact={exact})
     handles = INNER.handles
     Options = INNER.Options
 
@@ -78,7 +78,6 @@ def write_wrapper(
     *,
     name: str = "wrapper",
     exact: bool = True,
-    neighbourhoods: bool = True,
     compiled: bool = False,
 ) -> str:
     """Write a file that wraps ``operator_schedule``; return its path.
@@ -86,6 +85,5 @@ def write_wrapper(
     With ``compiled`` it hands over a matrix instead of a Pyomo model, and takes no start.
     """
     path = folder / f"{name}.py"
-    card = {"name": name, "exact": exact, "neighbourhoods": neighbourhoods}
-    path.write_text(WRAPPER.format(damage=damage, compiled=compiled, **card))
+    path.write_text(WRAPPER.format(damage=damage, compiled=compiled, name=name, exact=exact))
     return str(path)

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from milp_plan.backends import Stop
 from milp_plan.check import verify
 from milp_plan.cli.exits import Exit
 from milp_plan.core import BackendUnavailableError
@@ -140,16 +139,6 @@ def test_the_same_file_without_a_bad_end_proves(tmp_path):
     assert (outcome.value, outcome.bound, outcome.bound_name) == (10, 10, "bad")
     assert outcome.proved
     assert outcome.record["defects"] == []
-
-
-@pytest.mark.usefixtures("weak")
-def test_a_formulation_that_fails_is_not_asked_for_ever(tmp_path):
-    """Neighbourhoods are searched by the same code: three failures in a row are enough."""
-    path = bad_ends.write_bad(tmp_path, "decode", bad_ends.EXIT)
-    outcome = quick(pair(), formulation=path, time_limit_s=600.0)
-    assert 0 < outcome.record["polish"]["rounds"] <= isolated.MOST_FAILURES
-    assert outcome.value == HEURISTIC
-    assert outcome.stop is Stop.ERROR
 
 
 def test_a_solver_that_is_not_there_is_refused_though_a_heuristic_would_prove():

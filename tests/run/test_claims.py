@@ -29,7 +29,7 @@ INNER = get("operator_schedule").formulation
 
 
 class Liar:
-    card = replace(INNER.card, name="liar", exact=True, neighbourhoods=False)
+    card = replace(INNER.card, name="liar", exact=True)
     handles = INNER.handles
     Options = INNER.Options
 

@@ -19,7 +19,7 @@ from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.kinds.schedule import team as room
 from milp_plan.kinds.schedule.planners.baselines import PLANNERS
-from milp_plan.kinds.schedule.round import Answer, Round, work
+from milp_plan.kinds.schedule.round import RoundAnswer, RoundRequest, work
 from milp_plan.kinds.schedule.team import MOST_FAILURES, Team
 from milp_plan.run.identity import sources
 from milp_plan.run.ledger import Ledger
@@ -94,7 +94,7 @@ def plans():
 
 
 def found(plan):
-    return Answer(plan, "annealing", "host", schedules=7, models=2)
+    return RoundAnswer(plan, "annealing", "host", schedules=7, models=2)
 
 
 def searched(ledger, client):
@@ -254,7 +254,7 @@ def test_a_round_on_a_worker_betters_its_start():
     distributed = pytest.importorskip("distributed", reason="Dask's distributed is not installed")
     worst, *_ = plans()
     data = pickle.dumps(PROBLEM)
-    asked = Round(worst, 1, 1.0, 1, construct=True, sources=sources())
+    asked = RoundRequest(worst, 1, 1.0, 1, construct=True, sources=sources())
     with (
         distributed.LocalCluster(
             n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None

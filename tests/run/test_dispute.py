@@ -9,6 +9,7 @@ from milp_plan.backends import SolverReport, Stop
 from milp_plan.check import verify
 from milp_plan.cli.exits import Exit
 from milp_plan.core import Verdict, Violation
+from milp_plan.kinds.schedule.bounds import catalogue
 from milp_plan.kinds.schedule.ways import schedule
 from milp_plan.models.protocol import Scale
 from milp_plan.run.model import RELATIVE_TOLERANCE, _dispute, _round_up
@@ -42,7 +43,7 @@ def weak(monkeypatch):
 )
 def test_a_decode_that_lies_is_disputed(weak, tmp_path, damage, because, value):
     outcome = quick(
-        pair(), formulation=write_wrapper(tmp_path, damage), rounds=1, time_limit_s=120.0
+        pair(), formulation=write_wrapper(tmp_path, damage), rounds=0, time_limit_s=120.0
     )
     assert outcome.disputed
     assert outcome.record["verdict"] == "DISPUTED"
@@ -66,8 +67,8 @@ def test_a_dispute_is_an_exit_code_of_its_own(weak, tmp_path):
 
 def test_what_a_formulation_gives_is_shown_though_a_heuristic_is_better(monkeypatch, tmp_path):
     """It was in the record only. The file asks for any plan, and runs all of it on one device."""
-    monkeypatch.setattr("milp_plan.kinds.schedule.bounds.all_bounds", lambda *_: iter([WEAK_BOUND]))
-    path = Path(write_wrapper(tmp_path, IN_TURN, neighbourhoods=False))
+    monkeypatch.setattr(catalogue, "all_bounds", lambda *_: iter([WEAK_BOUND]))
+    path = Path(write_wrapper(tmp_path, IN_TURN))
     text = path.read_text()
     any_plan = text.replace("INNER.build(*given)", "INNER.build(*given[:2], type(given[2])())")
     assert any_plan != text
@@ -83,7 +84,7 @@ def test_the_same_file_without_a_lie_is_believed(weak, tmp_path):
     outcome = quick(pair(), formulation=write_wrapper(tmp_path), time_limit_s=120.0)
     assert not outcome.disputed
     assert outcome.proved
-    assert (outcome.value, outcome.bound_name, outcome.planner) == (10, "wrapper", "wrapper")
+    assert (outcome.value, outcome.bound_name) == (10, "wrapper")
 
 
 def claim(value, objective, bound=None, *, scale):

@@ -10,6 +10,7 @@ from milp_plan.core import InputError, MemoryLaw, UnsupportedProblemError
 from milp_plan.core.budget import Budget
 from milp_plan.io.native import from_json, to_json
 from milp_plan.io.plan_file import plan_from_json, plan_to_json
+from milp_plan.kinds.schedule.bounds import catalogue
 from milp_plan.kinds.schedule.coarsen.stage import coarsen
 from milp_plan.kinds.schedule.planners.search.crew import Crew
 from milp_plan.kinds.schedule.ways import memory
@@ -109,7 +110,7 @@ def test_of_each_operator_the_run_that_starts_first_is_kept(seed):
 
 
 def test_little_time_is_lost_where_work_can_go_where_memory_is_left(monkeypatch):
-    monkeypatch.setattr("milp_plan.kinds.schedule.bounds.all_bounds", lambda *_: iter([WEAK_BOUND]))
+    monkeypatch.setattr(catalogue, "all_bounds", lambda *_: iter([WEAK_BOUND]))
     problem = read(INSTANCES / "unet-training-4xA100.json", {})[1]
     unlimited = with_memory(problem, None)
     crew = Crew(unlimited, seed=1)

@@ -17,6 +17,7 @@ from milp_plan.core import (
     UnsupportedProblemError,
 )
 from milp_plan.core.bound import Bound
+from milp_plan.kinds.schedule.bounds import catalogue
 from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from milp_plan.kinds.schedule.ways import schedule, small_schedule, stage_series, two_stages
 from milp_plan.models.handed import uncollected
@@ -113,7 +114,7 @@ def test_too_little_memory_is_proved_infeasible(name):
 
 
 def test_the_solver_proves_infeasible_what_no_bound_does(weak, monkeypatch):
-    monkeypatch.setattr("milp_plan.kinds.schedule.bounds.infeasibility", lambda *_: None)
+    monkeypatch.setattr(catalogue, "infeasibility", lambda *_: None)
     outcome = quick(trap("persistent-counted-once").problem.with_memory_scale(1, 2))
     assert outcome.stop is Stop.INFEASIBLE
     assert outcome.plan is None
@@ -122,7 +123,7 @@ def test_the_solver_proves_infeasible_what_no_bound_does(weak, monkeypatch):
 
 
 def test_a_restriction_without_solution_proves_nothing(weak, monkeypatch, tmp_path):
-    monkeypatch.setattr("milp_plan.kinds.schedule.bounds.infeasibility", lambda *_: None)
+    monkeypatch.setattr(catalogue, "infeasibility", lambda *_: None)
     path = write_wrapper(tmp_path, exact=False)
     outcome = quick(
         trap("persistent-counted-once").problem.with_memory_scale(1, 2), formulation=path
@@ -156,7 +157,7 @@ def test_a_start_is_the_first_incumbent():
 
 
 def test_the_best_start_wins(weak, monkeypatch):
-    monkeypatch.setattr(two_stages, "best_plan", lambda problem, **_: (None, {"nobody": None}))
+    monkeypatch.setattr(two_stages, "best_plan", lambda *_, **__: (None, {"nobody": None}))
     runs = (OperatorRun("a", "o", ("d0",), 0, 10), OperatorRun("b", "o", ("d0",), 10, 20))
     start = slow_start(runs=runs, planner="by hand")
     outcome = quick(chain_of_two(), start=start, node_limit=1, rounds=0)
@@ -257,11 +258,10 @@ def test_resource_load_on_static_bottleneck_problems(weak, seed):
 @pytest.mark.untraced
 def test_peak_memory_through_every_stage(weak):
     tiny = replace(instance("two-tower-tiny-inference-2xH100"), objective=Objective.PEAK_MEMORY)
-    outcome = quick(tiny, target=5, node_limit=3, rounds=2)
+    outcome = quick(tiny, target=5, node_limit=3)
     assert verify(tiny, outcome.plan).value == outcome.value
     assert outcome.value <= outcome.record["best_baseline"]
     assert outcome.record["objective"] == "peak_memory"
-    assert outcome.record["polish"]["rounds"] == 2
 
 
 # -- coarsening ----------------------------------------------------------------------------------
@@ -306,7 +306,7 @@ def test_the_bound_of_an_exactly_coarsened_model_is_used(weak):
 
 
 def test_the_bound_of_a_restriction_is_not_used(weak, tmp_path):
-    path = write_wrapper(tmp_path, exact=False, neighbourhoods=False)
+    path = write_wrapper(tmp_path, exact=False)
     outcome = quick(trap("gang-beats-single").problem, formulation=path)
     assert outcome.value == 110
     assert outcome.record["model"]["stop"] == "proved"
@@ -352,7 +352,7 @@ def test_optimal_within_a_gap_is_not_called_proved_optimal(monkeypatch):
     """A plan of 29999580498500 was "proved" at the default gap where 29999560498804 is optimal."""
     problem = trap("gang-beats-single").problem
     short = Bound("short", 109, "a tick short of the optimum")
-    monkeypatch.setattr("milp_plan.kinds.schedule.bounds.all_bounds", lambda *_: iter([short]))
+    monkeypatch.setattr(catalogue, "all_bounds", lambda *_: iter([short]))
     monkeypatch.setattr(small_schedule, "AT_ONCE_S", 0.0)  # it proves before there is a bound
     near = quick(problem, gap=0.01)
     assert (near.value, near.bound, near.proved) == (110, 109, False)

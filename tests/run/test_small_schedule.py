@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from milp_plan.backends import Stop
+from milp_plan.kinds.schedule.bounds import catalogue
 from milp_plan.kinds.schedule.ways import small_schedule
+from milp_plan.run.loop_parts import LoopPart
 from milp_plan.zoo import TRAPS
 from tests.support.pipeline_of_groups import OPTIMUM, pipeline_of_groups
 
@@ -25,7 +27,7 @@ def phases(**changes: object) -> set[str]:
 @pytest.fixture(autouse=True)
 def ready(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing has to be compiled, and nothing is too small."""
-    monkeypatch.setattr(small_schedule, "kept", lambda _loop: True)
+    monkeypatch.setattr(LoopPart, "on_disk", True)
     monkeypatch.setattr(small_schedule, "FEW", 0)
 
 
@@ -61,7 +63,7 @@ def test_a_formulation_by_name_is_asked() -> None:
 
 def test_a_run_proves_many_operators_of_few_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the search, whatever other bounds prove."""
-    monkeypatch.setattr("milp_plan.kinds.schedule.bounds.all_bounds", lambda *_: iter([WEAK_BOUND]))
+    monkeypatch.setattr(catalogue, "all_bounds", lambda *_: iter([WEAK_BOUND]))
     found = quick(pipeline_of_groups(), node_limit=1)
     assert found.record["stop"] == Stop.PROVED.value
     assert (found.value, found.record["bound_name"]) == (OPTIMUM, "clause learning")

@@ -91,11 +91,14 @@ class Schedule(Kind[PlanningProblem, Plan]):
 
     def formats(self) -> tuple[Format[PlanningProblem], ...]:
         """Native files, and those of the placement benchmark."""
-        from .formats import formats
+        from milp_plan.io import native
 
-        return tuple(
-            Format(entry.name, entry.title, entry.can_read, _read, entry.write)
-            for entry in formats()
+        from .formats import DNN_PARTITIONING, NATIVE, is_benchmark
+
+        benchmark = ("dnn-partitioning", DNN_PARTITIONING, is_benchmark)
+        return (
+            Format("native", NATIVE, native.can_read, _read, native.to_json),
+            Format(*benchmark, _read),
         )
 
     def read_plan(self, file: Path, problem: PlanningProblem, instance_file: Path) -> Plan:

@@ -349,7 +349,7 @@ def _blocks(problem: PlanningProblem, plan: Plan, chain: Sequence[Link]) -> Iter
 def _remedies(
     problem: PlanningProblem, chain: Sequence[Link], usage: Sequence[Usage]
 ) -> Iterator[Remedy]:
-    """What each part of the chain would bring at most, if it took no time."""
+    """Yield the most that each part of the chain could gain, if it took no time."""
     if problem.objective is Objective.MAKESPAN and chain:
         yield from _of_chain(problem, chain)
     elif problem.objective in (Objective.BOTTLENECK, Objective.LATENCY) and usage:

@@ -1,4 +1,4 @@
-"""One round of a search on a cluster: what a worker is asked, does, and answers.
+"""One round of a search on a cluster: request, work, answer.
 
 The scheduler reads this module as well, so it imports what searches only where that is done.
 """
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Round:
-    """What a worker is asked.
+class RoundRequest:
+    """What a worker is to do.
 
     Parameters
     ----------
@@ -43,8 +43,8 @@ class Round:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What a worker found.
+class RoundAnswer:
+    """What a worker returns.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class Answer:
     models: int
 
 
-def work(data: bytes, asked: Round) -> Answer:
+def work(data: bytes, asked: RoundRequest) -> RoundAnswer:
     """Do one round on a worker of the cluster.
 
     Parameters
@@ -97,7 +97,7 @@ def work(data: bytes, asked: Round) -> Answer:
     given = ledger.value
     kind.search_round(ledger, construct=asked.construct)
     better = ledger.value is not None and (given is None or ledger.value < given)
-    return Answer(
+    return RoundAnswer(
         ledger.plan if better else None,
         ledger.planner,
         platform.node(),

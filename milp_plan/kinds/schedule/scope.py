@@ -38,7 +38,7 @@ def placement_scope(problem: PlanningProblem) -> Scope:
 
 
 def _not_offered(problem: PlanningProblem, *, sharded: bool) -> Iterator[Offer]:
-    """What no plan of the problem does; options where they would make a difference."""
+    """Yield what no plan of the problem does, with the option that would allow it."""
     operators = problem.graph.operators
     changeable = problem.memory_law is MemoryLaw.INSTANT
     if not any(operator.recomputable for operator in operators):

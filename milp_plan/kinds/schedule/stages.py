@@ -1,4 +1,4 @@
-"""One row per coarse problem of a run: its size, its model, and what its plan brought."""
+"""One row per coarse problem of a run: its size, its model, and the values of its plans."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Stage:
     Parameters
     ----------
     coarsening
-        Name of the way the clusters were made.
+        How the clusters were made.
     clusters
         Operators of the coarse problem.
     columns, rows

@@ -19,7 +19,7 @@ from milp_plan.run.dask import CONNECT_S, workers_of
 from milp_plan.run.identity import sources
 from milp_plan.run.ledger import Ledger
 
-from .round import Answer, Round, work
+from .round import RoundAnswer, RoundRequest, work
 
 ROUND_SHARE, SHORTEST_S, LONGEST_S = 0.25, 5.0, 30.0
 """Part of the time limit that a round takes, and its seconds at least and at most."""
@@ -28,7 +28,7 @@ REPLY_S = 1.0
 """Seconds kept for the answers of the last round."""
 
 LOOK_S, WORKERS_S = 0.1, 1.0
-"""Seconds between two looks at answers, and at who is there."""
+"""Seconds between two checks for answers, and for workers."""
 
 PATIENCE_S = 15.0
 """Seconds without any worker after which the search goes on at home."""
@@ -66,7 +66,7 @@ class Team:
         self._members: dict[str, dict[str, Any]] = {}
         self._counts = {"begun": 0, "lost": 0}
         ledger.details["cluster"] = {"rounds": self._counts, "workers": self._members}
-        self._look_who_is_there()
+        self._update_workers()
         self._thread = Beside(self._search)
         self._thread.start()
 
@@ -77,7 +77,7 @@ class Team:
         self._thread.check()
 
     def close(self) -> None:
-        """Ask no more; what a worker is at ends with its round."""
+        """Start no more rounds and cancel those that run."""
         self._stopped = True
         self._thread.join(REPLY_S)
         for future in self._running.values():
@@ -88,7 +88,7 @@ class Team:
     def _search(self) -> None:
         """Keep every worker busy until the run is done; in a thread of its own."""
         while not (self._stopped or self.ledger.done or self.deserted):
-            self._look_who_is_there()
+            self._update_workers()
             for address in list(self._running):
                 self._look_at(address)
             for address in self._names:
@@ -112,7 +112,7 @@ class Team:
             return
         settings = self.ledger.settings
         self._counts["begun"] += 1
-        asked = Round(
+        asked = RoundRequest(
             start=self.ledger.plan,
             seed=settings.seed * 10_007 + self._counts["begun"],
             seconds=seconds,
@@ -126,13 +126,13 @@ class Team:
         )
 
     def _member(self, address: str) -> dict[str, Any]:
-        """What the record says of a worker."""
+        """Return the row of a worker in the record."""
         blank = {"name": self._names.get(address, ""), "host": "", "rounds": 0}
         blank |= {"schedules": 0, "models": 0, "improvements": 0, "best": None}
         return self._members.setdefault(address, blank)
 
     def _look_at(self, address: str) -> None:
-        """Take the answer of a worker, if it is there; forget the round of one that is not."""
+        """Take the answer of a worker if it is ready; drop the round of a lost worker."""
         future = self._running[address]
         if address not in self._names:
             future.cancel()
@@ -146,7 +146,7 @@ class Team:
 
     def _take(self, address: str, future: Any) -> None:
         try:
-            found: Answer = future.result(timeout=CONNECT_S)
+            found: RoundAnswer = future.result(timeout=CONNECT_S)
         except Exception as error:  # the worker went away with the answer
             self._failed(address, str(error))
             return
@@ -168,8 +168,8 @@ class Team:
             if all(self._failures.get(other, 0) >= MOST_FAILURES for other in self._names):
                 self.deserted = "every worker fails"
 
-    def _look_who_is_there(self) -> None:
-        """Who is there now; a scheduler that is only busy is asked again."""
+    def _update_workers(self) -> None:
+        """Update the list of workers; a busy scheduler is asked again later."""
         if self._client.status not in ("running", "newly-created"):
             self.deserted = "the scheduler is lost"
             return
@@ -180,7 +180,7 @@ class Team:
         self._asked_s = now()
 
     def _meet(self, found: dict[str, Any]) -> None:
-        """Note who came and who went."""
+        """Record new and lost workers."""
         lost = [address for address in self._names if address not in found]
         self._counts["lost"] += len(lost)
         for address in lost:

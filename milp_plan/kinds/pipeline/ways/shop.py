@@ -16,12 +16,10 @@ from milp_plan.backends import Limits, highs
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import now
-from milp_plan.kinds.schedule.polish import polish
-from milp_plan.kinds.schedule.ways.tiny_schedule import is_tiny, offer_best_of_all
+from milp_plan.kinds.schedule.ways.small_schedule import is_tiny, offer_best_of_all
 from milp_plan.models.protocol import Guide
 from milp_plan.run.beside import Beside
 from milp_plan.run.ledger import Ledger
-from milp_plan.run.settings import Settings
 from milp_plan.run.way import Step, Way
 
 from ..bounds import floors
@@ -35,7 +33,7 @@ from .periodic import plan_periodic
 from .slot_bound import slot_bound
 
 if TYPE_CHECKING:
-    from milp_plan.run.model import Solver
+    pass
 
 FIRST_SEARCH_SHARE, SEARCH_SHARE = 0.15, 0.3
 """Parts of the time limit for the search over words: before the bound by slots, and after it."""
@@ -64,11 +62,8 @@ MOST_TASKS_AFRESH = 2_000
 MOST_TASKS_BEAM = 20_000
 """Tasks up to which there are beams at all: following given words costs half a second per 1000."""
 
-MOST_TASKS_NEAR = 10_000
-"""Tasks up to which neighbourhoods are searched: a model of one costs a second per 10 000."""
-
 MODEL_SHARE = 0.5
-"""Part of the time left for the whole model; neighbourhoods and the search have the rest."""
+"""Part of the time left for the whole model; the search has the rest."""
 
 PATIENCE_S = 2.0
 """Seconds to wait for the thread that is told to stop: it may be writing rows down."""
@@ -82,7 +77,6 @@ class ShopWay(Way[PlanningProblem, Plan]):
 
     name = "pipeline"
     own_formulation = True
-    uses = Way.uses | {"rounds"}
 
     def __init__(self, ledger: Ledger[PlanningProblem, Plan]) -> None:
         super().__init__(ledger)
@@ -104,20 +98,6 @@ class ShopWay(Way[PlanningProblem, Plan]):
         """What does not repeat, or leaves places open, is no shop."""
         found = read_shop(problem)
         return found if isinstance(found, str) else None
-
-    @classmethod
-    def unused(
-        cls,
-        problem: PlanningProblem,
-        settings: Settings,
-        solver: Solver | None,
-    ) -> dict[str, str]:
-        """Also rounds where nodes are counted: the model of the whole comes last."""
-        why = super().unused(problem, settings, solver)
-        if settings.node_limit is not None and not settings.only:
-            ends = "with a node limit the model of the whole comes last, no search follows"
-            why["rounds"] = f"the way {cls.name!r}: {ends}"
-        return why
 
     def steps(self) -> Iterable[Step]:
         """Bounds and experts, then searches, the pattern and the model in turns."""
@@ -148,7 +128,7 @@ class ShopWay(Way[PlanningProblem, Plan]):
             watch.thread.check()
 
     def improve(self, watch: _Watch | None) -> None:
-        """Searches, pattern, model and neighbourhoods."""
+        """Searches, pattern and model."""
         ledger, limit = self.ledger, self.ledger.budget.limit_s
         per_device = max(kind.count for kind in self.shop.kinds) / self.shop.num_devices
         early = per_device >= MANY_MICRO_BATCHES
@@ -164,8 +144,6 @@ class ShopWay(Way[PlanningProblem, Plan]):
             self.solve_whole(MODEL_SHARE)
         if ledger.infeasible_because is not None:
             return
-        if not ledger.settled and self.shop.num_tasks <= MOST_TASKS_NEAR:
-            polish(ledger)
         self.search(self.left_s, watch)
 
     @property

@@ -15,7 +15,7 @@ from milp_plan.kinds.pipeline.stagger import stagger_bound
 
 from .frame import Frame
 from .heads import Windows, simple_windows
-from .load import largest_bound, load_bound, packing_bound, unrelated_bound
+from .load import load_bound, packing_bound, unrelated_bound
 from .memory import (
     instant_obstacle,
     instant_peak,
@@ -167,7 +167,6 @@ class _Catalogue:
 
     def bottleneck(self) -> Iterator[Bound]:
         yield load_bound(self.frame)
-        yield largest_bound(self.frame)
         yield from self.within("unrelated load", lambda: [unrelated_bound(self.frame)])
         yield from self.within("packing", lambda: [packing_bound(self.frame)])
 

@@ -42,22 +42,12 @@ def usable_devices(frame: Frame) -> int:
     return sum(frame.terrain.count[colour] for colour in used)
 
 
-def largest_bound(frame: Frame) -> Bound:
-    """Largest unit.
-
-    Proof: the operators of a colocation group run on the same devices, one at a time.
-    """
-    work = [unit_work(frame, unit) for unit in range(len(frame.units))]
-    worst = max(range(len(work)), key=work.__getitem__)
-    return Bound("largest group", work[worst], f"all of {frame.unit_names[worst]!r} on one device")
-
-
 def packing_bound(frame: Frame) -> Bound:
     """Bin packing of units.
 
     Proof: units are whole, so their least works are packed into the devices, each of which holds
     at most the makespan (or bottleneck). A unit that always takes g devices is g items. The
-    bound is the least capacity that :mod:`.binpacking` cannot refute.
+    bound is the least capacity that :mod:`.binpacking` cannot refute: at least the largest unit.
     """
     devices = usable_devices(frame)
     sizes: list[int] = []

@@ -61,7 +61,7 @@ def with_milestones(frame: Frame) -> Frame:
 
 
 def families_of(frame: Frame) -> dict[tuple[int, str], Family]:
-    """Copies of one operator over micro-batches, where they share a group."""
+    """Return copies of one operator over micro-batches, where they share a group."""
     found: dict[tuple[int, str], Family] = {}
     for number, name in enumerate(frame.names):
         batch = frame.problem.graph.operator(name).micro_batch

@@ -65,7 +65,7 @@ def region_times(plain: Separations, regions: list[Region], budget: Budget) -> A
         Gives up with :class:`OutOfTime`.
     """
     found = np.full(plain.through.shape, -FAR, dtype=np.int64)
-    search = Search(plain, budget)
+    search = RegionSearch(plain, budget)
     for region in regions:
         found[region.fork, region.join] = search.least((region,), (0,))
     if plain.view.size <= _LARGEST_PAIRED:
@@ -78,7 +78,7 @@ def region_times(plain: Separations, regions: list[Region], budget: Budget) -> A
 class _Ways:
     """Pairs of regions, one on the way out and one on the way back, from the inside outward."""
 
-    def __init__(self, search: Search, regions: list[Region], raised: Separations) -> None:
+    def __init__(self, search: RegionSearch, regions: list[Region], raised: Separations) -> None:
         self.search, self.regions, self.raised = search, regions, raised
         self.frame = raised.view.frame
         self.durations = raised.view.durations
@@ -120,7 +120,7 @@ class _Ways:
                 yield self.regions[a], self.regions[b]
 
 
-class Search:
+class RegionSearch:
     """Searches regions; those that look alike once."""
 
     def __init__(self, plain: Separations, budget: Budget) -> None:

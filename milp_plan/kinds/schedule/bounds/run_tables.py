@@ -14,7 +14,7 @@ _ENDS = 8
 """Tails that are looked at."""
 
 
-class Tables(NamedTuple):
+class SpineTables(NamedTuple):
     """What the test reads, in ticks; indices are positions.
 
     ``out[i, j]`` and ``back[i, j]`` are least times from out_i to out_j and from back_j to back_i,
@@ -48,7 +48,7 @@ class Tables(NamedTuple):
     choices: Array
 
 
-def tables_of(times: Times, spine: Spine, widest: int) -> Tables:
+def tables_of(times: Times, spine: Spine, widest: int) -> SpineTables:
     """Return the arrays of one spine, with side units of stretches up to some width."""
     size = len(spine)
     ticks = times.durations
@@ -67,7 +67,7 @@ def tables_of(times: Times, spine: Spine, widest: int) -> Tables:
         tails = (times.tails[spine.back] + ticks[spine.back]).min(axis=1)
         longest_back = ticks[spine.back].max(axis=1)
     work, first, entry = _loads(times, spine)
-    return Tables(
+    return SpineTables(
         out,
         back,
         np.ascontiguousarray(out_cut),

@@ -57,7 +57,7 @@ from milp_plan.core.compiled import compiled, copy_into
 from .frame import Frame
 from .heads import Windows
 from .run_choices import WIDTHS, thin
-from .run_tables import Tables, tables_of
+from .run_tables import SpineTables, tables_of
 from .spine import ENDLESS, Pairs, Spine, Times
 from .tight import Known, both_separations
 
@@ -106,10 +106,10 @@ def run_bounds(
             )
 
 
-def _tables(times: Times, budget: Budget) -> Iterator[tuple[Spine, Tables]]:
+def _tables(times: Times, budget: Budget) -> Iterator[tuple[Spine, SpineTables]]:
     """Spines with narrow and, where that is something else, with wide stretches of side units."""
     for spine in _spines(times, budget):
-        before: Tables | None = None
+        before: SpineTables | None = None
         for width in WIDTHS:
             tables = tables_of(times, spine, width)
             if before is None or not np.array_equal(tables.choices, before.choices):
@@ -130,7 +130,7 @@ def _spines(times: Times, budget: Budget) -> Iterator[Spine]:
                 yield spine
 
 
-def _refuted(tables: Tables, known: int, top: int | None, tick: int, budget: Budget) -> int:
+def _refuted(tables: SpineTables, known: int, top: int | None, tick: int, budget: Budget) -> int:
     """Least makespan, in ticks of the tables, that :func:`possible` does not refute."""
     low, step = known - 1, max(1, known >> 6)
     most = ENDLESS // 8 if top is None else top // tick
@@ -153,7 +153,7 @@ def _refuted(tables: Tables, known: int, top: int | None, tick: int, budget: Bud
 
 
 @compiled
-def possible(t: Tables, limit: int, most: int) -> bool:
+def possible(t: SpineTables, limit: int, most: int) -> bool:
     """Whether runs can lead through the whole spine within a makespan (see above).
 
     Parameters

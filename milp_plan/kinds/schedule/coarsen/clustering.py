@@ -1,4 +1,4 @@
-"""Heuristic clustering: chains, colocation groups, and any acyclic merge down to a target."""
+"""Heuristic clustering: chains, and any acyclic merge down to a target."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from .caps import (
     Scale,
     caps_of,
     cost_of,
-    path_through,
     scale,
 )
 from .contraction import contract
@@ -77,44 +76,6 @@ def _too_much(quotient: Quotient, nodes: list[int], caps: Caps) -> bool:
 
 
 @dataclass(frozen=True)
-class ColocationMerging:
-    """Make one operator of a colocation group, where no path leaves and re-enters. Heuristic.
-
-    The members run on one site anyway; merged they also run without a break. A group stays apart
-    where that would stretch the longest path beyond what bounds a plan from below.
-
-    Parameters
-    ----------
-    target
-        Operators wanted.
-    """
-
-    target: int
-    name = "colocation groups"
-    exact = False
-
-    def apply(self, problem: PlanningProblem) -> Reduction | None:
-        """Merge the groups that may, smallest work first."""
-        quotient = Quotient(problem)
-        caps = caps_of(RUNGS[0], scale(quotient), self.target)
-        place = {name: i for i, name in enumerate(quotient.names)}
-        groups = [[place[m] for m in group] for group in problem.graph.groups.values()]
-        groups = [nodes for nodes in groups if len(nodes) > 1 and quotient.convex(nodes)]
-        groups.sort(key=lambda nodes: sum(quotient.nodes[i].work for i in nodes))
-        heads, tails = quotient.paths()
-        for nodes in groups:
-            if len(quotient) <= self.target:
-                break
-            work = sum(quotient.nodes[i].work for i in nodes)
-            if work > caps.work or path_through(quotient, nodes, heads, tails) > caps.path:
-                continue
-            if quotient.may_merge(nodes, caps):
-                quotient.merge(nodes)
-                heads, tails = quotient.paths()
-        return _reduction(self.name, quotient)
-
-
-@dataclass(frozen=True)
 class AcyclicClustering:
     """Merge clusters pairwise, keeping the graph acyclic, until the target is met. Heuristic.
 
@@ -132,13 +93,9 @@ class AcyclicClustering:
     ----------
     target
         Operators wanted.
-    rungs
-        How many sets of caps to go through; all of them reach the target wherever memory, sites
-        and layouts allow it, fewer keep the parallelism.
     """
 
     target: int
-    rungs: int = len(RUNGS)
     name = "clustering"
     exact = False
 
@@ -146,7 +103,7 @@ class AcyclicClustering:
         """Merge down to the target."""
         quotient = Quotient(problem)
         size = scale(quotient)
-        for rung in RUNGS[: self.rungs]:
+        for rung in RUNGS:
             caps = caps_of(rung, size, self.target)
             merged = 1
             while len(quotient) > self.target and merged:

@@ -10,7 +10,7 @@ from milp_plan.core import ComputationGraph, MemoryLaw, Option, PlanningProblem
 
 
 @dataclass(frozen=True)
-class Choice:
+class OptionChoice:
     """One option per member of a cluster, all with the same gang.
 
     Parameters
@@ -41,14 +41,14 @@ class Layouts:
     writes: dict[str, str]
 
 
-def candidate_choices(problem: PlanningProblem, members: Sequence[str]) -> list[Choice]:
+def candidate_choices(problem: PlanningProblem, members: Sequence[str]) -> list[OptionChoice]:
     """List choices worth having: fastest and leanest on one device, one per label of a gang.
 
     Their layouts need not fit together; :func:`layouts` says so.
     """
     operators = [problem.graph.operator(name) for name in members]
     if len(operators) == 1:
-        return [Choice(o.name, (o,), tuple(o.duration_ns)) for o in operators[0].options]
+        return [OptionChoice(o.name, (o,), tuple(o.duration_ns)) for o in operators[0].options]
     classes = [entry.name for entry in problem.cluster.device_classes]
     pools = [[o for o in operator.options if o.gang == 1] for operator in operators]
     found: list[tuple[str, tuple[Option, ...], tuple[str, ...]]] = []
@@ -87,7 +87,7 @@ def _labelled(pool: Sequence[Option], label: str) -> Option:
 
 def _named(
     found: Iterable[tuple[str, tuple[Option, ...], tuple[str, ...]]],
-) -> list[Choice]:
+) -> list[OptionChoice]:
     """Keep each choice once, give each its own name: the label, where all members share it."""
     seen: set[tuple[tuple[int, ...], tuple[str, ...]]] = set()
     names: set[str] = set()
@@ -99,7 +99,7 @@ def _named(
         seen.add(key)
         labels = {option.name for option in options}
         name = unique(labels.pop() if len(labels) == 1 else title, names)
-        choices.append(Choice(name, options, classes))
+        choices.append(OptionChoice(name, options, classes))
     return choices
 
 
@@ -112,7 +112,9 @@ def unique(name: str, taken: set[str]) -> str:
     return found
 
 
-def layouts(graph: ComputationGraph, members: Sequence[str], choice: Choice) -> Layouts | None:
+def layouts(
+    graph: ComputationGraph, members: Sequence[str], choice: OptionChoice
+) -> Layouts | None:
     """Layouts at the border of a cluster; ``None`` when the members do not fit together.
 
     They fit when every member reads the values of the others in the layout they are written in
@@ -134,7 +136,7 @@ def layouts(graph: ComputationGraph, members: Sequence[str], choice: Choice) -> 
     return Layouts(reads, writes)
 
 
-def duration_ns(problem: PlanningProblem, choice: Choice) -> dict[str, int]:
+def duration_ns(problem: PlanningProblem, choice: OptionChoice) -> dict[str, int]:
     """Ticks per class such that the members, one after the other, fit on every site.
 
     On a site of several classes the slowest counts for each member, and the sum of the slowest
@@ -155,7 +157,7 @@ def duration_ns(problem: PlanningProblem, choice: Choice) -> dict[str, int]:
 def workspace_bytes(
     problem: PlanningProblem,
     members: Sequence[str],
-    choice: Choice,
+    choice: OptionChoice,
     border: Layouts,
     held: Collection[str],
 ) -> int:
@@ -202,7 +204,7 @@ def workspace_bytes(
 
 def as_option(
     problem: PlanningProblem,
-    choice: Choice,
+    choice: OptionChoice,
     workspace: int,
     reads: dict[str, str],
     writes: dict[str, str],
@@ -217,7 +219,7 @@ def as_option(
     return Option(choice.name, duration_ns(problem, choice), choice.gang, workspace, reads, writes)
 
 
-def usable(problem: PlanningProblem, members: Sequence[str]) -> list[tuple[Choice, Layouts]]:
+def usable(problem: PlanningProblem, members: Sequence[str]) -> list[tuple[OptionChoice, Layouts]]:
     """Choices of a cluster whose layouts fit together, with these layouts."""
     found = []
     for choice in candidate_choices(problem, members):

@@ -21,8 +21,8 @@ from milp_plan.core import (
 
 from .bundles import Bundle, Profile, channels_ordered, group_values
 from .composite import (
-    Choice,
     Layouts,
+    OptionChoice,
     as_option,
     layouts,
     unique,
@@ -38,12 +38,12 @@ CLUSTER_KIND = "cluster"
 
 
 @dataclass(frozen=True)
-class Part:
+class Members:
     """One cluster: its coarse name, its members in order, its choices with their layouts."""
 
     name: str
     members: tuple[str, ...]
-    variants: tuple[tuple[Choice, Layouts], ...]
+    variants: tuple[tuple[OptionChoice, Layouts], ...]
 
 
 def contract(
@@ -52,7 +52,7 @@ def contract(
     *,
     name: str,
     exact: bool = False,
-    choices: Mapping[str, Sequence[Choice]] | None = None,
+    choices: Mapping[str, Sequence[OptionChoice]] | None = None,
     bundle_transfers: bool = True,
 ) -> Reduction:
     """Make one operator of every cluster.
@@ -127,8 +127,8 @@ def contract(
 def _parts(
     problem: PlanningProblem,
     clusters: Sequence[Sequence[str]],
-    choices: Mapping[str, Sequence[Choice]],
-) -> list[Part]:
+    choices: Mapping[str, Sequence[OptionChoice]],
+) -> list[Members]:
     """Clusters and lone operators, each where its earliest member stands in topological order."""
     order = {name: i for i, name in enumerate(problem.graph.topological_order)}
     grouped = [tuple(cluster) for cluster in clusters]
@@ -149,7 +149,7 @@ def _parts(
             variants = [(choice, border) for choice, border in fitted if border is not None]
         if not variants:
             raise ValueError(f"cluster {list(cluster)} has no choice of options that fit together")
-        parts.append(Part(name, cluster, tuple(variants)))
+        parts.append(Members(name, cluster, tuple(variants)))
     return parts
 
 
@@ -164,7 +164,10 @@ def _renamed(name: str, count: int) -> str:
 
 
 def _bundles(
-    problem: PlanningProblem, parts: Sequence[Part], owner: Mapping[str, int], transfers: bool
+    problem: PlanningProblem,
+    parts: Sequence[Members],
+    owner: Mapping[str, int],
+    transfers: bool,
 ) -> list[Bundle]:
     keep_inside = problem.memory_law is MemoryLaw.STATIC
     values = [
@@ -191,7 +194,7 @@ def _bundles(
     return bundles
 
 
-def _profile(value: Value, parts: Sequence[Part], owner: Mapping[str, int]) -> Profile:
+def _profile(value: Value, parts: Sequence[Members], owner: Mapping[str, int]) -> Profile:
     found: list[str] = []
     if value.producer is not None:
         made = parts[owner[value.producer]]
@@ -205,7 +208,7 @@ def _profile(value: Value, parts: Sequence[Part], owner: Mapping[str, int]) -> P
 
 def _options(
     problem: PlanningProblem,
-    part: Part,
+    part: Members,
     coarse_of: Mapping[str, str],
     sole: set[str],
 ) -> list[Option]:
@@ -231,7 +234,10 @@ def _not_full(table: Mapping[str, str]) -> dict[str, str]:
 
 
 def _operator(
-    graph: ComputationGraph, part: Part, options: tuple[Option, ...], groups: Mapping[str, str]
+    graph: ComputationGraph,
+    part: Members,
+    options: tuple[Option, ...],
+    groups: Mapping[str, str],
 ) -> Operator:
     members = [graph.operator(name) for name in part.members]
     group = next((groups[m.group] for m in members if m.group and m.group in groups), None)
@@ -253,7 +259,7 @@ def _operator(
     )
 
 
-def _joined_groups(graph: ComputationGraph, parts: Sequence[Part]) -> dict[str, str]:
+def _joined_groups(graph: ComputationGraph, parts: Sequence[Members]) -> dict[str, str]:
     """Group -> the group that stands for it; groups with one coarse operator are left out.
 
     One that may run again keeps its group: all its runs are on one site.

@@ -36,7 +36,7 @@ class Cut:
     ``needs`` are bytes that each stage needs at least; ``number`` gives the stage of each unit.
     """
 
-    line: Stages
+    line: StageLine
     clusters: list[list[str]]
     parts: list[tuple[int, int]]
     rest: Rest
@@ -83,7 +83,7 @@ def steps(most: int) -> list[int]:
     return list(dict.fromkeys(found))
 
 
-class Stages:
+class StageLine:
     """A problem's graph as a line of colocation groups that stages are cut from.
 
     Parameters

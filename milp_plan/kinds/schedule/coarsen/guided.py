@@ -6,19 +6,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
+from math import inf
 
 from milp_plan.core import OperatorRun, PlanningProblem
 
 from .caps import path_through
-from .composite import Choice, layouts, usable
+from .composite import OptionChoice, layouts, usable
 from .contraction import contract
 from .nodes import Caps
 from .paths import Paths
 from .quotient import Quotient
 from .reduction import Reduction
-
-ANY = float("inf")
-
 
 WEIGHT_OF_STRETCH, WEIGHT_OF_SLACK, WEIGHT_OF_WORK = 4.0, 1.0, 0.25
 """What a tick costs: of a longer plan, of slack that is used up, of work beyond the mean."""
@@ -41,14 +39,10 @@ class GuidedClustering:
         Operators wanted.
     guide
         A run of each operator, with times.
-    most_stretch
-        The largest ratio of the longest path after merging to the one before. There are more
-        clusters than the target where fewer would exceed it.
     """
 
     target: int
     guide: Mapping[str, OperatorRun]
-    most_stretch: float = ANY
     name = "along a plan"
     exact = False
 
@@ -62,7 +56,7 @@ class GuidedClustering:
         choices = {c[0]: list(self._choices(problem, c)) for c in clusters}
         return contract(problem, clusters, name=self.name, choices=choices)
 
-    def _choices(self, problem: PlanningProblem, members: list[str]) -> Iterator[Choice]:
+    def _choices(self, problem: PlanningProblem, members: list[str]) -> Iterator[OptionChoice]:
         """Usual choices of a cluster, and the options of the plan together."""
         found = [choice for choice, _ in usable(problem, members)]
         yield from found
@@ -78,7 +72,7 @@ class GuidedClustering:
         )
         names = {choice.name for choice in found}
         name = next(n for n in ("as planned", *map(str, range(len(names) + 1))) if n not in names)
-        own = Choice(name, options, classes)
+        own = OptionChoice(name, options, classes)
         if layouts(problem.graph, members, own) is not None:
             yield own
 
@@ -90,9 +84,8 @@ class _Merging:
         self.quotient, self.target = quotient, step.target
         self.paths = Paths(quotient)
         self.longest = self.paths.longest
-        self.most = self.longest * step.most_stretch
         self.mean = sum(node.work for node in quotient.nodes.values()) / step.target
-        self.caps = Caps(ANY, ANY, ANY, None, strict=False)
+        self.caps = Caps(inf, inf, inf, None, strict=False)
         self.after: dict[str, dict[int, int]] = {}
         self.before: dict[str, dict[int, int]] = {}
         self._queue_up()
@@ -119,7 +112,7 @@ class _Merging:
             if now > cost and heap and now > heap[0][0]:
                 heappush(heap, (now, i, j))
                 continue
-            if now == ANY or not quotient.may_merge([i, j], self.caps):
+            if not quotient.may_merge([i, j], self.caps):
                 continue
             self._merge(i, j)
             for pair in list(self._pairs_of(min(i, j))):
@@ -156,8 +149,6 @@ class _Merging:
         """Ticks that the plan loses, or may lose later."""
         paths, nodes = self.paths, self.quotient.nodes
         path = path_through(self.quotient, [i, j], paths.heads, paths.tails)
-        if path > self.most:
-            return ANY
         used = path - max(paths.through(i), paths.through(j))
         work = max(0.0, nodes[i].work + nodes[j].work - self.mean)
         stretch = max(0.0, path - self.longest)

@@ -13,7 +13,7 @@ class Paths:
     Parameters
     ----------
     quotient
-        Whose merges are told by :meth:`lengthen`.
+        Merged clusters; :meth:`lengthen` is called after each merge.
     """
 
     def __init__(self, quotient: Quotient) -> None:

@@ -355,7 +355,7 @@ class Quotient:
         node.after.pop(gone, None)
 
     def _spread(self, node: Node) -> None:
-        """Tell everything before about everything after, and the other way round."""
+        """Update the reachability of all clusters before and after a merged one."""
         above, below = node.above | node.mask, node.below | node.mask
         for other in self.nodes.values():
             if other is not node:

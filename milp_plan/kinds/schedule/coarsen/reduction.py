@@ -52,7 +52,7 @@ class Reduction:
     excess: Excess | None = None
 
 
-class Step(Protocol):
+class ReductionStep(Protocol):
     """A way to make a problem smaller."""
 
     @property
@@ -70,7 +70,7 @@ class Step(Protocol):
         ...
 
 
-class Row(NamedTuple):
+class ReductionRow(NamedTuple):
     """One line of :meth:`Coarsening.table`."""
 
     step: str
@@ -144,10 +144,10 @@ class Coarsening:
             found = None if found is None else reduction.project(found)
         return found
 
-    def table(self) -> tuple[Row, ...]:
+    def table(self) -> tuple[ReductionRow, ...]:
         """Operators and values before and after each step."""
         return tuple(
-            Row(
+            ReductionRow(
                 reduction.name,
                 reduction.exact,
                 len(reduction.before.graph.operators),

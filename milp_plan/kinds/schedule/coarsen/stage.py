@@ -7,11 +7,11 @@ from functools import partial
 
 from milp_plan.core import OperatorRun, Plan, PlanningProblem
 
-from .clustering import AcyclicClustering, ChainContraction, ColocationMerging
+from .clustering import AcyclicClustering, ChainContraction
 from .folding import BlockFolding
 from .guided import GuidedClustering
 from .options import UselessOptions
-from .reduction import Coarsening, Reduction, Step
+from .reduction import Coarsening, Reduction, ReductionStep
 from .stages import StageClustering
 from .zero_length import ZeroLengthAbsorption
 
@@ -19,20 +19,20 @@ DEFAULT_TARGET = 25
 """Operators that stage two plans well by one model."""
 
 
-def exact_steps() -> tuple[Step, ...]:
+def exact_steps() -> tuple[ReductionStep, ...]:
     """Return the steps that keep the optimum, in the order they are taken."""
     return (UselessOptions(), ZeroLengthAbsorption())
 
 
 def heuristic_steps(
     guide: Mapping[str, OperatorRun] | None = None, *, stages: bool = False
-) -> tuple[Callable[[int], Step], ...]:
+) -> tuple[Callable[[int], ReductionStep], ...]:
     """Return what makes the steps that may lose the optimum from a target, in their order."""
     if stages:
         return StageClustering, AcyclicClustering
     if guide is not None:
         return (partial(GuidedClustering, guide=guide),)
-    return BlockFolding, ColocationMerging, ChainContraction, AcyclicClustering
+    return BlockFolding, ChainContraction, AcyclicClustering
 
 
 def coarsen(
@@ -82,7 +82,7 @@ def coarsen(
         raise ValueError("the guide has no times")
     reductions: list[Reduction] = []
 
-    def take(step: Step) -> None:
+    def take(step: ReductionStep) -> None:
         before = reductions[-1].after if reductions else problem
         reduction = step.apply(before)
         if reduction is not None:

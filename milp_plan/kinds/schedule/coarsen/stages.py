@@ -9,7 +9,7 @@ from milp_plan.core import PlanningProblem
 
 from .caps import RUNGS, caps_of, scale
 from .contraction import contract
-from .cuts import Cut, Rest, Stages
+from .cuts import Cut, Rest, StageLine
 from .forecast import Forecast, packs
 from .nodes import Caps
 from .quotient import Quotient
@@ -94,7 +94,7 @@ def best_cut(problem: PlanningProblem, target: int) -> tuple[Cut, Excess | None]
     """
     most, size, cuts = MOST_EXCESS * target, 1, list[Cut]()
     while not cuts or cuts[-1].batches > 1:
-        stages = Stages(problem, size)
+        stages = StageLine(problem, size)
         cuts += [cut for rest in Rest for cut in stages.cuts(most, rest)]
         size *= 2
     judge = _Judge(problem, stages.ticks)

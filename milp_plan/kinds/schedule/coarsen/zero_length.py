@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from milp_plan.core import MemoryLaw, Objective, Operator, PlanningProblem
 
-from .composite import Choice, layouts
+from .composite import OptionChoice, layouts
 from .contraction import contract
 from .reduction import Reduction
 
@@ -97,7 +97,7 @@ class _Absorption:
                 if _can_be_zero(self.graph.operator(name)) and self._join(cluster):
                     changed = True
 
-    def choices(self, cluster: _Cluster) -> list[Choice] | None:
+    def choices(self, cluster: _Cluster) -> list[OptionChoice] | None:
         """One choice per option of the core; ``None`` if some member does not go along."""
         found = []
         for option in self.graph.operator(cluster.core).options:
@@ -112,7 +112,7 @@ class _Absorption:
                 ):
                     return None
                 picked.append(pool[0])
-            choice = Choice(option.name, tuple(picked), tuple(option.duration_ns))
+            choice = OptionChoice(option.name, tuple(picked), tuple(option.duration_ns))
             if layouts(self.graph, cluster.members, choice) is None:
                 return None
             found.append(choice)

@@ -62,8 +62,6 @@ class ScheduleSets:
     ----------
     problem
         Any problem with a schedule.
-    fixed
-        Placements that are decided already.
     within
         Ticks by which plans must end: what none of them can use is left out. ``None`` keeps all.
     steps
@@ -73,19 +71,14 @@ class ScheduleSets:
     def __init__(
         self,
         problem: PlanningProblem,
-        fixed: Mapping[str, Placement] | None = None,
         within: int | None = None,
         *,
         steps: bool = False,
     ) -> None:
         self.problem, self.steps = problem, steps
-        decided = fixed or {}
         self.graph = problem.graph
         self.operators = problem.graph.topological_order
-        self.placements = {
-            name: (decided[name],) if name in decided else problem.placements(name)
-            for name in self.operators
-        }
+        self.placements = {name: problem.placements(name) for name in self.operators}
         self.duration = {
             (name, placement): self._counted(problem.duration_ns(name, placement))
             for name in self.operators

@@ -42,7 +42,7 @@ class EarlySearch:
 
     @property
     def begun(self) -> bool:
-        """Whether there is a plan to begin from."""
+        """Whether there is a plan to start from."""
         return bool(self._crew.starts)
 
     def begin(self, take: Take) -> None:
@@ -60,7 +60,7 @@ class EarlySearch:
             self._crew.begin_at(self._crew.best)
 
     def end(self) -> State | None:
-        """End the search; an error of it is one of the run. Return its best state, if it began."""
+        """End the search and return its best state, if it began; raise its error."""
         if self._thread is None:
             return None
         self._ended = True

@@ -26,14 +26,10 @@ from ..bounds.catalogue import infeasibility
 from ..planners.late import put_off
 from ..planners.memflow import Chain
 from ..planners.memory import Unrolled, balanced, fit, merged_plan
-from ..planners.portfolio import best_plan
+from ..planners.portfolio import OWN, best_plan
 from ..planners.search.crew import Crew
-from ..polish import OWN
 from .small_memory import is_small, offer_orders
-from .two_stages import TwoStages
-
-BASELINE_SHARE = 0.1
-"""Part of the time limit that baselines may take."""
+from .two_stages import BASELINE_SHARE, TwoStages, offer_baselines
 
 FREE_SHARE = 0.25
 """Part of the time left for schedules for any amount of memory, and then for fitting the best."""
@@ -82,7 +78,7 @@ FIT_SHARE = 0.5
 
 
 class MemoryWay(Way[PlanningProblem, Plan]):
-    """The way for problems with recomputable operators or hosts."""
+    """The strategy for problems with recomputable operators or hosts."""
 
     name = "memory"
     uses = Way.uses | {"two_stage", *OF_TWO_STAGES}
@@ -141,7 +137,7 @@ class MemoryWay(Way[PlanningProblem, Plan]):
 
     @property
     def unplanned(self) -> bool:
-        """Whether there is no plan so far."""
+        """True while no plan is known."""
         return self.ledger.plan is None
 
     @cached_property
@@ -160,15 +156,8 @@ class MemoryWay(Way[PlanningProblem, Plan]):
         return self.problem.objective in times
 
     def find_baselines(self) -> None:
-        """Every heuristic, on the problem without memory ways."""
-        with self.budget.phase("baselines"):
-            _, self.ledger.baselines = best_plan(
-                self.problem,
-                seed=self.ledger.settings.seed,
-                budget=self.budget.part("baselines", BASELINE_SHARE),
-                on_plan=lambda plan: self.ledger.offer(plan, plan.planner, "baselines"),
-                on_defect=self.ledger.fail,
-            )
+        """Offer the plans of every heuristic, on the problem without memory ways."""
+        offer_baselines(self.ledger)
 
     def ledger_without(self) -> Ledger[PlanningProblem, Plan]:
         """Return a ledger of the problem without runs again and hosts: its plans are plans here."""
@@ -291,7 +280,7 @@ class MemoryWay(Way[PlanningProblem, Plan]):
     def searched(
         self, crew: Crew, budget: Budget, take: Callable[[Plan], object] = lambda _plan: None
     ) -> Plan | None:
-        """What searches find; they tell of each better plan."""
+        """Return the best plan of the searches; pass each better one to ``take``."""
         found: list[Plan] = []
 
         def hear(plan: Plan) -> None:
@@ -302,7 +291,7 @@ class MemoryWay(Way[PlanningProblem, Plan]):
         return found[-1] if found else None
 
     def take_turns(self) -> None:
-        """Plans that do without and schedules with more memory, made to fit, in turns."""
+        """Alternate between plans without either and schedules for more memory, made to fit."""
         amounts = list(roomier(self.plain))
         if self.plainly:
             amounts.insert(1, ("memory", self.plain))
@@ -343,7 +332,7 @@ class MemoryWay(Way[PlanningProblem, Plan]):
                 self.decide(part, self.budget.part("merged", MERGED_SHARE, of_limit=False))
 
     def decide(self, part: float, budget: Budget) -> None:
-        """The same in a part of that memory."""
+        """Decide and place in a part of that memory."""
         plan = merged_plan(self.problem, part, budget.part("decide", FIT_SHARE), self.seed)
         if plan is not None:
             self.rearrange(plan, budget)
@@ -361,7 +350,7 @@ class MemoryWay(Way[PlanningProblem, Plan]):
         else:
             for _, roomy in roomier(unrolled.problem):
                 crew.construct(budget.part("construct", CONSTRUCT_SHARE), roomy)
-        fits = self.ledger.kind.verify(self.problem, plan).ok  # else the first told may not either
+        fits = self.ledger.kind.verify(self.problem, plan).ok  # the first plan may not fit either
 
         def hear(found: Plan) -> None:
             self.ledger.offer(unrolled.restored(found), "rearranged", "rearrange", sure=fits)
@@ -403,7 +392,7 @@ def does_without(problem: PlanningProblem, plan: Plan) -> bool:
 
 
 def roomier(problem: PlanningProblem) -> Iterator[tuple[str, PlanningProblem]]:
-    """A problem with more memory, by name."""
+    """Yield the problem with more memory, by name."""
     for scale in SCALES:
         if scale is None:
             free = dict.fromkeys(problem.cluster.device_names)

@@ -14,7 +14,7 @@ from ..planners.ordering import ORDERS, Orderer, OrderGraph, read_order
 
 
 class OrderWay(Way[PlanningProblem, Plan]):
-    """The way for problems of one device whose peak of memory counts."""
+    """The strategy for the least peak memory on one device."""
 
     name = "order"
 
@@ -49,7 +49,7 @@ class OrderWay(Way[PlanningProblem, Plan]):
         )
 
     def find_orders(self) -> None:
-        """Orders by rule; the user's start takes part."""
+        """Offer orders by rule, and polish the best of them or of the user's start."""
         ledger, best = self.ledger, self.start()
         with ledger.budget.phase("orders"):
             for name, make in ORDERS.items():

@@ -1,4 +1,4 @@
-"""Any schedule problem in two stages: heuristics, coarsening, the exact model, a search nearby."""
+"""The strategy for schedules: bounds, heuristics, coarse problems, annealing, model, windows."""
 
 from __future__ import annotations
 
@@ -19,11 +19,9 @@ from milp_plan.run.way import Step, Way
 
 from ..loops import LIST_SCHEDULES, MOVES, NEAR, RUNS, SEQUENCES
 from ..planners.baselines import PLANNERS
-from ..planners.portfolio import list_start
-from ..polish import OWN, polishes
-from .small_schedule import SmallSearch
-from .tiny_schedule import is_tiny, offer_best_of_all
-from .two_stages import TwoStages, heuristics
+from ..planners.portfolio import OWN, list_start
+from .small_schedule import SmallSearch, is_tiny, offer_best_of_all
+from .two_stages import TwoStages, offer_baselines
 
 if TYPE_CHECKING:
     from ..planners.search.crew import Crew
@@ -63,17 +61,17 @@ SEARCHED = (Objective.MAKESPAN, Objective.SPAN, Objective.BOTTLENECK)
 """Objectives that the compiled decoder can search."""
 
 FIRST = ("single_device", "round_robin_blocks", "list_topological")
-"""Baselines that are asked for a plan before anything else, until one has one."""
+"""Baselines that run before anything else, until one has a plan."""
 
 STRATEGIES = "sharding_first"
-"""Asked before them: what plans all together is then never worse than strategies first."""
+"""Runs before them, so that a run is never worse than strategies first."""
 
 ANNEALING = "annealing"
-"""Whose plans are states that searches begin from."""
+"""Planner whose plans are states that searches start from."""
 
 
 class ScheduleWay(Way[PlanningProblem, Plan]):
-    """The way for every schedule problem."""
+    """The strategy for every schedule problem."""
 
     name = "schedule"
     uses = Way.uses | {"rounds", "target", "dask", "two_stage"}
@@ -112,7 +110,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         settings: Settings,
         solver: Solver | None,
     ) -> dict[str, str]:
-        """Also what depends on the objective, and on what is asked of the formulation."""
+        """Return why settings have no effect, by objective and formulation as well."""
         why = super().unused(problem, settings, solver)
         searched = problem.needs_schedule and problem.objective in SEARCHED
         if settings.node_limit is not None:
@@ -127,9 +125,8 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             why["dask"] = "both stages by themselves plan on this machine alone"
             if solver is None:
                 why["two_stage"] = "no formulation is asked, so there is no second stage"
-        near = problem.objective is Objective.MAKESPAN or settings.rounds is None
-        if not (near or polishes(problem, solver)):
-            why["rounds"] = "there is no search near a plan for this objective and formulation"
+        if problem.objective is not Objective.MAKESPAN and settings.rounds is not None:
+            why["rounds"] = "there is no search near a plan for this objective"
         return why
 
     def steps(self) -> Iterable[Step]:
@@ -137,7 +134,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         if self.settings.two_stage:
             return self.stages.steps()
         modelled, alone = self.modelled, self.alone_here
-        near = (NEAR,) if self.problem.objective is Objective.MAKESPAN else ()
+        near = self.problem.objective is Objective.MAKESPAN
         return (
             Step("cluster", self.join_cluster, lambda: not alone),
             Step("strategies first", self.choose_strategies, lambda: self.meshed),
@@ -149,15 +146,15 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             Step(
                 "near, first",
                 self.search_near_first,
-                lambda: alone and modelled and not self.searched,
-                loops=near,
+                lambda: alone and near and modelled and not self.searched,
+                loops=(NEAR,),
             ),
             Step(
                 "model",
                 self.stages.plan,
                 lambda: modelled and not (self.searched or self.model_leads),
             ),
-            Step("near", self.search_near, lambda: alone, loops=near),
+            Step("near", self.search_near, lambda: alone and near, loops=(NEAR,)),
             Step("cluster's search", self.await_cluster, lambda: not alone),
         )
 
@@ -229,7 +226,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
 
     @property
     def modelled(self) -> bool:
-        """Whether stage two is wanted, and has a formulation."""
+        """Whether stage two is enabled and has a formulation."""
         return self.ledger.formulation is not None and self.settings.two_stage is not False
 
     @property
@@ -287,7 +284,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         return super().start_alone()
 
     def go(self) -> None:
-        """Take the steps; ask nothing more of the cluster behind them."""
+        """Take the steps, then end searches beside them."""
         try:
             super().go()
         finally:
@@ -297,13 +294,13 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
                 self.team.close()
 
     def join_cluster(self) -> None:
-        """Have the workers of a cluster begin."""
+        """Start the search on the workers of a cluster."""
         from ..team import Team
 
         self.team = Team(self.ledger, self.ledger.cluster)
 
     def await_cluster(self) -> None:
-        """Let the workers search; where nobody is left, search here."""
+        """Wait for the workers; search here when none is left."""
         assert self.team is not None
         with self.budget.phase("cluster"):
             self.team.wait()
@@ -317,15 +314,16 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         """The search of one machine, for the time left: no bounds, no model of the whole."""
         self.stages.clusters = True
         self.anneal(construct=construct)
-        self.search_near()
+        if self.problem.objective is Objective.MAKESPAN:
+            self.search_near()
 
     @property
     def planless(self) -> bool:
-        """Whether there is no plan yet, nor so a proof that there is one."""
+        """True while no plan is known."""
         return self.ledger.plan is None
 
     def construct_some(self) -> None:
-        """A few constructions, each told that is better: a good plan within a second or two."""
+        """Offer a few constructions: a good plan within a second or two."""
         from .early_search import EarlySearch
 
         self.early = EarlySearch(self.ledger)
@@ -344,7 +342,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         self.ledger.offer(tight(self.problem, plan), "construction", "construct")
 
     def find_first(self) -> None:
-        """Any plan, by what has no loop to compile: a machine's first run may compile for long."""
+        """Offer a plan of a heuristic without compiled loops: compiling may take long."""
         with self.budget.phase("first plan"):
             next(filter(self.offer_baseline, FIRST), None)
 
@@ -393,17 +391,12 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         return Crew(self.problem, self.settings.seed, self.ledger.threads)
 
     def find_baselines(self) -> None:
-        """Every heuristic."""
-        ledger = self.ledger
-
-        def take(plan: Plan) -> None:
-            ledger.offer(plan, plan.planner, "baselines")
-
-        _, ledger.baselines = heuristics(ledger, self.problem, on_plan=take)
+        """Offer the plans of every heuristic."""
+        offer_baselines(self.ledger)
 
     @property
     def anneals(self) -> bool:
-        """Whether a schedule says fast what it is worth."""
+        """Whether the compiled decoder evaluates the objective."""
         return self.problem.needs_schedule and self.problem.objective in SEARCHED
 
     def anneal(self, *, construct: bool = True) -> None:
@@ -463,16 +456,16 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
 
     @property
     def searched(self) -> bool:
-        """Whether the search takes the place of the model of clusters, for which nobody asked."""
+        """Whether annealing replaces a model of clusters that the settings do not ask for."""
         found = self.ledger.formulation
         asked = self.settings.target is not None or found is None or found.found.name != OWN
         return self.stages.clusters and self.anneals and not asked
 
     def search_near(self) -> None:
         """Small models around the best plan."""
-        from .stage_series import search_nearby
+        from ..window_search.search import search_near
 
-        search_nearby(self.ledger)
+        search_near(self.ledger)
 
     @property
     def compiles_search(self) -> bool:
@@ -491,9 +484,8 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
 
         Not where rounds or nodes are counted: those are of the search behind the model.
         """
-        own = self.problem.objective is Objective.MAKESPAN and not self.stages.polishes
         counted = self.settings.rounds is not None or self.ledger.repeatable
-        if own and self.stages.coarsening.exact and not counted:
+        if self.stages.coarsening.exact and not counted:
             from ..window_search.search import search_near
 
             part = self.budget.part("near, first", NEAR_SHARE, of_limit=False)

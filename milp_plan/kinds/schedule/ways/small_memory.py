@@ -1,4 +1,4 @@
-"""Few operators that may run again, or values that may wait on hosts: every order is looked at."""
+"""Few operators that may run again, or values that may wait on hosts: every order."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ NO_PLAN = "every order of runs and transfers was looked at; none fits into the m
 
 
 def is_small(ledger: Ledger[PlanningProblem, Plan]) -> bool:
-    """Whether every order may be looked at; who names a formulation asks for its model."""
+    """Whether to enumerate every order; a formulation by name asks for its model instead."""
     return ledger.settings.formulation == AUTO and suits(ledger.problem)
 
 
 def offer_orders(ledger: Ledger[PlanningProblem, Plan]) -> None:
-    """Look at every order: a plan, if there is one, and where only one device works the best."""
+    """Enumerate every order: gives a plan if there is one, the best where one device works."""
     problem, part = ledger.problem, ledger.budget.part(EVERY_ORDER, SHARE)
     with ledger.budget.phase(EVERY_ORDER):
         found = best_order(problem, part)

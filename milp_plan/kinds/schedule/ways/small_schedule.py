@@ -1,4 +1,4 @@
-"""Few operators: placements and orders are looked at before bounds and models take their time."""
+"""Few operators: enumeration and clause learning before bounds and models."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from milp_plan.run.loop_parts import LoopPart
 from milp_plan.run.settings import AUTO
 
 from ..loops import ENUMERATION, LEARNING, LIST_SCHEDULES
+from ..planners.enumeration import sizes
 from ..planners.enumeration.sizes import is_small
 from ..planners.learning import ClauseLearning
 
@@ -33,6 +34,11 @@ MANY = 40
 
 FEW = 20
 """Operators below which bounds come first: they take milliseconds, mostly prove, load nothing."""
+
+EVERY_PLAN_SHARE = 0.3
+"""Part of the time limit for every plan of a tiny problem."""
+
+NO_PLAN = "every placement and every order was looked at; none keeps the laws"
 
 
 class SmallSearch:
@@ -57,7 +63,7 @@ class SmallSearch:
 
     @property
     def suits(self) -> bool:
-        """Whether all may be looked at."""
+        """Whether one of the searches applies."""
         return self.learns or self.enumerates
 
     @property
@@ -84,7 +90,7 @@ class SmallSearch:
         return len(self.ledger.problem.graph.operators)
 
     def begin(self) -> None:
-        """Search for a moment, which is enough for most."""
+        """Search briefly, which is enough for most problems."""
         part = self.ledger.budget.at_most("enumerate", AT_ONCE_S)
         if self.learns:
             self.learn(part)
@@ -99,7 +105,7 @@ class SmallSearch:
             self._enumerate(self.ledger.budget.part("enumerate", SHARE))
 
     def learn(self, part: Budget) -> None:
-        """Search for shorter plans than the best one by what learns from its conflicts."""
+        """Search for shorter plans by clause learning."""
         ledger = self.ledger
         with ledger.budget.phase("enumerate"):
             search = self._learning
@@ -127,3 +133,25 @@ class SmallSearch:
                 ledger.offer(plan, plan.planner, "enumerate")
         if search.least is not None:
             ledger.prove(Bound("enumeration", search.least, "no placement and no order is shorter"))
+
+
+def is_tiny(ledger: Ledger[PlanningProblem, Plan]) -> bool:
+    """Whether to enumerate every plan; a formulation by name asks for its model instead."""
+    return ledger.settings.formulation == AUTO and sizes.is_tiny(ledger.problem)
+
+
+def offer_best_of_all(ledger: Ledger[PlanningProblem, Plan]) -> None:
+    """Enumerate the plans of a tiny problem that may be better than the best one."""
+    from ..planners.enumeration.every import EVERY_PLAN, MOST_STEPS, EveryPlan
+
+    search = EveryPlan(ledger.problem, ledger.value)
+    with ledger.budget.phase(EVERY_PLAN):
+        part = ledger.budget.part(EVERY_PLAN, EVERY_PLAN_SHARE)
+        for plan in search.plans(part, MOST_STEPS if ledger.repeatable else None):
+            ledger.offer(plan, EVERY_PLAN, EVERY_PLAN)
+    if not search.complete:
+        return
+    if search.best is None:
+        ledger.refute(NO_PLAN)
+    else:
+        ledger.prove(Bound(EVERY_PLAN, search.best, "no plan is better"))

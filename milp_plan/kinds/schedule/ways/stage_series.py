@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from math import ceil, floor, inf, log
 from typing import Any, NamedTuple
 
@@ -24,7 +25,6 @@ from ..coarsen.stage import coarsen
 from ..loops import LEARNING
 from ..planners.indexed import indexed
 from ..planners.portfolio import LISTS, best_plan, list_start
-from ..polish import polish, polishes
 from ..stages import Stage
 from ..window_search.search import search_near
 from .compaction import compact
@@ -87,16 +87,11 @@ class Chosen(NamedTuple):
         return self.value is None, self.value or 0
 
 
-def search_nearby(
-    ledger: Ledger[PlanningProblem, Plan],
-    budget: Budget | None = None,
-    most_in_vain: int | None = None,
-) -> None:
-    """Search near the best plan with small models: of the formulation itself, or of our own."""
-    if polishes(ledger.problem, ledger.formulation):
-        polish(ledger, budget)
-    elif ledger.problem.objective is Objective.MAKESPAN:
-        search_near(ledger, budget, most_in_vain)
+def report_progress(ledger: Ledger[PlanningProblem, Plan], point: TracePoint) -> None:
+    """Report a solver's progress in the run's messages."""
+    found = "none" if point.incumbent is None else f"{point.incumbent:.6g}"
+    bound = "none" if point.bound is None else f"{point.bound:.6g}"
+    ledger.say("model", f"model {found}, its bound {bound}, nodes {point.nodes}")
 
 
 class StageSeries:
@@ -274,7 +269,7 @@ class StageSeries:
             limits,
             budget,
             start=below.plan,
-            on_progress=self.progress,
+            on_progress=partial(report_progress, ledger),
             confirm=False,
         )
         self.build_rate = (self.build_s - built_s) / _size(below.problem)
@@ -298,12 +293,6 @@ class StageSeries:
         heavy = view.memory_binds or any(len(s.devices) > 1 for spots in view.spots for s in spots)
         rate = self.build_rate or (BUILD_S_BOUND if heavy else BUILD_S)
         return rate * _size(coarse) <= BUILD_SHARE * seconds
-
-    def progress(self, point: TracePoint) -> None:
-        """Tell of the solver's progress."""
-        found = "none" if point.incumbent is None else f"{point.incumbent:.6g}"
-        bound = "none" if point.bound is None else f"{point.bound:.6g}"
-        self.ledger.say("model", f"model {found}, its bound {bound}, nodes {point.nodes}")
 
     def expand(self, chosen: Chosen, below: Ledger[PlanningProblem, Plan]) -> None:
         """Offer the coarse problem's plan to the run, as it is and with every task early."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from milp_plan.backends import Limits, TracePoint
+from milp_plan.backends import Limits
 from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.core.budget import now
 from milp_plan.models.protocol import Guide
@@ -16,8 +16,8 @@ from milp_plan.run.way import Step
 
 from ..coarsen.reduction import Coarsening
 from ..loops import NEAR
+from ..planners.planner import Planner
 from ..planners.portfolio import LISTS, best_plan, list_start
-from ..polish import polishes
 
 BASELINE_SHARE = 0.1
 """Part of the time limit that baselines may take."""
@@ -40,20 +40,17 @@ MOST_EXACT = 1.8
 """Heuristic coarsening starts where exact steps leave more than this many times the target."""
 
 
-def heuristics(
-    ledger: Ledger[PlanningProblem, Plan],
-    problem: PlanningProblem,
-    share: float = BASELINE_SHARE,
-    on_plan: Callable[[Plan], object] = lambda _plan: None,
-) -> tuple[Plan | None, dict[str, int | None]]:
-    """Return the best plan of all heuristics, and what each of them reached."""
-    part = ledger.budget.part("baselines", share)
+def offer_baselines(
+    ledger: Ledger[PlanningProblem, Plan], planners: Mapping[str, Planner] | None = None
+) -> None:
+    """Offer the plans of list schedules, by default of every heuristic; record their values."""
     with ledger.budget.phase("baselines"):
-        return best_plan(
-            problem,
+        _, ledger.baselines = best_plan(
+            ledger.problem,
+            planners,
             seed=ledger.settings.seed,
-            budget=part,
-            on_plan=on_plan,
+            budget=ledger.budget.part("baselines", BASELINE_SHARE),
+            on_plan=lambda plan: ledger.offer(plan, plan.planner, "baselines"),
             on_defect=ledger.fail,
         )
 
@@ -104,30 +101,19 @@ class TwoStages:
 
     def steps(self) -> Iterable[Step]:
         """The method by itself: list schedules, coarse problems, small models near the plan."""
-        from .stage_series import search_nearby
+        from ..window_search.search import search_near
 
-        windows = partial(search_nearby, self.ledger)
+        lists = partial(offer_baselines, self.ledger, LISTS)
+        windows = partial(search_near, self.ledger)
+        near = self.problem.objective is Objective.MAKESPAN
         return (
             Step("exact coarsening", self.choose_coarsening),
-            Step("list schedules", self.offer_lists, always=True),
+            Step("list schedules", lists, always=True),
             Step("obstacle", self.ledger.look_for_obstacle, lambda: self.ledger.plan is None),
             Step("model", self.plan_exactly, lambda: not (self.clusters or self.ledger.done)),
             Step("stages", partial(self.plan, SERIES_SHARE), lambda: self.clusters, loops=(NEAR,)),
-            Step("windows", windows, loops=(NEAR,)),
+            Step("windows", windows, lambda: near, loops=(NEAR,)),
         )
-
-    def offer_lists(self) -> None:
-        """Offer every list schedule."""
-        ledger = self.ledger
-        with self.budget.phase("baselines"):
-            _, ledger.baselines = best_plan(
-                self.problem,
-                LISTS,
-                seed=self.settings.seed,
-                budget=self.budget.part("baselines", BASELINE_SHARE),
-                on_plan=lambda plan: ledger.offer(plan, plan.planner, "baselines"),
-                on_defect=ledger.fail,
-            )
 
     def plan(self, share: float = COARSE_SHARE) -> None:
         """Plan coarse problems that lose the optimum, or the one that keeps it.
@@ -158,6 +144,7 @@ class TwoStages:
     def plan_exactly(self) -> None:
         """Plan the problem that exact steps leave by the model, whose bound counts; expand."""
         from ..stages import Stage
+        from .stage_series import report_progress
 
         ledger, began = self.ledger, now()
         start = self.coarse_start()
@@ -172,7 +159,7 @@ class TwoStages:
             self.model_limits(),
             self.budget,
             start=None if start is None else start[0],
-            on_progress=self.model_progress,
+            on_progress=partial(report_progress, ledger),
         )
         name = ledger.solver.found.name
         expanded: list[Plan] = []
@@ -190,11 +177,6 @@ class TwoStages:
             stage.answered(answer)
             stage.after, stage.seconds = ledger.value, now() - began
             ledger.details.setdefault("coarse_stages", []).append(stage.as_row())
-
-    @property
-    def polishes(self) -> bool:
-        """Whether the formulation itself searches near the plan."""
-        return polishes(self.problem, self.ledger.formulation)
 
     def offer_compact(self, plan: Plan, name: str) -> None:
         """The expanded plan with every task as early as its order allows."""
@@ -228,16 +210,7 @@ class TwoStages:
 
     def model_limits(self) -> Limits:
         """Part of the time left, or nodes, for the model."""
-        share = EXACT_SHARE
-        if not self.polishes and self.problem.objective is not Objective.MAKESPAN:
-            share = 1.0  # nothing follows
-        if self.settings.only:
-            share = 1.0
+        followed = self.problem.objective is Objective.MAKESPAN and not self.settings.only
+        share = EXACT_SHARE if followed else 1.0
         part = self.budget.part("model", share, of_limit=False)
         return replace(self.ledger.limits(part.limit_s), threads=self.settings.threads or 1)
-
-    def model_progress(self, point: TracePoint) -> None:
-        """Tell of the solver's progress."""
-        found = "none" if point.incumbent is None else f"{point.incumbent:.6g}"
-        bound = "none" if point.bound is None else f"{point.bound:.6g}"
-        self.ledger.say("model", f"model {found}, its bound {bound}, nodes {point.nodes}")

@@ -14,7 +14,7 @@ import numpy as np
 from .tape import Tape
 
 
-class Choice(NamedTuple):
+class WindowChoice(NamedTuple):
     """Operators to free, sites they may go to (``None``: all), and whether order alone is free."""
 
     free: tuple[int, ...]
@@ -22,13 +22,13 @@ class Choice(NamedTuple):
     order_only: bool = False
 
 
-Chooser = Callable[[Tape, random.Random, int], Choice]
+Chooser = Callable[[Tape, random.Random, int], WindowChoice]
 
 MOST_SITES = 4
 """Sites beside its own that a free operator may go to, where there are many."""
 
 ORDER_FACTOR = 3
-"""So many times as many operators are free where only their order is."""
+"""Factor on the number of free operators where only their order is free."""
 
 
 class Around:
@@ -87,21 +87,21 @@ class Around:
         return tuple(found)
 
 
-def time_window(tape: Tape, rng: random.Random, size: int) -> Choice:
+def time_window(tape: Tape, rng: random.Random, size: int) -> WindowChoice:
     """Everything that runs around a critical moment."""
     around = Around(tape, rng)
     chosen = around.nearest(range(tape.view.num_operators), size)
-    return Choice(around.with_units(chosen, size), around.sites(chosen))
+    return WindowChoice(around.with_units(chosen, size), around.sites(chosen))
 
 
-def order_window(tape: Tape, rng: random.Random, size: int) -> Choice:
+def order_window(tape: Tape, rng: random.Random, size: int) -> WindowChoice:
     """Everything that runs around a critical moment; only its order is free."""
     around = Around(tape, rng)
     chosen = around.nearest(range(tape.view.num_operators), ORDER_FACTOR * size)
-    return Choice(tuple(chosen), None, True)
+    return WindowChoice(tuple(chosen), None, True)
 
 
-def device_pair(tape: Tape, rng: random.Random, size: int) -> Choice:
+def device_pair(tape: Tape, rng: random.Random, size: int) -> WindowChoice:
     """What runs on two devices around a critical moment; it may change places."""
     around = Around(tape, rng)
     pair = set(rng.sample(sorted(around.devices()), 1))
@@ -109,10 +109,10 @@ def device_pair(tape: Tape, rng: random.Random, size: int) -> Choice:
     pair.update(rng.sample(used, min(1, len(used))))
     names = [op for op, spot in enumerate(tape.spots) if pair & set(spot.devices)]
     chosen = around.nearest(names, size)
-    return Choice(around.with_units(chosen, size), frozenset(pair))
+    return WindowChoice(around.with_units(chosen, size), frozenset(pair))
 
 
-def region(tape: Tape, rng: random.Random, size: int) -> Choice:
+def region(tape: Tape, rng: random.Random, size: int) -> WindowChoice:
     """What is around a critical task in the graph."""
     around = Around(tape, rng)
     found = dict.fromkeys(around.ends())
@@ -124,10 +124,10 @@ def region(tape: Tape, rng: random.Random, size: int) -> Choice:
         rng.shuffle(frontier)
         found.update(dict.fromkeys(frontier[: size - len(found)]))
     chosen = list(found)
-    return Choice(around.with_units(chosen, size), around.sites(chosen))
+    return WindowChoice(around.with_units(chosen, size), around.sites(chosen))
 
 
-def boundary(tape: Tape, rng: random.Random, size: int) -> Choice:
+def boundary(tape: Tape, rng: random.Random, size: int) -> WindowChoice:
     """Whole groups at both ends of a cut between two devices, in all micro-batches."""
     around = Around(tape, rng)
     view, spots = tape.view, tape.spots
@@ -158,10 +158,10 @@ def boundary(tape: Tape, rng: random.Random, size: int) -> Choice:
                 if view.unit[other] not in units and spots[other].site in sites:
                     units[view.unit[other]] = None
                     frontier.append(view.unit[other])
-    return Choice(tuple(chosen), sites)
+    return WindowChoice(tuple(chosen), sites)
 
 
-def blocks(tape: Tape, rng: random.Random, size: int) -> Choice:
+def blocks(tape: Tape, rng: random.Random, size: int) -> WindowChoice:
     """A few neighbouring groups in all micro-batches, free to go to a few sites."""
     around = Around(tape, rng)
     view = tape.view
@@ -179,7 +179,7 @@ def blocks(tape: Tape, rng: random.Random, size: int) -> Choice:
                 if view.unit[other] not in units:
                     units[view.unit[other]] = None
                     frontier.append(view.unit[other])
-    return Choice(tuple(chosen), around.sites(chosen))
+    return WindowChoice(tuple(chosen), around.sites(chosen))
 
 
 CHOOSERS: dict[str, Chooser] = {

@@ -1,4 +1,4 @@
-"""What a window's model puts in order: jobs, and the kept tasks that they may meet."""
+"""What a window's model orders: jobs, and the fixed tasks on their resources."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Name = int | Key | tuple[int, int]
 """Of a job: see :class:`Job`."""
 
 Meeting = tuple["Job", "Job", tuple[int, ...]]
-"""Two jobs and the resources that they may both hold."""
+"""Two jobs and the resources that both may use."""
 
 
 @dataclass
@@ -74,7 +74,7 @@ class Gap(NamedTuple):
     high: int
 
     def near(self, lane: Lane, far: int) -> Gap:
-        """The part of it that is so near to where the job stands in the plan."""
+        """Return the positions at most ``far`` ticks from the job in the plan."""
         job, inside = self.job, range(self.low, self.high)
         open_here = [k for k in inside if apart(job, lane.begun[k], lane.done[k]) <= far]
         if open_here:

@@ -22,14 +22,14 @@ Link = tuple[int | Key, int | Key]
 """Two tasks, the first before the second."""
 
 
-class Found(NamedTuple):
+class WindowPlan(NamedTuple):
     """A plan that a model's solution says, and the ticks the model says it takes."""
 
     plan: Plan | None
     claimed: float
 
 
-def read(model: Model, vector: NDArray[np.float64]) -> Found:
+def read(model: Model, vector: NDArray[np.float64]) -> WindowPlan:
     """Return the plan that a solution says, in exact ticks."""
     return Reading(model, vector).found()
 
@@ -57,7 +57,7 @@ class Reading:
         """Value of terms."""
         return sum(e if c == ONE else e * self.numbers[c] for c, e in terms.items())
 
-    def found(self) -> Found:
+    def found(self) -> WindowPlan:
         """Plan and claim."""
         n, view, clock = len(self.spots), self.model.view, self.model.clock
         kept = {
@@ -70,7 +70,7 @@ class Reading:
         spots = [exact.spot(number, spot.placement) for number, spot in enumerate(self.spots)]
         plan = timed(exact, spots, kept, after, self._hints())
         claimed = self.numbers[self.model.makespan] * clock.unit + clock.origin
-        return Found(plan, claimed * view.tick)
+        return WindowPlan(plan, claimed * view.tick)
 
     def _kept(self, task: int) -> int | Key:
         """Name of a kept task."""

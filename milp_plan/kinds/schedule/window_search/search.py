@@ -42,14 +42,14 @@ GRACE_S, LAST_GRACE_S = 5.0, 0.5
 """Seconds that a solver may overrun its limit (it may have to start first), and the run's."""
 
 TRIES = 20
-"""Neighbourhoods proposed until one leaves room for an improvement."""
+"""Neighbourhoods proposed until one may contain an improvement."""
 
 STEP = 5e-4
 """Part of the value by which a round has to improve it, in ticks at least one, but by no more than
 half of what is above the bound: nothing is below that."""
 
 PATIENCE = 10
-"""So many rounds in vain, one after the other, halve what the next ones ask for."""
+"""Rounds without success after which the required improvement is halved."""
 
 BOLD = 0.3
 """Part of the rounds that ask for more than a step: their models are smaller."""
@@ -106,12 +106,12 @@ def search_near(
     budget = budget or ledger.budget
     if ledger.plan is None or ledger.settings.rounds == 0 or budget.left_s < LEAST_S:
         return
-    search = Search(ledger, budget, most_in_vain, until)
+    search = WindowSearch(ledger, budget, most_in_vain, until)
     with ledger.budget.phase("near"):
         search.run(ledger.threads)
 
 
-class Search:
+class WindowSearch:
     """What the threads of a search share."""
 
     def __init__(
@@ -134,7 +134,7 @@ class Search:
         self._tape: Tape | None = None
         known = ledger.details.get("polish")  # of an earlier search in this run
         self.before = known or {"rounds": 0, "improvements": {}, "models": {}}
-        self.told = ledger.details["polish"] = {**self.before}
+        self.figures = ledger.details["polish"] = {**self.before}
 
     def _view(self) -> Indexed:
         """The problem in units of time of which sums fit into arrays."""
@@ -188,7 +188,7 @@ class Search:
         """Begin a round."""
         with self.lock:
             self.rounds += 1
-            self.told["rounds"] = self.before["rounds"] + self.rounds
+            self.figures["rounds"] = self.before["rounds"] + self.rounds
             return self.arms.choose(rng)
 
     def settle(self, arm: Arm, gain: float, seconds: float) -> None:
@@ -199,14 +199,14 @@ class Search:
             arms = self.arms.arms.values()
             models = {arm.name: arm.rounds for arm in arms if arm.rounds}
             made = {arm.name: arm.better for arm in arms if arm.better}
-            self.told["models"] = _sum(self.before["models"], models)
-            self.told["improvements"] = _sum(self.before["improvements"], made)
+            self.figures["models"] = _sum(self.before["models"], models)
+            self.figures["improvements"] = _sum(self.before["improvements"], made)
 
 
 class Worker:
     """One thread of a search, with its own random choices and its own process of HiGHS."""
 
-    def __init__(self, search: Search, number: int) -> None:
+    def __init__(self, search: WindowSearch, number: int) -> None:
         self.search, self.ledger = search, search.ledger
         self.seed = self.ledger.settings.seed + number
         self.rng = random.Random(f"near {self.seed}")

@@ -1,4 +1,4 @@
-"""The jobs of a window: free operators and transfers they touch, and whom each may meet."""
+"""The jobs of a window: free operators, their transfers, and conflicts on resources."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Work:
     jobs, carried
         Free operators; transfers that may carry what they make or read.
     impossible
-        Whether a job has nowhere to stand.
+        Whether a job has no position on a resource.
     """
 
     def __init__(self, rows: Rows, placing: Placing, clock: Clock, scope: Scope) -> None:
@@ -164,10 +164,10 @@ class Work:
                 return task
         return None
 
-    # -- who may meet whom -------------------------------------------------------------------------
+    # -- conflicts on resources --------------------------------------------------------------------
 
     def meetings(self, most_bits: int) -> tuple[list[Gap], list[Meeting], int]:
-        """Gaps and pairs that are to be decided, and how far from each other the open ones are.
+        """Return gaps and pairs to decide, and the distance beyond which their order is fixed.
 
         Jobs that are in none of them need no start; those that are get a column other than -1.
         """
@@ -222,7 +222,7 @@ class Work:
         return found
 
     def _gap(self, job: Job, resource: int) -> Gap | None:
-        """Where a job may stand on a resource; ``None`` where the kept tasks cannot hinder it."""
+        """Return the positions of a job on a resource; ``None`` where no fixed task conflicts."""
         lane, least = self.lane(resource), job.lasts[resource]
         low = bisect_left(lane.latest, job.head + least)
         high = bisect_right(lane.stops, job.last - least)

@@ -11,7 +11,7 @@ from milp_plan.api import FULL, MemoryLaw, Objective, PlanningProblem, Value
 
 
 @dataclass(frozen=True)
-class Ground:
+class SlotData:
     """What the model is made of.
 
     Parameters
@@ -34,8 +34,8 @@ class Ground:
     @cached_property
     def ticks(self) -> dict[str, int]:
         """Length of each operator."""
-        of = self.problem
-        return {name: of.duration_ns(name, of.placements(name)[0]) for name in self.names}
+        problem = self.problem
+        return {n: problem.duration_ns(n, problem.placements(n)[0]) for n in self.names}
 
     @cached_property
     def trips(self) -> dict[str, tuple[int, int]]:
@@ -230,8 +230,8 @@ class Ground:
         return work
 
 
-def read_ground(problem: PlanningProblem) -> Ground | str:
-    """Return the problem as ground of the model, or the reason in words why it is none."""
+def read_slot_data(problem: PlanningProblem) -> SlotData | str:
+    """Return the problem as data of the model, or the reason why the model does not apply."""
     cluster, graph = problem.cluster, problem.graph
     devices = [name for name in cluster.device_names if name not in cluster.hosts]
     if problem.objective is not Objective.MAKESPAN:
@@ -250,28 +250,28 @@ def read_ground(problem: PlanningProblem) -> Ground | str:
             return f"{operator.name} reads or makes shards"
         if operator.recomputable and len(graph.outputs[operator.name]) > 1:
             return f"{operator.name} may run again and makes several values"
-    ground = Ground(problem, devices[0], host)
-    for value in ground.results:
-        if value.producer in ground.again:
+    data = SlotData(problem, devices[0], host)
+    for value in data.results:
+        if value.producer in data.again:
             return f"{value.name} is kept, and {value.producer} may make it again"
-    return _timeless(ground) or _crowded(ground) or ground
+    return _timeless(data) or _crowded(data) or data
 
 
-def _timeless(ground: Ground) -> str | None:
-    for name, ticks in ground.ticks.items():
+def _timeless(data: SlotData) -> str | None:
+    for name, ticks in data.ticks.items():
         if not ticks:
             return f"{name} lasts no time: a slot does not say on which side of others it runs"
-    for name, trip in ground.trips.items():
+    for name, trip in data.trips.items():
         if not min(trip):
             return f"a transfer of {name} lasts no time"
     return None
 
 
-def _crowded(ground: Ground) -> str | None:
-    if ground.host is None:
+def _crowded(data: SlotData) -> str | None:
+    if data.host is None:
         return None
-    limit = ground.problem.cluster.device(ground.host).memory_bytes
-    most = sum(ground.problem.graph.value(name).bytes[FULL] for name in ground.trips)
+    limit = data.problem.cluster.device(data.host).memory_bytes
+    most = sum(data.problem.graph.value(name).bytes[FULL] for name in data.trips)
     if limit is not None and most > limit:
         return f"the host holds {limit} bytes and {most} may have to wait on it"
     return None
