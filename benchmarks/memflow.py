@@ -15,17 +15,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from memflow_chain import Chain, ChainState, Found
+
 from milp_plan.check import verify
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.budget import Budget
 from milp_plan.draw.canvas import new_figure
 from milp_plan.draw.style import drawing_style
 from milp_plan.kinds.schedule.planners.baselines import PLANNERS
-from milp_plan.kinds.schedule.planners.memflow import Chain, ChainState, Found
 from milp_plan.kinds.schedule.planners.portfolio import best_plan
 from milp_plan.zoo import generate
 
-EXPERTS = ("single_device", "list_widest", "heft", "critical_path")
+EXPERTS = ("single_device", "list_topological", "heft")
 SAMPLES = "2x2 x:b y:b"
 """Begins the name of the option that cuts the samples over all four devices."""
 

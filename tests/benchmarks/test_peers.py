@@ -220,7 +220,7 @@ def row(case, place):
         "devices": 4,
         "bound": 2_000_000,
         "bound_name": "load",
-        "baselines": {"heft": 6_000_000, "etf_memory": None, "list_widest": 7_000_000},
+        "baselines": {"heft": 6_000_000, "etf_memory": None, "list_topological": 7_000_000},
         "ours": {**tool, "value": ours * 10**6, "trace": [[1.0, 6_000_000], [2.0, ours * 10**6]]},
         "peer": {**tool, **broken, "value": theirs * 10**6, "trace": [[3.0, theirs * 10**6]]},
     }

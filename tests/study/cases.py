@@ -32,7 +32,7 @@ name = "heft"
 planner = "heft"
 [[planners]]
 name = "earliest"
-planner = "list_earliest_start"
+planner = "list_topological"
 """
 
 

@@ -83,7 +83,7 @@ def test_ctrl_c_leaves_what_is_done_and_says_what_is_left(number, ends, tmp_path
 @pytest.mark.slow
 def test_forty_runs_survive_kills_at_random_moments(tmp_path):
     names = sorted(path.name for path in INSTANCES.glob("*-*.json") if path.stat().st_size < 20_000)
-    more = '[[planners]]\nname = "list_widest"\nplanner = "list_widest"\n'
+    more = '[[planners]]\nname = "topological"\nplanner = "list_topological"\n'
     text = ONE + more + '[[planners]]\nname = "auto"\n[limits]\ntime = 2\n'
     names = names[:14]
     suite = suite_file(tmp_path, text, files=tuple(names))

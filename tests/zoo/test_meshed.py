@@ -15,7 +15,7 @@ from milp_plan.cost.devices import LinkSpec, device_spec
 from milp_plan.cost.first import strategies_first, with_options
 from milp_plan.cost.mesh import ADAM, Layout, Tiling, kinds, mesh
 from milp_plan.elimination.search import eliminate
-from milp_plan.kinds.schedule.planners.lists import list_critical_path, list_widest, single_device
+from milp_plan.kinds.schedule.planners.lists import heft, list_critical_path, single_device
 from milp_plan.kinds.sharding.check import verify_sharding
 from milp_plan.zoo import (
     Architecture,
@@ -229,7 +229,7 @@ def cost(problem, chosen):
 
 def test_a_training_step_has_plans(step):
     problem = step[1]
-    for planner in (single_device, list_widest, list_critical_path):
+    for planner in (single_device, heft, list_critical_path):
         plan = planner(problem)
         assert plan is not None
         verdict = verify(problem, plan)

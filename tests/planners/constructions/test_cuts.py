@@ -11,7 +11,7 @@ import pytest
 
 from milp_plan.core import Device, DeviceClass, PlanningProblem
 from milp_plan.kinds.schedule.planners.constructions.cuts import Balance, Memory, cut
-from milp_plan.kinds.schedule.planners.constructions.loads import Loads, loads
+from milp_plan.kinds.schedule.planners.constructions.loads import LayerLoads, loads
 from milp_plan.zoo import generate
 
 pytestmark = pytest.mark.untraced
@@ -29,7 +29,7 @@ def small(scale: str, batches: int) -> PlanningProblem:
 
 
 def cost(
-    made: Loads, sites: list[int], memory: Memory, balance: Balance, bounds: list[int]
+    made: LayerLoads, sites: list[int], memory: Memory, balance: Balance, bounds: list[int]
 ) -> float:
     """Cost of a cut, by the definition; infinite where it does not fit."""
     total = 0.0
@@ -79,7 +79,7 @@ def test_memory_decides_how_many_stages_are_needed() -> None:
     made = loads(problem)
     whole = float(made.rows(0).fixed.sum() + made.flying.sum() + made.working.max())
 
-    def limited(amount: int) -> Loads:
+    def limited(amount: int) -> LayerLoads:
         classes = tuple(DeviceClass(c.name, amount) for c in problem.cluster.device_classes)
         devices = tuple(Device(d.name, d.device_class, amount) for d in problem.cluster.devices)
         cluster = replace(problem.cluster, device_classes=classes, devices=devices)

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from .balance import balance_load
-from .clusters import branches
 from .iterated import iterated_greedy
 from .lists import (
-    critical_path,
     dfs_release,
     etf_memory,
     heft,
     list_critical_path,
-    list_earliest_start,
-    list_longest_first,
     list_most_successors,
     list_topological,
-    list_widest,
     single_device,
 )
 from .peaks import low_peak
@@ -28,16 +23,11 @@ PLANNERS: dict[str, Planner] = {
     "list_topological": list_topological,
     "list_critical_path": list_critical_path,
     "list_most_successors": list_most_successors,
-    "list_longest_first": list_longest_first,
-    "list_earliest_start": list_earliest_start,
-    "list_widest": list_widest,
     "heft": heft,
-    "critical_path": critical_path,
     "etf_memory": etf_memory,
     "dfs_release": dfs_release,
     "contiguous": contiguous,
     "round_robin_blocks": round_robin_blocks,
-    "branches": branches,
     "sharding_first": sharding_first,
     "balance_load": balance_load,
     "low_peak": low_peak,

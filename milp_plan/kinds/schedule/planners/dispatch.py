@@ -25,8 +25,6 @@ class Rule(StrEnum):
     """Earliest finish."""
     START = "start"
     """Earliest start."""
-    WIDEST = "widest"
-    """Largest gang that fits, then earliest finish."""
     LEAN = "lean"
     """Smallest memory level left behind on the fullest device of the site, then earliest finish."""
 
@@ -185,8 +183,6 @@ def _liking(table: Timetable, probe: Probe, rule: Rule) -> tuple[int, ...]:
         return (probe.stop, probe.start, spot.order)
     if rule is Rule.START:
         return (probe.start, probe.stop, spot.order)
-    if rule is Rule.WIDEST:
-        return (-len(spot.devices), probe.stop, spot.order)
     return (table.level_with(probe), probe.stop, spot.order)
 
 

@@ -12,21 +12,16 @@ from random import Random
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.budget import Budget
 
-from .clusters import branches
 from .descent import descended
 from .dispatch import Rule, dispatch
 from .indexed import Indexed, indexed
 from .lists import (
-    critical_path,
     dfs_release,
     etf_memory,
     heft,
     list_critical_path,
-    list_earliest_start,
-    list_longest_first,
     list_most_successors,
     list_topological,
-    list_widest,
     single_device,
 )
 from .objective import objective_value
@@ -45,16 +40,11 @@ _FIRST = (
     list_topological,
     list_critical_path,
     list_most_successors,
-    list_longest_first,
-    list_earliest_start,
-    list_widest,
     heft,
-    critical_path,
     etf_memory,
     dfs_release,
     contiguous,
     round_robin_blocks,
-    branches,
     low_peak,
 )
 _RULES = (Rule.FINISH, Rule.START, Rule.LEAN)
@@ -67,8 +57,8 @@ def iterated_greedy(
 
     Each round frees the placements of some units, mostly neighbours, and schedules all again in
     nearly the order of the plan at hand; an equal or better plan takes its place. Small problems
-    end with steps that nothing above takes (:func:`descended`). No round begins, and no planner
-    that would be asked first but for the first of them, when the budget is over.
+    end with steps that nothing above takes (:func:`descended`). When the budget is over, no round
+    begins, and of the other planners only the first one runs.
     """
     budget = budget or Budget()
     view = indexed(problem)
@@ -110,7 +100,7 @@ def _start(
 
 
 def _random_plans(problem: PlanningProblem, rng: Random, rounds: int, budget: Budget) -> list[Plan]:
-    """Dispatch at random until one plan comes out, or none after so many rounds."""
+    """Dispatch at random until one plan comes out, for at most ``rounds`` rounds."""
     view = indexed(problem)
     for number in range(rounds):
         if budget.over:

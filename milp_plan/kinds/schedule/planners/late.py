@@ -34,7 +34,7 @@ def put_off(problem: PlanningProblem, plan: Plan) -> Plan:
 
 @dataclass(slots=True)
 class _Task(Generic[T]):
-    """A run or transfer, what it holds, its place among all, and when it must have stopped."""
+    """A run or transfer, its resources, its place in the order, and its latest stop."""
 
     made: T
     resources: tuple[str, ...]

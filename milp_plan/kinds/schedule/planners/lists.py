@@ -13,14 +13,12 @@ from milp_plan.core import Placement, Plan, PlanningProblem
 
 from .dispatch import Rule, dispatch
 from .earliest import dispatch_earliest
-from .indexed import Indexed, indexed
+from .indexed import indexed
 from .planner import seedless
 from .priorities import (
     bottom_levels,
     descendants,
     frugal_order,
-    processing_times,
-    top_levels,
 )
 
 Priority = Sequence[str] | Mapping[str, float]
@@ -32,28 +30,23 @@ def careful_dispatch(
     problem: PlanningProblem,
     priority: Priority,
     *,
-    rule: Rule = Rule.FINISH,
     insertion: bool = True,
-    placements: Mapping[str, Placement] | None = None,
 ) -> Plan | None:
-    """Dispatch, more and more carefully until a plan comes out."""
+    """Dispatch with more and more care for memory until a plan comes out."""
     for headroom in _HEADROOMS:
         plan = dispatch(
             problem,
             priority=priority,
-            placements=placements,
-            rule=rule,
             insertion=insertion,
             headroom=headroom,
         )
         if plan is not None or not indexed(problem).memory_binds:
             return plan
-    for other in (rule, Rule.LEAN):
+    for rule in (Rule.FINISH, Rule.LEAN):
         plan = dispatch(
             problem,
             priority=priority,
-            placements=placements,
-            rule=other,
+            rule=rule,
             insertion=False,
             headroom=1,
         )
@@ -76,77 +69,15 @@ def list_most_successors(problem: PlanningProblem) -> Plan | None:
 
 
 @seedless
-def list_longest_first(problem: PlanningProblem) -> Plan | None:
-    """Longest processing time first (Graham 1969)."""
-    return careful_dispatch(problem, processing_times(problem))
-
-
-@seedless
 def list_topological(problem: PlanningProblem) -> Plan | None:
     """Topological order with ties in file order."""
     return careful_dispatch(problem, problem.graph.topological_order)
 
 
 @seedless
-def list_earliest_start(problem: PlanningProblem) -> Plan | None:
-    """Longest remaining path first, each where it can start earliest: near its inputs."""
-    return careful_dispatch(problem, bottom_levels(problem), rule=Rule.START)
-
-
-@seedless
-def list_widest(problem: PlanningProblem) -> Plan | None:
-    """Longest remaining path first, each on as many devices at once as it can use."""
-    if max(len(spot.devices) for spots in indexed(problem).spots for spot in spots) == 1:
-        return None
-    return careful_dispatch(problem, bottom_levels(problem), rule=Rule.WIDEST)
-
-
-@seedless
 def heft(problem: PlanningProblem) -> Plan | None:
     """Heterogeneous earliest finish time (Topcuoglu, Hariri, Wu 2002): upward rank, insertion."""
     return careful_dispatch(problem, bottom_levels(problem))
-
-
-@seedless
-def critical_path(problem: PlanningProblem) -> Plan | None:
-    """Critical path on one processor (CPOP, Topcuoglu, Hariri, Wu 2002).
-
-    The operators of the longest mean path share the device that runs them fastest (a beginning
-    of it, when not all of them fit); the others go where they finish earliest, largest upward
-    plus downward rank first.
-    """
-    view = indexed(problem)
-    up, down = bottom_levels(problem), top_levels(problem)
-    rank = {name: up[name] + down[name] for name in view.names}
-    longest = max(rank.values())
-    path: list[int] = []
-    for operator in view.topological:
-        follows = not path or operator in view.successors[path[-1]]
-        if follows and rank[view.names[operator]] >= longest * (1 - 1e-9):
-            path.append(operator)
-    while path:
-        placements = _fastest_together(view, path)
-        if placements is not None:
-            plan = careful_dispatch(problem, rank, placements=placements)
-            if plan is not None:
-                return plan
-        path = path[: len(path) // 2]  # its weights do not fit on one device: part of it may
-    return None
-
-
-def _fastest_together(view: Indexed, operators: Sequence[int]) -> dict[str, Placement] | None:
-    """Placements of all these operators on the site that runs them fastest, if one can."""
-    sites = set.intersection(*(set(view.unit_sites[view.unit[op]]) for op in operators))
-    best: tuple[int, dict[str, Placement]] | None = None
-    for site in sorted(sites):
-        spots = [
-            min((s for s in view.spots[op] if s.site == site), key=lambda s: s.duration)
-            for op in operators
-        ]
-        ticks = sum(spot.duration for spot in spots)
-        if best is None or ticks < best[0]:
-            best = (ticks, {view.names[spot.operator]: spot.placement for spot in spots})
-    return None if best is None else best[1]
 
 
 @seedless

@@ -51,7 +51,7 @@ class Loads:
     def cost(self) -> tuple[int, int, int, int]:
         """What to minimise: broken reads, overflow, the largest load, the squares of the rest.
 
-        The last part tells apart placements with the same largest load.
+        The last part distinguishes placements with the same largest load.
         """
         squares = sum(ticks * ticks for ticks in self.busy)
         return (self.broken, self.overflow, max(self.busy), squares)

@@ -1,4 +1,4 @@
-"""What a plan of our own making is worth, computed fast; the checker has the last word."""
+"""The objective value of a plan that a planner made, computed fast."""
 
 from __future__ import annotations
 

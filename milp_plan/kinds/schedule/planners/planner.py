@@ -22,7 +22,7 @@ class Planner(Protocol):
 def seedless(function: Callable[[PlanningProblem], Plan | None]) -> Planner:
     """Make a planner that ignores the seed and remembers its plan with the problem's view.
 
-    Other planners start from its plan, which then costs nothing twice.
+    Planners that start from its plan do not compute it again.
     """
 
     @wraps(function)

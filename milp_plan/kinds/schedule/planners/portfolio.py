@@ -56,18 +56,18 @@ def best_plan(
         Called at once with each plan that is better than those before, with its value claimed:
         what comes later may be interrupted.
     on_defect
-        Told of a planner whose plan breaks a law, which then counts as none.
+        Called with a message when the plan of a planner breaks a law; the plan is ignored.
 
     Returns
     -------
     plan, values
-        The best plan with its value claimed (``None`` if nobody found one), and the value per
+        The best plan with its value claimed (``None`` if there is none), and the value per
         planner that was started (``None`` where it found no plan).
 
     Raises
     ------
     RuntimeError
-        A planner returned a plan that breaks a law, and nobody wants to be told.
+        A planner returned a plan that breaks a law, and there is no ``on_defect``.
     """
     best: Plan | None = None
     values: dict[str, int | None] = {}
@@ -84,10 +84,10 @@ def best_plan(
         plan = put_off(plain, plan)
         verdict = verify(problem, plan)
         if not verdict.ok or verdict.value is None:
-            said = f"planner {name!r} broke a law: {verdict.violations[0]}"
+            message = f"planner {name!r} broke a law: {verdict.violations[0]}"
             if on_defect is None:
-                raise RuntimeError(said)
-            on_defect(said)
+                raise RuntimeError(message)
+            on_defect(message)
             values[name] = None
             continue
         values[name] = verdict.value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import lcm
 
 from milp_plan.core import PlanningProblem
@@ -11,24 +10,15 @@ from milp_plan.core import PlanningProblem
 from .indexed import Indexed, Spot, indexed
 
 _LOOK_BACK = 64
-"""How many of the newest ready operators :func:`frugal_order` compares."""
+"""Number of the newest ready operators that :func:`frugal_order` compares."""
 
 
-@dataclass(frozen=True)
-class Means:
-    """Mean ticks, exact: integers in units of 1 / ``scale`` ticks, so that equals stay equal.
+def _means(view: Indexed) -> tuple[int, list[int], list[int]]:
+    """Return a scale, and mean ticks per operator and per value, times the scale: exact integers.
 
-    ``work`` is per operator over its sites, the best option each, single devices where it can;
-    ``travel`` per value over all channels, 0 without channels or for a persistent value.
+    Operators count their best option on each site, single devices where they can run on one.
+    Values count all channels; persistent ones count 0.
     """
-
-    scale: int
-    work: list[int]
-    travel: list[int]
-
-
-def means(view: Indexed) -> Means:
-    """Return the mean durations of operators and transfers."""
     best = [_best_by_site(spots) for spots in view.spots]
     channels = view.problem.cluster.channels
     scale = lcm(max(1, len(channels)), *{len(ticks) for ticks in best})
@@ -44,7 +34,7 @@ def means(view: Indexed) -> Means:
             known[key] = ticks * (scale // len(channels))
         travel.append(known[key])
     work = [sum(ticks.values()) * (scale // len(ticks)) for ticks in best]
-    return Means(scale, work, travel)
+    return scale, work, travel
 
 
 def _best_by_site(spots: Sequence[Spot]) -> dict[int, int]:
@@ -72,25 +62,13 @@ def bottom_levels(problem: PlanningProblem, *, communication: bool = True) -> di
     With ``communication`` it is the upward rank, equation 8 of Topcuoglu, Hariri, Wu (2002).
     """
     view = indexed(problem)
-    mean = means(view)
-    edges = _edges(view, mean.travel if communication else [0] * len(view.values))
+    scale, work, travel = _means(view)
+    edges = _edges(view, travel if communication else [0] * len(view.values))
     levels = [0] * view.num_operators
     for operator in reversed(view.topological):
         below = max((ticks + levels[r] for r, ticks in edges[operator].items()), default=0)
-        levels[operator] = mean.work[operator] + below
-    return {name: level / mean.scale for name, level in zip(view.names, levels, strict=True)}
-
-
-def top_levels(problem: PlanningProblem) -> dict[str, float]:
-    """Longest mean path from the beginning to each operator, itself left out (downward rank)."""
-    view = indexed(problem)
-    mean = means(view)
-    edges = _edges(view, mean.travel)
-    levels = [0] * view.num_operators
-    for operator in view.topological:
-        for reader, ticks in edges[operator].items():
-            levels[reader] = max(levels[reader], levels[operator] + mean.work[operator] + ticks)
-    return {name: level / mean.scale for name, level in zip(view.names, levels, strict=True)}
+        levels[operator] = work[operator] + below
+    return {name: level / scale for name, level in zip(view.names, levels, strict=True)}
 
 
 def descendants(problem: PlanningProblem) -> dict[str, float]:
@@ -101,13 +79,6 @@ def descendants(problem: PlanningProblem) -> dict[str, float]:
         for reader in view.successors[operator]:
             reach[operator] |= reach[reader] | (1 << reader)
     return {name: float(bits.bit_count()) for name, bits in zip(view.names, reach, strict=True)}
-
-
-def processing_times(problem: PlanningProblem) -> dict[str, float]:
-    """Mean ticks of each operator."""
-    view = indexed(problem)
-    mean = means(view)
-    return {name: work / mean.scale for name, work in zip(view.names, mean.work, strict=True)}
 
 
 def frugal_order(problem: PlanningProblem) -> tuple[str, ...]:

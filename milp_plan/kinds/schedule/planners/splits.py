@@ -27,7 +27,7 @@ _EFFORT = 40_000
 _FEW = 8
 """Pipelines of fewer stages than this are tried in every length."""
 _LARGE = 500
-"""Above so many operators only the first candidate is scheduled in every way."""
+"""Number of operators above which only the first candidate is scheduled in every way."""
 
 
 @seedless

@@ -54,9 +54,9 @@ def _fits(problem: PlanningProblem, option: Option) -> bool:
 
 
 def _only(problem: PlanningProblem, gangs: set[int]) -> PlanningProblem | None:
-    """Only options that fit and have so many devices; ``None`` where an operator has none.
+    """Return the problem with only the options that fit and use these numbers of devices.
 
-    Nor where those of a group have no site in common.
+    ``None`` where an operator has none, or a colocation group has no site in common.
     """
     operators = tuple(
         replace(

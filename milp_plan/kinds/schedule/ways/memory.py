@@ -24,7 +24,6 @@ from milp_plan.run.way import Step, Way
 
 from ..bounds.catalogue import infeasibility
 from ..planners.late import put_off
-from ..planners.memflow import Chain
 from ..planners.memory import Unrolled, balanced, fit, merged_plan
 from ..planners.portfolio import OWN, best_plan
 from ..planners.search.crew import Crew
@@ -36,9 +35,6 @@ FREE_SHARE = 0.25
 
 PLAIN_SHARE = 0.4
 """Part of the time left then for plans that do without."""
-
-CHAIN_SHARE = 0.15
-"""Part of the time left for a chain over options and runs again."""
 
 MOVES = 1500
 """Moves of each search where a run must be repeatable."""
@@ -130,7 +126,6 @@ class MemoryWay(Way[PlanningProblem, Plan]):
             Step("balanced", self.fit_balanced, lambda: self.searches and self.unplanned),
             Step("fit baselines", self.fit_baselines, lambda: self.unplanned, always=True),
             Step("merged", self.decide_merged, lambda: self.searches and self.unplanned),
-            Step("chain", self.run_chain, lambda: self.chains and self.unplanned),
             Step("free, late", self.search_free, lambda: self.searches and not self.plainly),
             Step("turns", self.take_turns, lambda: self.searches),
         )
@@ -213,29 +208,6 @@ class MemoryWay(Way[PlanningProblem, Plan]):
     def ask_model(self) -> None:
         """Ask the exact model for anything better than the best plan: its slots are then few."""
         self.ask_part("model", MODEL_SHARE, better=True)
-
-    @property
-    def chains(self) -> bool:
-        """Whether a chain over options and runs again can begin somewhere."""
-        again = any(operator.recomputable for operator in self.problem.graph.operators)
-        return again and self.problem.objective is Objective.MAKESPAN
-
-    def run_chain(self) -> None:
-        """MemFlow's search, from the best plan so far or from one that exceeds memory."""
-        with self.budget.phase("chain"):
-            start = self.ledger.plan
-            if start is None:
-                start, _ = best_plan(dict(roomier(self.plain))["no limit"])
-            if start is None:
-                return
-            chain = Chain(self.problem, start, seed=self.ledger.settings.seed)
-            budget = self.budget.part("chain", CHAIN_SHARE, of_limit=False)
-            found = chain.run(
-                self.moves(budget),
-                budget,
-                on_better=lambda plan, _: self.ledger.offer(plan, "memflow", "chain"),
-            )
-            self.ledger.details["proposals"] = found.proposals
 
     def search_free(self) -> None:
         """A search for schedules for any amount of memory."""

@@ -47,7 +47,7 @@ class Care(NamedTuple):
     Parameters
     ----------
     pressure
-        A full device counts as loaded with so many times the mean.
+        A full device counts as loaded with this multiple of the mean.
     widest
         Whether what the widest operator of a device needs stays free.
     """

@@ -10,7 +10,7 @@ from milp_plan.core import PlanningProblem
 
 from .assignment import Assigned, Care, Regions, assignment
 from .cuts import Memory
-from .loads import Loads, loads
+from .loads import LayerLoads, loads
 from .shapes import lines
 
 WEIGHTS = (0.03, 0.05, 0.01, 0.002, 0.1, 0.02, 0.2, 0.0, 0.005, 0.07, 0.3, 0.15, 0.5, 1.0)
@@ -39,7 +39,7 @@ class Base:
     """What the families of one problem share."""
 
     def __init__(self, problem: PlanningProblem, window: int | None = None) -> None:
-        self.loads: Loads = loads(problem)
+        self.loads: LayerLoads = loads(problem)
         self.structure = self.loads.structure
         batches = self.structure.num_batches
         self.at_once = batches if window is None else min(window, batches)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from milp_plan.core import FULL, PlanningProblem
 from milp_plan.core.view import view
 
-from .loads import Loads, loads
+from .loads import LayerLoads, loads
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -83,7 +83,7 @@ class _Compiler:
 
     def __init__(self, problem: PlanningProblem) -> None:
         self.problem = problem
-        self.loads: Loads = loads(problem)
+        self.loads: LayerLoads = loads(problem)
         self.structure, self.view = self.loads.structure, self.loads.view
 
     def compile(self) -> Costs:

@@ -3,7 +3,7 @@
 A stage costs its load, what crosses the cut before it, and, with a weight, how long its device must
 wait for its first work: load plus head is a lower bound of the makespan, for all of its work and
 for the part behind the forward pass alone. The sum of a high power of these costs is close to the
-largest and, unlike it, tells apart cuts whose largest costs are equal. Memory is a condition:
+largest and, unlike it, distinguishes cuts whose largest costs are equal. Memory is a condition:
 persistent bytes, what every micro-batch in flight keeps, and the widest operator.
 """
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from milp_plan.core.compiled import compiled
 
-from .loads import Loads
+from .loads import LayerLoads
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -65,7 +65,7 @@ class Memory(NamedTuple):
 
 
 def cut(
-    loads: Loads,
+    loads: LayerLoads,
     sites: Sequence[int],
     memory: Memory,
     balance: Balance,

@@ -103,7 +103,7 @@ def _constructed(
 
 
 def gated(problem: PlanningProblem, window: int) -> PlanningProblem:
-    """Return the problem with at most so many micro-batches at once.
+    """Return the problem with at most ``window`` micro-batches at once.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 
 class Rows(NamedTuple):
-    """Loads of every layer on a site.
+    """LayerLoads of every layer on a site.
 
     Parameters
     ----------
@@ -32,8 +32,8 @@ class Rows(NamedTuple):
     fixed: Floats
 
 
-class Loads:
-    """Loads by unit and by layer; sites of the same device classes share their arrays.
+class LayerLoads:
+    """LayerLoads by unit and by layer; sites of the same device classes share their arrays.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class Loads:
         return sum(best[operator][site].duration for operator in self.view.units[unit])
 
     def rows(self, site: int) -> Rows:
-        """Loads of every layer on a site."""
+        """LayerLoads of every layer on a site."""
         kind = self.kind[site]
         if kind not in self._rows:
             self._rows[kind] = self._compile(self._example[kind])
@@ -166,6 +166,6 @@ class Loads:
 
 
 @view
-def loads(problem: PlanningProblem) -> Loads:
+def loads(problem: PlanningProblem) -> LayerLoads:
     """Return the loads of a problem."""
-    return Loads(problem)
+    return LayerLoads(problem)

@@ -1,4 +1,4 @@
-"""All constructions scheduled, the best few kept: where searches start."""
+"""Schedules all constructions and returns the best few: where searches start."""
 
 from __future__ import annotations
 

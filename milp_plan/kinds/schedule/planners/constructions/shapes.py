@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from .loads import Loads
+from .loads import LayerLoads
 
 
 class Shape(NamedTuple):
@@ -15,7 +15,7 @@ class Shape(NamedTuple):
     sites: tuple[int, ...]
 
 
-def lines(loads: Loads) -> Iterator[Shape]:
+def lines(loads: LayerLoads) -> Iterator[Shape]:
     """Yield sequences of disjoint sites of one width: all of them first, then fewer.
 
     Fast devices come first or last; of a part of the devices, the fastest are taken.
@@ -36,7 +36,7 @@ def lines(loads: Loads) -> Iterator[Shape]:
                 yield Shape(f"{name} as listed", tuple(sorted(part)))
 
 
-def _groups(loads: Loads) -> Iterator[tuple[int, list[int]]]:
+def _groups(loads: LayerLoads) -> Iterator[tuple[int, list[int]]]:
     """Width, and disjoint process groups of that width that some option uses."""
     view = loads.view
     used = {site for sites in view.unit_sites for site in sites}
@@ -66,7 +66,7 @@ def folded(line: Shape) -> Iterator[Shape]:
         yield Shape(f"{line.name}, 4 rounds", line.sites * 4)
 
 
-def regions(loads: Loads, sites: Sequence[int]) -> Iterator[tuple[str, list[list[int]]]]:
+def regions(loads: LayerLoads, sites: Sequence[int]) -> Iterator[tuple[str, list[list[int]]]]:
     """Yield ways to part sites into regions of one size, each region for some layers.
 
     Neighbours together; sites of several classes also dealt out, so that each region has some of

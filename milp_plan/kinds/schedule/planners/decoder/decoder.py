@@ -104,7 +104,7 @@ class Decoder:
             that is less urgent.
         soft
             Whether a task that memory keeps from starting for ever starts all the same;
-            :attr:`excess` tells how much too many bytes are then held.
+            :attr:`excess` is then the number of bytes above the limits.
         aside
             Share of the largest working set of operators that free memory which others leave free.
         holding

@@ -9,7 +9,7 @@ from .layout import COUNT, EVENT_TASK, EVENT_TIME, LEFT, RANK, RIGHT, Ints
 
 @inlined
 def push(times: Ints, tasks: Ints, count: int, time: int, task: int) -> None:
-    """Add an event to a binary heap of so many."""
+    """Add an event to a binary heap of ``count`` events."""
     at = count
     while at > 0:
         above = (at - 1) >> 1

@@ -3,7 +3,7 @@
 Placements are taken by what none of their schedules is below: the critical path or the busiest
 device or channel for the makespan, the busiest device for the span, the bytes that lie beside
 each other for the peak. Those that may be better than the best plan known are scheduled exactly
-(see :mod:`.settling`); a bottleneck is told by the placement, so there any schedule will do.
+(see :mod:`.settling`); a bottleneck depends on the placement alone, so there any schedule will do.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .tasks import Tasks, all_tasks, joint_placements
 EVERY_PLAN = "every plan"
 
 MOST_ROWS = 10_000
-"""Placements with a choice of sources that are held at once: each takes memory."""
+"""Placements with a choice of sources that are kept in memory at once."""
 
 MOST_STEPS = 60_000
 """Steps of all searches together where a run must be repeatable."""
@@ -56,7 +56,7 @@ class EveryPlan:
     suits = staticmethod(is_tiny)
 
     def plans(self, budget: Budget, steps: int | None = None) -> Iterator[Plan]:
-        """Better and better plans, until all is done, the budget ends, or after so many steps."""
+        """Yield better and better plans until the search is complete or a limit ends it."""
         self._budget, self._most = budget, steps
         try:
             rows = sorted(self._rows(), key=lambda row: row[0])
@@ -70,7 +70,7 @@ class EveryPlan:
             return
         self.complete = True
 
-    def _look(self) -> None:
+    def _count_step(self) -> None:
         self.steps += 1
         if self._most is not None and self.steps > self._most:
             raise OutOfTime
@@ -83,7 +83,7 @@ class EveryPlan:
         rows = 0
         for placement in joint_placements(self.problem):
             for tasks in all_tasks(self.problem, placement):
-                self._look()
+                self._count_step()
                 used = tasks.static_bytes if self.static else tasks.lasting
                 if all(m is None or u <= m for u, m in zip(used, memory, strict=True)):
                     bound = self._bound(tasks)
@@ -108,25 +108,25 @@ class EveryPlan:
         """The best plan of these tasks, if it is better than the best one known."""
         objective = self.problem.objective
         if not self.problem.needs_schedule:
-            return self._found(tasks, self._bound(tasks), None)
+            return self._improved(tasks, self._bound(tasks), None)
         peak = objective is Objective.PEAK_MEMORY and not self.static
-        quiet = quiet_order(tasks, self._below() if peak else self.limits, self._look)
+        quiet = quiet_order(tasks, self._below() if peak else self.limits, self._count_step)
         if quiet is None:
             return None
         if objective in (Objective.MAKESPAN, Objective.SPAN):
-            settling = Settling(tasks, self.limits, self.best, self._look)
+            settling = Settling(tasks, self.limits, self.best, self._count_step)
             settling.run()
             if settling.starts is None or settling.best is None:
                 return None
-            return self._found(tasks, settling.best, settling.starts)
+            return self._improved(tasks, settling.best, settling.starts)
         while peak:
             self.best = quiet[1]
-            lower = quiet_order(tasks, self._below(), self._look)
+            lower = quiet_order(tasks, self._below(), self._count_step)
             if lower is None:
                 break
             quiet = lower
         value = quiet[1] if peak else self._bound(tasks)
-        return self._found(tasks, value, tasks.one_by_one(quiet[0]))
+        return self._improved(tasks, value, tasks.one_by_one(quiet[0]))
 
     def _below(self) -> list[int | None]:
         """Bytes of each device in plans whose peak is below the best."""
@@ -134,6 +134,6 @@ class EveryPlan:
             return self.limits
         return [self.best - 1 if m is None else min(m, self.best - 1) for m in self.limits]
 
-    def _found(self, tasks: Tasks, value: int, starts: Sequence[int] | None) -> Plan:
+    def _improved(self, tasks: Tasks, value: int, starts: Sequence[int] | None) -> Plan:
         self.best = value
         return tasks.plan(starts, EVERY_PLAN)

@@ -1,4 +1,4 @@
-"""Few operators that may run again, or values that may wait on hosts: every order is looked at.
+"""Few operators that may run again, or values that may wait on hosts: every order is tried.
 
 **One after the other suffices for a plan.** Take the tasks of any plan, runs and transfers, one
 after the other in the order of their stops (of equal ones, those that last no time behind the
@@ -52,7 +52,7 @@ Spot = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Found:
+class BestOrder:
     """What looking at every order has shown.
 
     Parameters
@@ -67,7 +67,7 @@ class Found:
     complete: bool
 
 
-def best_order(problem: PlanningProblem, budget: Budget, peak: int | None = None) -> Found:
+def best_order(problem: PlanningProblem, budget: Budget, peak: int | None = None) -> BestOrder:
     """Return the plan whose tasks, one after the other, take the least ticks together.
 
     Parameters
@@ -75,11 +75,11 @@ def best_order(problem: PlanningProblem, budget: Budget, peak: int | None = None
     problem
         One that :func:`suits`.
     budget
-        Looked at now and then.
+        Checked now and then.
     peak
         Bytes that no device may exceed.
     """
-    found = Found(None, complete=True)
+    found = BestOrder(None, complete=True)
     part = budget.part(EVERY_ORDER, EXACT_SHARE)
     for lying in _lying(problem):
         answer = _Orders(problem, lying, peak).run(part)
@@ -87,11 +87,11 @@ def best_order(problem: PlanningProblem, budget: Budget, peak: int | None = None
             answer.plan is not None and answer.plan.stop_ns < found.plan.stop_ns
         )
         plan = answer.plan if better else found.plan
-        found = Found(plan, found.complete and answer.complete)
+        found = BestOrder(plan, found.complete and answer.complete)
     for lying in _lying(problem):
         if found.plan is None and not found.complete and not budget.over:
             plan = _Orders(problem, lying, peak).run(budget, eager=True).plan
-            found = Found(plan, complete=False)
+            found = BestOrder(plan, complete=False)
     return found
 
 
@@ -207,7 +207,7 @@ class _Orders:
             for place in self.places[reader]
         }
 
-    def run(self, budget: Budget, *, eager: bool = False) -> Found:
+    def run(self, budget: Budget, *, eager: bool = False) -> BestOrder:
         """Look at everything, or as much as the budget allows.
 
         An eager search goes on from where most has run: it finds a plan sooner, not the best.
@@ -215,7 +215,7 @@ class _Orders:
         if not all(self.places.values()) or any(
             r is not None and r < 0 for r in self.room.values()
         ):
-            return Found(None, complete=True)
+            return BestOrder(None, complete=True)
         nothing: frozenset[Spot] = frozenset()
         start = _State(frozenset(), nothing, nothing, frozenset(), nothing)
         seen: set[_State] = set()
@@ -228,9 +228,9 @@ class _Orders:
             seen.add(reached.state)
             self.left.append(reached)
             if self._over(reached.state):
-                return Found(self._plan(), complete=not eager)
+                return BestOrder(self._plan(), complete=not eager)
             if len(seen) > MOST_STATES or (len(seen) % LOOKS == 0 and budget.over):
-                return Found(None, complete=False)
+                return BestOrder(None, complete=False)
             place = len(self.left) - 1
             for task, state in self._steps(reached.state):
                 if state not in seen and self._may_end(state):
@@ -239,7 +239,7 @@ class _Orders:
                     least, ahead = ticks + self.rest(state.ran), -len(state.ran)
                     rank = (ahead, least) if eager else (least, ahead)
                     heapq.heappush(queue, _Reached(rank, pushed, ticks, state, place, task))
-        return Found(None, complete=True)
+        return BestOrder(None, complete=True)
 
     def _rest(self, ran: frozenset[str]) -> int:
         """Least ticks of what has not run."""
@@ -398,7 +398,7 @@ class _Orders:
     def _least(
         self, copies: list[tuple[bool, Spot]], excess: int
     ) -> Iterator[list[tuple[bool, Spot]]]:
-        """Sets of copies, large ones first, that free so many bytes, and none without which."""
+        """Sets of copies, large ones first, that free ``excess`` bytes, and none in vain."""
         left = list(accumulate((self.sizes[spot[0]] for _, spot in reversed(copies)), initial=0))
         left.reverse()
         open_sets: list[tuple[int, int, list[tuple[bool, Spot]]]] = [(excess, 0, [])]

@@ -33,8 +33,8 @@ from .sequencing import sequenced
 
 BEST, LEAST_OPEN, DEPTH, FRESH, TRIED, SEQUENCED = range(6)
 """Numbers of a search: value of the best plan known; least value of what was left undecided;
-operators placed; whether choices of the next are still to be looked at; choices looked at;
-schedules looked at for complete placements."""
+operators placed; whether choices of the next are still to be listed; choices tried;
+schedules tried for complete placements."""
 
 
 class Stack(NamedTuple):

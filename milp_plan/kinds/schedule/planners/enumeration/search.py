@@ -50,20 +50,20 @@ class Enumeration:
     suits = staticmethod(is_small)
 
     def cut(self, known: int | None) -> None:
-        """From here on look only for plans shorter than so many ticks."""
+        """Look only for plans shorter than ``known`` ticks from now on."""
         if self.choices is not None and known is not None:
             numbers = self.stack.numbers
             numbers[BEST] = min(int(numbers[BEST]), -(-known // self.decoder.compiled.unit))
 
     def plans(self, budget: Budget, choices: int | None = None) -> Iterator[Plan]:
-        """Better and better plans, until all is done, the budget ends, or so many were looked at.
+        """Yield better and better plans until the search is complete or a limit ends it.
 
         Parameters
         ----------
         budget
-            Looked at now and then.
+            Checked now and then.
         choices
-            Looked at, and schedules, together; ``None`` for as many as the time allows.
+            Most choices and schedules to try; ``None`` for as many as the time allows.
         """
         if self.choices is None or not self.decoder.compiled.exact:
             return

@@ -32,7 +32,7 @@ from milp_plan.core.budget import OutOfTime
 from .tasks import NOBODY, Holding, Tasks
 
 Arc = tuple[int, int, int]
-"""(a, b, ticks): b begins at least so many ticks after a does."""
+"""(a, b, ticks): b begins at least ``ticks`` after a does."""
 
 MOST_DEAD = 50_000
 """Sets of tasks that no order can begin with, at most: each takes memory."""

@@ -52,7 +52,7 @@ def balanced(problem: PlanningProblem, budget: Budget) -> list[Near]:
     problem
         With operators that may run again, or hosts.
     budget
-        For all of it; what has not been looked at by then is left out.
+        For all of it; candidates not tried by then are left out.
     """
     free = problem.without_memory_ways
     free = free.variant(cluster=free.cluster.with_memory(dict.fromkeys(free.cluster.device_names)))

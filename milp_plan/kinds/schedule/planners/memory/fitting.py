@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.budget import Budget
 
-from .layout import AGAIN, AWAY, BASE, Base, Held, Layout, Place
-from .timing import Profile, patient_starts, plan_of, starts_of
+from .layout import AGAIN, AWAY, BASE, Base, Layout, Place, StoredCopy
+from .timing import MemoryProfile, patient_starts, plan_of, starts_of
 
 DEPTH = 40
 """Runs again for inputs of runs again, at most."""
@@ -63,7 +63,7 @@ class Fitting:
     choices: Choices
     layout: Layout
     start: list[int]
-    profile: Profile
+    profile: MemoryProfile
 
     @property
     def excess(self) -> int:
@@ -87,7 +87,7 @@ def timed(base: Base, choices: Choices) -> Fitting:
     if AWAY in choices.values():
         layout.bring_late(start)
         start = starts_of(layout.tasks)
-    return Fitting(choices, layout, start, Profile(base.problem, layout, start))
+    return Fitting(choices, layout, start, MemoryProfile(base.problem, layout, start))
 
 
 def patient(base: Base, now: Fitting) -> Fitting | None:
@@ -97,7 +97,7 @@ def patient(base: Base, now: Fitting) -> Fitting | None:
     start = patient_starts(base.problem, now.layout)
     if start is None:
         return None
-    return Fitting(now.choices, now.layout, start, Profile(base.problem, now.layout, start))
+    return Fitting(now.choices, now.layout, start, MemoryProfile(base.problem, now.layout, start))
 
 
 def fit(problem: PlanningProblem, plan: Plan, budget: Budget, seed: int = 0) -> Fitting | None:
@@ -227,7 +227,7 @@ def _cuts(base: Base, now: Fitting) -> list[Cut]:
     return sorted(cuts, key=lambda cut: cut.price)
 
 
-def _gap(now: Fitting, copy: Held, instant: int) -> tuple[int, int] | None:
+def _gap(now: Fitting, copy: StoredCopy, instant: int) -> tuple[int, int] | None:
     """When a copy's use before an instant ends, and the run that reads it next after."""
     profile = now.profile
     last = int(profile.stop[copy.maker])
@@ -238,7 +238,9 @@ def _gap(now: Fitting, copy: Held, instant: int) -> tuple[int, int] | None:
     return None
 
 
-def _ways(base: Base, now: Fitting, copy: Held, gap: tuple[int, int], instant: int) -> list[Cut]:
+def _ways(
+    base: Base, now: Fitting, copy: StoredCopy, gap: tuple[int, int], instant: int
+) -> list[Cut]:
     number = now.layout.tasks[gap[1]].number
     key = (copy.place, number)
     if key in now.choices:
@@ -252,7 +254,7 @@ def _ways(base: Base, now: Fitting, copy: Held, gap: tuple[int, int], instant: i
     return found
 
 
-def _journey(base: Base, now: Fitting, copy: Held, gap: tuple[int, int]) -> float:
+def _journey(base: Base, now: Fitting, copy: StoredCopy, gap: tuple[int, int]) -> float:
     """Ticks by which a journey to the host and back does not fit into a gap."""
     name, site, _ = copy.place
     source = base.natives[str(base.problem.graph.value(name).producer)][0][1][0]

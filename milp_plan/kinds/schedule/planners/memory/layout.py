@@ -63,7 +63,7 @@ class Task:
 
 
 @dataclass(slots=True)
-class Held:
+class StoredCopy:
     """A copy, on each device of its place from its maker's start to its last reader's stop.
 
     One that ``stays`` is held to the end.
@@ -215,7 +215,7 @@ class Layout:
     def __init__(self, base: Base, decisions: Decisions) -> None:
         self.base, self.decisions = base, decisions
         self.tasks: list[Task] = []
-        self.copies: list[Held] = []
+        self.copies: list[StoredCopy] = []
         self.of_place: dict[Place, list[int]] = {}
         """Place -> its copies, in order."""
         self._last: dict[str, int] = {}
@@ -266,9 +266,9 @@ class Layout:
     def _leave(self, place: Place, maker: int) -> None:
         size = self.base.problem.graph.value(place[0]).bytes[place[2]]
         self.of_place.setdefault(place, []).append(len(self.copies))
-        self.copies.append(Held(place, size, maker))
+        self.copies.append(StoredCopy(place, size, maker))
 
-    def _read(self, copy: Held, reader: int) -> None:
+    def _read(self, copy: StoredCopy, reader: int) -> None:
         copy.readers.append(reader)
         self.tasks[reader].before.append(copy.maker)
 
@@ -279,12 +279,12 @@ class Layout:
         self._sent[place] = self._travel(trip, ticks, native, wanted)
         self._leave(place, len(self.tasks) - 1)
 
-    def _native(self, name: str) -> Held:
+    def _native(self, name: str) -> StoredCopy:
         producer = str(self.base.problem.graph.value(name).producer)
         place = next(place for place in self.base.natives[producer] if place[0] == name)
         return self.copies[self.of_place[place][0]]
 
-    def _travel(self, trip: Transfer, ticks: int, copy: Held, urgency: float) -> int:
+    def _travel(self, trip: Transfer, ticks: int, copy: StoredCopy, urgency: float) -> int:
         held = transfer_resources(self.base.problem.cluster, trip.source, trip.target)
         task = self._add(Task(trip, ticks, held, [], urgency=urgency))
         self._read(copy, task)

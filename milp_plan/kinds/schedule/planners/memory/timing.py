@@ -1,4 +1,4 @@
-"""When the tasks of a layout run, and what every device holds meanwhile."""
+"""Start times of the tasks of a layout, and the memory of every device over time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def patient_starts(problem: PlanningProblem, layout: Layout) -> list[int] | None
 
 
 class Room:
-    """What is held on every device while tasks start and stop.
+    """Free memory of every device while tasks start and stop.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class Room:
             self.free[device] -= size
 
     def stop(self, task: int) -> None:
-        """Give back what nobody reads any more."""
+        """Free what has no reader left."""
         self.done += 1
         for device, size in self.gives[task].items():
             self.free[device] += size
@@ -163,7 +163,7 @@ class _Clock:
         self.waiting = left  # sorted, so a heap
 
 
-class Profile:
+class MemoryProfile:
     """Bytes on every device over time, under the memory law."""
 
     def __init__(self, problem: PlanningProblem, layout: Layout, start: list[int]) -> None:

@@ -22,7 +22,7 @@ NEVER = 2**62
 """More bytes than any order holds."""
 
 _ROUNDS = 50
-"""How often what is sure is asked what else is sure, at most."""
+"""Most rounds in which precedences imply further ones."""
 
 
 class Flow(NamedTuple):
@@ -105,12 +105,12 @@ class Sure(NamedTuple):
         return bool((self.behind & self.behind.T).sum() > len(self.behind))
 
     def forbids(self, top: int) -> bool:
-        """Whether there is no order within so many bytes."""
+        """Whether no order needs at most ``top`` bytes."""
         return self.circular or int(self.need.max(initial=0)) > top
 
 
 def sure_within(flow: Flow, top: int) -> Sure:
-    """Find what is sure where no operator that lasts may need more than so many bytes.
+    """Find what is sure where no operator that lasts may need more than ``top`` bytes.
 
     If one operator before another needs more, then the other comes first: all that come behind the
     other would lie beside what those before the one have made, and those before the one beside

@@ -45,7 +45,7 @@ class Piece(NamedTuple):
     end: Integers
 
 
-class Desk(NamedTuple):
+class SearchArrays(NamedTuple):
     """Where the search works.
 
     ``there``: makers of values that have run; ``left``: readers that values wait for; ``waiting``:
@@ -74,7 +74,7 @@ class Desk(NamedTuple):
 
 
 def piece_of(flow: Flow, sure: Sure | None) -> Piece:
-    """Arrays of a part; without what is sure, states are told by a hash."""
+    """Arrays of a part; without implied precedences, a hash identifies states."""
     size = len(flow.rest)
     if sure is None:
         keys = np.random.default_rng(0).integers(1, 2**64, (2, size), dtype=np.uint64)
@@ -101,10 +101,10 @@ def piece_of(flow: Flow, sure: Sure | None) -> Piece:
     )
 
 
-def desk_of(flow: Flow, sure: Sure | None, piece: Piece, top: int, states: int) -> Desk:
+def desk_of(flow: Flow, sure: Sure | None, piece: Piece, top: int, states: int) -> SearchArrays:
     """Where a search begins."""
     size = len(flow.rest)
-    return Desk(
+    return SearchArrays(
         np.array(flow.there, np.int64),
         np.array(flow.left, np.int64),
         np.bincount(piece.next, minlength=size).astype(np.int64),

@@ -17,7 +17,7 @@ import numpy as np
 from milp_plan.core.compiled import compiled
 
 from .flow import Integers
-from .piece import BLOCKED, FORCED, LIVE, TOP, Desk, Piece
+from .piece import BLOCKED, FORCED, LIVE, TOP, Piece, SearchArrays
 
 TOGETHER = 12
 """Most operators that are put next together."""
@@ -32,79 +32,79 @@ class Ties(NamedTuple):
 
 
 @compiled
-def made_by(piece: Piece, desk: Desk, o: int) -> int:
+def made_by(piece: Piece, arrays: SearchArrays, o: int) -> int:
     """Bytes of what an operator makes first."""
     made = np.int64(0)
     for at in range(piece.made_at[o], piece.made_at[o + 1]):
-        if desk.there[piece.made[at]] == 0:
+        if arrays.there[piece.made[at]] == 0:
             made += piece.size[piece.made[at]]
     return int(made)
 
 
 @compiled
-def released_by(piece: Piece, desk: Desk, o: int) -> int:
+def released_by(piece: Piece, arrays: SearchArrays, o: int) -> int:
     """Bytes of what an operator reads last."""
     released = np.int64(0)
     for at in range(piece.read_at[o], piece.read_at[o + 1]):
-        if desk.left[piece.read[at]] == 1:
+        if arrays.left[piece.read[at]] == 1:
             released += piece.size[piece.read[at]]
     return int(released)
 
 
 @compiled
-def together(piece: Piece, desk: Desk, depth: int) -> bool:
+def together(piece: Piece, arrays: SearchArrays, depth: int) -> bool:
     """Put next what releases some value, if that may come at once; say whether there is any."""
     some = np.empty(TOGETHER, np.int64)
     for value in range(len(piece.size)):
         count = 0
         for at in range(piece.end_at[value], piece.end_at[value + 1]):
-            if not desk.done[piece.end[at]]:
+            if not arrays.done[piece.end[at]]:
                 if count == TOGETHER:
                     count = 0
                     break
                 some[count] = piece.end[at]
                 count += 1
-        if count > 1 and _put(piece, desk, depth, some[:count][::-1]):
+        if count > 1 and _put(piece, arrays, depth, some[:count][::-1]):
             return True
     return False
 
 
 @compiled
-def _put(piece: Piece, desk: Desk, depth: int, some: Integers) -> bool:
+def _put(piece: Piece, arrays: SearchArrays, depth: int, some: Integers) -> bool:
     """Put operators next, those that are waited for first, if they may come at once."""
-    growth = _growth(piece, desk, some)
+    growth = _growth(piece, arrays, some)
     if growth > 0:
         return False
     ties = _ties(piece, some)
-    held = _held(piece, desk, some, ties)
-    if held.min() < desk.state[LIVE] + growth:
+    held = _held(piece, arrays, some, ties)
+    if held.min() < arrays.state[LIVE] + growth:
         return False
-    last = _last(piece, desk, some, held, ties)
+    last = _last(piece, arrays, some, held, ties)
     mask = len(held) - 1
     if last[mask] < 0:
         return False
     for place in range(depth + len(some) - 1, depth - 1, -1):
-        desk.choices[place, 0] = some[last[mask]]
+        arrays.choices[place, 0] = some[last[mask]]
         mask ^= 1 << last[mask]
-    desk.state[FORCED] = depth + len(some)
+    arrays.state[FORCED] = depth + len(some)
     return True
 
 
 @compiled
-def _growth(piece: Piece, desk: Desk, some: Integers) -> int:
+def _growth(piece: Piece, arrays: SearchArrays, some: Integers) -> int:
     """By how much more is held after some operators than before them."""
     growth = np.int64(0)
     for o in some:
-        growth += made_by(piece, desk, o) - released_by(piece, desk, o)
+        growth += made_by(piece, arrays, o) - released_by(piece, arrays, o)
         for at in range(piece.made_at[o], piece.made_at[o + 1]):
-            desk.there[piece.made[at]] += 1
+            arrays.there[piece.made[at]] += 1
         for at in range(piece.read_at[o], piece.read_at[o + 1]):
-            desk.left[piece.read[at]] -= 1
+            arrays.left[piece.read[at]] -= 1
     for o in some:
         for at in range(piece.made_at[o], piece.made_at[o + 1]):
-            desk.there[piece.made[at]] -= 1
+            arrays.there[piece.made[at]] -= 1
         for at in range(piece.read_at[o], piece.read_at[o + 1]):
-            desk.left[piece.read[at]] += 1
+            arrays.left[piece.read[at]] += 1
     return int(growth)
 
 
@@ -127,10 +127,10 @@ def _ties(piece: Piece, some: Integers) -> Ties:
 
 
 @compiled
-def _held(piece: Piece, desk: Desk, some: Integers, ties: Ties) -> Integers:
+def _held(piece: Piece, arrays: SearchArrays, some: Integers, ties: Ties) -> Integers:
     """Bytes held after each part, by its bits; very many where it waits for something else."""
     held = np.full(1 << len(some), 2**62, np.int64)
-    held[0] = desk.state[LIVE]
+    held[0] = arrays.state[LIVE]
     high = 0
     for mask in range(1, len(held)):
         if mask >> (high + 1):
@@ -138,27 +138,29 @@ def _held(piece: Piece, desk: Desk, some: Integers, ties: Ties) -> Integers:
         rest = mask ^ (1 << high)
         if held[rest] == 2**62 or ties.before[high] & ~mask:
             continue
-        held[mask] = held[rest] + _made_after(piece, desk, some[high], ties.makers, rest)
+        held[mask] = held[rest] + _made_after(piece, arrays, some[high], ties.makers, rest)
         for at in range(piece.read_at[some[high]], piece.read_at[some[high] + 1]):
             value = piece.read[at]
-            if desk.left[value] == _bits(ties.readers[value] & mask):
+            if arrays.left[value] == _bits(ties.readers[value] & mask):
                 held[mask] -= piece.size[value]
     return held
 
 
 @compiled
-def _made_after(piece: Piece, desk: Desk, o: int, makers: Integers, mask: int) -> int:
+def _made_after(piece: Piece, arrays: SearchArrays, o: int, makers: Integers, mask: int) -> int:
     """Bytes of what an operator makes first, behind some others."""
     made = np.int64(0)
     for at in range(piece.made_at[o], piece.made_at[o + 1]):
         value = piece.made[at]
-        if desk.there[value] == 0 and makers[value] & mask == 0:
+        if arrays.there[value] == 0 and makers[value] & mask == 0:
             made += piece.size[value]
     return int(made)
 
 
 @compiled
-def _last(piece: Piece, desk: Desk, some: Integers, held: Integers, ties: Ties) -> Integers:
+def _last(
+    piece: Piece, arrays: SearchArrays, some: Integers, held: Integers, ties: Ties
+) -> Integers:
     """Which operator each part can end with; -1 where no order of it fits."""
     last = np.full(len(held), -1, np.int64)
     last[0] = 0
@@ -167,12 +169,12 @@ def _last(piece: Piece, desk: Desk, some: Integers, held: Integers, ties: Ties) 
             rest = mask & ~(1 << i)
             if rest == mask or held[mask] == 2**62 or held[rest] == 2**62 or last[rest] < 0:
                 continue
-            made = _made_after(piece, desk, some[i], ties.makers, rest)
+            made = _made_after(piece, arrays, some[i], ties.makers, rest)
             needed = held[rest] + made + piece.rest[some[i]]
-            if needed <= desk.state[TOP] or not piece.lasting[some[i]]:
+            if needed <= arrays.state[TOP] or not piece.lasting[some[i]]:
                 last[mask] = i
                 break
-            desk.state[BLOCKED] = min(desk.state[BLOCKED], needed)
+            arrays.state[BLOCKED] = min(arrays.state[BLOCKED], needed)
     return last
 
 

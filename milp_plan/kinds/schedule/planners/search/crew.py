@@ -39,20 +39,20 @@ FAR = 0.01
 """A search goes on from its own best state while that is not this much worse than the best."""
 
 HOT = 3.0
-"""Where there are several epochs, all rounds of a search over sequences begin so much hotter: on
-graphs that have settled only walls are left between a plan and better ones."""
+"""Factor by which rounds of a search over sequences begin hotter where there are several epochs:
+a settled plan is separated from better ones by worse plans only."""
 
-LOOK_S = 0.2
-"""Seconds between two looks at what the threads have found."""
+POLL_S = 0.2
+"""Seconds between two reads of the results of the threads."""
 
 QUIET = 10
-"""So many times as long as telling of a plan took nothing is told: checks take a thread's core."""
+"""After a report, no other follows for this multiple of its time: checks take a thread's core."""
 
 BETWEEN = 1024
-"""Distance of ranks, so that many fit between two of them."""
+"""Distance of ranks: room for further ones between two."""
 
-Found = State | Timed
-"""What a search tells of."""
+Result = State | Timed
+"""What a search reports."""
 
 
 class Order(NamedTuple):
@@ -92,9 +92,9 @@ class Crew:
         self._given: set[int] = set()
         self._later: State | None = None
         self._stop = Event()
-        self._heard: Found | None = None
-        self._ends: list[Found] = []
-        self._told = NEVER
+        self._pending: Result | None = None
+        self._ends: list[Result] = []
+        self._reported = NEVER
         self._quiet_until = 0.0
 
     # -- where to begin ----------------------------------------------------------------------------
@@ -124,15 +124,17 @@ class Crew:
         problem = roomy or self.problem
         decoder = self.decoder if roomy is None else Decoder(roomy)
 
-        def hear(start: Start) -> None:
+        def collect(start: Start) -> None:
             if on_better is not None:
-                self._hear(_state(decoder, start), on_better)
+                self._collect(_state(decoder, start), on_better)
 
         count = len(self.searches) + 2
-        for start in best_starts(problem, decoder, budget, count=count, most=most, on_better=hear):
+        for start in best_starts(
+            problem, decoder, budget, count=count, most=most, on_better=collect
+        ):
             self.begin_at(_state(decoder, start))
         if on_better is not None:
-            self._hear(None, on_better, last=True)
+            self._collect(None, on_better, last=True)
 
     def add(self, plan: Plan) -> None:
         """Begin from a plan: what starts first is the most urgent."""
@@ -182,14 +184,14 @@ class Crew:
         moves: int | None = None,
         on_better: Callable[[Plan], object] = lambda _plan: None,
     ) -> None:
-        """Search until the budget ends or, repeatably, for so many moves of each search.
+        """Search until the budget ends or, repeatably, for ``moves`` of each search.
 
         ``on_better`` is called in this thread with the plan of a better state, soon after it was
         found unless that takes long, and of the last one also when the search is interrupted.
         """
         if not self.starts:
             return
-        self._tell(self.starts[0], on_better)
+        self._report(self.starts[0], on_better)
         self.load()
         wanted = self._coolings(budget, moves)
         hottest = min(1.0, max(COOLEST, wanted))
@@ -249,10 +251,10 @@ class Crew:
 
     @property
     def _rival(self) -> State | None:
-        """What a lone search tries before a given plan, in half of the first round.
+        """Return the start that a single search tries first, in half of the first round.
 
-        A plan made for less memory may stand in a valley of its own, deep enough to hold a search
-        until it ends. Several searches begin from several starts anyway.
+        A plan made for less memory may be a local optimum that a search does not leave. Several
+        searches begin from several starts anyway.
         """
         first = self.starts[0].value
         if len(self.searches) > 1 or first not in self._given:
@@ -288,15 +290,15 @@ class Crew:
         return None if best.value == NEVER else plan_of(self.decoder, best, "annealing")
 
     @property
-    def _now(self) -> Found:
+    def _now(self) -> Result:
         """The best state of this epoch."""
-        found: list[Found] = [search.best for search in self.searches]
+        found: list[Result] = [search.best for search in self.searches]
         if self.sequences is not None:
             found.append(self.sequences.best)
         return min(found, key=lambda state: state.value)
 
     @property
-    def _best_found(self) -> Found:
+    def _best_found(self) -> Result:
         """The best state that any search found."""
         return min([self._now, *self._ends], key=lambda state: state.value)
 
@@ -305,7 +307,7 @@ class Crew:
         """The same for list schedules: what starts first is the most urgent."""
         return self._listed(self._best_found)
 
-    def _listed(self, found: Found) -> State:
+    def _listed(self, found: Result) -> State:
         if isinstance(found, State):
             return found
         starts = found.start[: self.decoder.size].astype(np.float64)
@@ -317,7 +319,7 @@ class Crew:
         return ROUND_S_EACH * self.decoder.size
 
     def _coolings(self, budget: Budget, moves: int | None) -> float:
-        """How many coolings there is time for: many short ones rather than a few long ones."""
+        """Return the number of coolings that fit into the time."""
         if moves is None:
             return budget.limit_s / self.round_s
         return moves / (ROUND_MOVES_EACH * self.decoder.size)
@@ -330,7 +332,7 @@ class Crew:
         on_better: Callable[[Plan], object],
         orders: Order | None,
     ) -> None:
-        found: SimpleQueue[Found | BaseException] = SimpleQueue()
+        found: SimpleQueue[Result | BaseException] = SimpleQueue()
         threads = [
             Thread(target=_work, args=(search, begin, clock, how, found), daemon=True)
             for search, begin in zip(self.searches, begins, strict=True)
@@ -342,34 +344,34 @@ class Crew:
             thread.start()
         try:
             while any(thread.is_alive() for thread in threads):
-                threads[0].join(LOOK_S)
+                threads[0].join(POLL_S)
                 for thread in threads[1:]:
-                    thread.join(0.0 if threads[0].is_alive() else LOOK_S)
-                self._hear(_best_of(found), on_better)
+                    thread.join(0.0 if threads[0].is_alive() else POLL_S)
+                self._collect(_best_of(found), on_better)
         except BaseException:
             self._stop.set()
             raise
         finally:
             for thread in threads:
                 thread.join()
-            self._hear(_best_of(found), on_better, last=True)
+            self._collect(_best_of(found), on_better, last=True)
 
-    def _hear(
+    def _collect(
         self,
-        state: Found | None,
+        state: Result | None,
         on_better: Callable[[Plan], object],
         *,
         last: bool = False,
     ) -> None:
-        """Tell of the best state that was heard of, if not too soon after the last one."""
-        if state is not None and state.value < self._told:
-            self._heard, self._told = state, state.value
-        if self._heard is not None and (last or now() >= self._quiet_until):
-            best, self._heard, began = self._heard, None, now()
-            self._tell(best, on_better)
+        """Report the best state that was collected, if not too soon after the last report."""
+        if state is not None and state.value < self._reported:
+            self._pending, self._reported = state, state.value
+        if self._pending is not None and (last or now() >= self._quiet_until):
+            best, self._pending, began = self._pending, None, now()
+            self._report(best, on_better)
             self._quiet_until = now() + QUIET * (now() - began)
 
-    def _tell(self, state: Found, on_better: Callable[[Plan], object]) -> None:
+    def _report(self, state: Result, on_better: Callable[[Plan], object]) -> None:
         if isinstance(state, State):
             plan = plan_of(self.decoder, state, "annealing")
         else:
@@ -394,7 +396,7 @@ def _work(
     begin: State,
     clock: Clock,
     how: tuple[float, bool],
-    found: SimpleQueue[Found | BaseException],
+    found: SimpleQueue[Result | BaseException],
 ) -> None:
     """A round of one search, in its thread."""
     try:
@@ -405,7 +407,7 @@ def _work(
         found.put(error)
 
 
-def _order(order: Order, clock: Clock, found: SimpleQueue[Found | BaseException]) -> None:
+def _order(order: Order, clock: Clock, found: SimpleQueue[Result | BaseException]) -> None:
     """A round of the search over sequences, in its thread."""
     try:
         search, hot, elsewhere = order
@@ -415,9 +417,9 @@ def _order(order: Order, clock: Clock, found: SimpleQueue[Found | BaseException]
         found.put(error)
 
 
-def _best_of(found: SimpleQueue[Found | BaseException]) -> Found | None:
+def _best_of(found: SimpleQueue[Result | BaseException]) -> Result | None:
     """Return the best state in a queue; raise an error that is in it."""
-    best: Found | None = None
+    best: Result | None = None
     while True:
         try:
             entry = found.get_nowait()

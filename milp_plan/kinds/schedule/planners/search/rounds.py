@@ -17,17 +17,17 @@ LAST_HEATS = (0.5, 0.25)
 """First heats of the last two rounds, as parts of the hottest, with which all others begin."""
 
 HOTTER, HOTTER_MOST = 2.0, 8.0
-"""After each round in vain the next one begins so much hotter; at most so much in all."""
+"""Factor by which the next round begins hotter after one in vain; the largest product of these."""
 
 FEWEST, ENOUGH, MOST = 3, 5, 16
-"""Rounds of an epoch: at least; so many that most have settled; at most, also of early epochs."""
+"""Rounds of an epoch: fewest; enough for most to settle; most, also number of early epochs."""
 
 EARLY, MOST_LAST = Fraction(3, 4), 8
 """Part of the time of all epochs but the last one; rounds of the last one at most: where more would
 fit each is longer, and so hot for longer."""
 
 ENOUGH_FOR_EPOCHS = 15
-"""Where there is time for so many rounds, there are several epochs; large graphs have not settled
+"""Number of rounds from which on there are several epochs; large graphs have not settled
 by then."""
 
 ROUND_S_EACH, ROUND_MOVES_EACH = 0.006, 60
@@ -76,7 +76,7 @@ class Epoch(NamedTuple):
 
 
 def epochs_for(wanted: float) -> list[Epoch]:
-    """Epochs where there is time for so many rounds; early ones have the most of it."""
+    """Return the epochs for a number of rounds; early ones get most of the time."""
     if wanted < ENOUGH_FOR_EPOCHS:
         return [Epoch(Fraction(0), Fraction(1), max(FEWEST, int(min(MOST, wanted))))]
     count = int(min(MOST, EARLY * wanted / ENOUGH))
@@ -123,7 +123,7 @@ class Clock:
 
 
 def first_heat(left: int, in_vain: int) -> float:
-    """First heat of a round before so many others, as a part of the hottest, after some in vain."""
+    """Return the first heat of a round as a part of the hottest."""
     if left < len(LAST_HEATS):
         return LAST_HEATS[-1 - left]
     return float(min(HOTTER_MOST, HOTTER**in_vain))

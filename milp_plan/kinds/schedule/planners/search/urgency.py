@@ -28,7 +28,7 @@ BY_PASS = 0.25
 
 MOST, DECADES = 0.5, 1.5
 """Part of the longest path by which a micro-batch is less urgent than the one before: drawn from
-``MOST`` down to so many powers of ten below it."""
+``MOST`` down to ``DECADES`` powers of ten below it."""
 
 
 class Urgency(NamedTuple):

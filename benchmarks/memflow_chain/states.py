@@ -8,8 +8,8 @@ from random import Random
 from typing import NamedTuple
 
 from milp_plan.core import Placement, Plan
+from milp_plan.kinds.schedule.planners.indexed import Indexed, Spot
 
-from ..indexed import Indexed, Spot
 from .simulator import Step
 
 GROW = 0.5

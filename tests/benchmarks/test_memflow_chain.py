@@ -5,14 +5,14 @@ from functools import cache
 from random import Random
 
 import pytest
+from memflow_chain import Chain, Relief, Simulator, States
+from memflow_chain.chain import ROUND
 
 from milp_plan.api import Guide
 from milp_plan.check import verify
 from milp_plan.core import PlanningProblem
 from milp_plan.core.budget import Budget
 from milp_plan.kinds.schedule.planners.indexed import indexed
-from milp_plan.kinds.schedule.planners.memflow import Chain, Relief, Simulator, States
-from milp_plan.kinds.schedule.planners.memflow.chain import ROUND
 from milp_plan.kinds.schedule.planners.portfolio import best_plan
 from milp_plan.zoo import generate
 from tests.check.cases import cluster, op, value

@@ -17,8 +17,8 @@ from random import Random
 
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.budget import Budget
+from milp_plan.kinds.schedule.planners.indexed import indexed
 
-from ..indexed import indexed
 from .relief import Relief
 from .simulator import Measure, Simulator
 from .states import ChainState, States

@@ -17,8 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from milp_plan.core import OperatorRun, Plan, Transfer
-
-from ..indexed import Indexed, Leg, Spot
+from milp_plan.kinds.schedule.planners.indexed import Indexed, Leg, Spot
 
 Step = Spot
 """An operator as it runs; the second time it comes, it runs again."""
