@@ -52,7 +52,7 @@ from milp_plan.kinds.pipeline.span import best_times
 from milp_plan.kinds.pipeline.timing import Deadlock, value_of, words_of
 
 from .graph import Stretch
-from .mirror import is_mirrored, machine_image, mirror_image
+from .mirror import image_around, is_mirrored, machine_image
 from .orders import Contradiction, ShopOrders
 from .terms import Term, at_least, merged
 from .words import (
@@ -112,7 +112,7 @@ class PipelineOrder(BuilderFormulation):
             holds = kind.alloc or kind.free
             if holds and not kind.duration and shop.limits[kind.machine] is not None:
                 return f"{kind.name} lasts no time and holds memory"
-        if options.mirror and mirror_image(shop) is None:
+        if options.mirror and image_around(shop) is None:
             return "mirror: there are no two routes that are mirror images of each other"
         if not 0 <= options.spread < 0.5:
             return f"spread is {options.spread}, expected at least 0 and below 0.5"
@@ -130,7 +130,7 @@ class _Builder:
         self.ceiling = serial_ticks(shop) if guide.cutoff is None else guide.cutoff
         self.grain = 1 if self.span else shop.tick
         self.unit = coarser(shop.tick, self.ceiling, MOST_UNITS)
-        self.image = mirror_image(shop, guide.neighbourhood) if options.mirror else None
+        self.image = image_around(shop, guide.neighbourhood) if options.mirror else None
         self.contradiction: str | None = None
         try:
             self.orders = ShopOrders(shop, self.ceiling, guide.neighbourhood, guide.memory)

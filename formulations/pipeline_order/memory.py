@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from milp_plan.kinds.pipeline.shop import Shop
@@ -23,11 +23,10 @@ class MachineMemory:
         assert limit is not None
         self.shop, self.limit = shop, limit
         self.net = {k: shop.kinds[k].alloc - shop.kinds[k].free for k in shop.on_machine[machine]}
-        before = _ancestors(shop)
         routes: dict[int, list[int]] = {}
         for k in shop.on_machine[machine]:
             routes.setdefault(shop.kinds[k].route, []).append(k)
-        self.blocks = [(kinds, _closed(kinds, before)) for kinds in routes.values()]
+        self.blocks = [(kinds, _closed(kinds, shop.above)) for kinds in routes.values()]
         self.known: dict[tuple[int, int, int], int] = {}
 
     def fits(self, kind: int, low: Mapping[int, int], high: Mapping[int, int]) -> bool:
@@ -62,17 +61,10 @@ def _mask(bits: Iterable[bool]) -> int:
     return sum(1 << n for n, bit in enumerate(bits) if bit)
 
 
-def _closed(kinds: list[int], before: list[set[int]]) -> list[int]:
+def _closed(kinds: list[int], above: Sequence[int]) -> list[int]:
     """Sets of kinds, as bits, that hold the ancestors of each member; kinds are sorted."""
     found = [0]
     for n, kind in enumerate(kinds):
-        wanted = _mask(a in before[kind] for a in kinds)
+        wanted = _mask(bool(above[kind] >> a & 1) for a in kinds)
         found += [done | 1 << n for done in found if not wanted & ~done]
-    return found
-
-
-def _ancestors(shop: Shop) -> list[set[int]]:
-    found: list[set[int]] = []
-    for k in range(len(shop.kinds)):
-        found.append(set().union(*({a} | found[a] for a, _ in shop.before[k])))
     return found

@@ -10,7 +10,7 @@ import pytest
 from milp_plan.core.budget import Budget
 from milp_plan.kinds.placement.bounds import priced as serial_priced
 from milp_plan.kinds.placement.bounds.load import work_bound
-from milp_plan.kinds.placement.bounds.priced import UNITS, Grid, priced_bounds, proving, whole
+from milp_plan.kinds.placement.bounds.priced import UNITS, LoadGrid, priced_bounds, proving, whole
 from milp_plan.kinds.placement.bounds.set_loops import dearest, load_of, trace
 from milp_plan.kinds.placement.planted import planted_serial
 from milp_plan.kinds.placement.serial.graph import read_serial
@@ -72,9 +72,9 @@ def test_dearest_sets_are_those_of_enumeration(seed):
     loads = dict(exact_loads(graph))
     unit = max(1, max(loads.values()) // 500)
     sweep = read_sweep(graph, Budget(10.0))
-    grid = Grid(graph, sweep, unit, max(loads.values()) // unit, proves=False)
+    grid = LoadGrid(graph, sweep, unit, max(loads.values()) // unit, proves=False)
     found = dearest(grid.moves, prices, grid.cells, grid.trail)
-    proof = Grid(graph, sweep, unit, grid.cells)
+    proof = LoadGrid(graph, sweep, unit, grid.cells)
     best = proof.profile(prices).payer
     for chosen, load in loads.items():
         assert best[load // unit] >= prices[list(chosen)].sum()

@@ -17,7 +17,7 @@ from milp_plan.kinds.pipeline.placement import place
 from milp_plan.kinds.pipeline.reading import shop_of
 from milp_plan.kinds.pipeline.template import pipeline_problem, uniform
 from milp_plan.kinds.pipeline.timing import times
-from milp_plan.kinds.pipeline.torch_schedule import write_torch_schedule
+from milp_plan.kinds.pipeline.torch_schedule import torch_schedule_csv
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None,
@@ -95,7 +95,7 @@ def test_without_renumbering_torch_would_be_wrong_in_silence(tmp_path: Path) -> 
         ),
     )
     exported = tmp_path / "exported.csv"
-    write_torch_schedule(problem, plan, exported)
+    exported.write_text(torch_schedule_csv(problem, plan))
     naive = tmp_path / "naive.csv"
     naive.write_text("0F2,0F1,0F0,0I2,0I1,0I0,0W2,0W1,0W0\n1F2,1F1,1F0,1I2,1I1,1I0,1W2,1W1,1W0\n")
     code, rows = run("--files", exported, naive, "--micro-batches", "3")

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from formulations.pipeline_order.mirror import is_mirrored, mirror_image
+from formulations.pipeline_order.mirror import image_around, is_mirrored
 from milp_plan.api import Guide, Neighbourhood, Objective, Plan, PlanningProblem
 from milp_plan.backends import Limits, Stop
 from milp_plan.check import verify
@@ -309,7 +309,7 @@ def test_mirrored_orders_are_a_restriction_that_claims_no_bound(
     assert half.verdict.value is not None
     assert whole.verdict.value is not None
     assert half.verdict.value >= whole.verdict.value
-    image = mirror_image(case)
+    image = image_around(case)
     assert image is not None
     assert is_mirrored(case, image, words_of(case, half.plan))
     assert half.model.num_columns <= whole.model.num_columns // 2 + 3

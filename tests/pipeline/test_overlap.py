@@ -20,7 +20,7 @@ from milp_plan.core import (
     PlanningProblem,
 )
 from milp_plan.kinds.pipeline.experts import overlapped_dualpipe
-from milp_plan.kinds.pipeline.experts.bidirectional import dualpipe_pairs
+from milp_plan.kinds.pipeline.experts.dualpipe import dualpipe_orders
 from milp_plan.kinds.pipeline.overlap import OVERLAPPED, finer, fuse, sequence
 from milp_plan.kinds.pipeline.placement import place
 from milp_plan.kinds.pipeline.reading import shop_of
@@ -140,7 +140,7 @@ def test_whole_pairs_can_be_undone(
     problem = pipeline_problem("case", template, place(family, p))
     shop = shop_of(problem)
     assert shop is not None
-    pairs = dualpipe_pairs(shop)
+    pairs = [group for row in dualpipe_orders(shop).values() for group in row if len(group) == 3]
     assert pairs is not None
     found = overlapped_dualpipe(problem)
     assert found is not None

@@ -14,7 +14,7 @@ from milp_plan.core.budget import Budget
 from milp_plan.kinds.pipeline.case import Case, build
 from milp_plan.kinds.pipeline.model import Model
 from milp_plan.kinds.pipeline.placement import place
-from milp_plan.kinds.pipeline.planners import Stashing
+from milp_plan.kinds.pipeline.planners.stashing import Stashing
 from milp_plan.kinds.pipeline.stash import StashShop, read_stashes, with_hosts
 from milp_plan.kinds.pipeline.stash_bounds import stash_bound
 from milp_plan.kinds.pipeline.template import Stage, Template, pipeline_problem

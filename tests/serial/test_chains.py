@@ -3,7 +3,7 @@ from random import Random
 import pytest
 
 from milp_plan.core import PlanningProblem
-from milp_plan.kinds.placement.planners.latency import ways
+from milp_plan.kinds.placement.planners.latency.ideals import ideal_levels
 from milp_plan.kinds.placement.planted import planted_serial
 from milp_plan.kinds.placement.serial.chains import merge_chains
 from milp_plan.kinds.placement.serial.graph import SerialGraph, read_serial
@@ -51,7 +51,7 @@ def test_ways_meet_or_bound_the_optimum() -> None:
         best = brute_serial(problem)
         assert best is not None
         optimum = best[0] / tables.graph.scale
-        found = ways(tables)
+        found = ideal_levels(tables)
         assert found is not None
         values, bounds = [float("inf")], []
 

@@ -7,13 +7,12 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core import Operator, PlanningProblem
-from milp_plan.kinds.placement.planners.latency import arrays
-from milp_plan.kinds.placement.planners.latency.timing import scratch, sweep
-from milp_plan.kinds.placement.planners.latency.ways import paired
+from milp_plan.kinds.placement.planners.latency.ideals import paired
+from milp_plan.kinds.placement.planners.latency.timing import arrays, scratch, sweep
 from milp_plan.kinds.placement.planted import planted_serial
 from milp_plan.kinds.placement.serial.atoms import merge_idle
 from milp_plan.kinds.placement.serial.graph import SerialGraph, read_serial
-from milp_plan.kinds.placement.serial.lattice import Passages, lattice
+from milp_plan.kinds.placement.serial.lattice import LabelSearch, lattice
 from milp_plan.kinds.placement.serial.operators import HOST, OperatorTables, operator_tables
 from milp_plan.kinds.placement.serial.stock import shared
 from tests.support.seeds import few
@@ -135,7 +134,7 @@ def test_ways_through_the_ideals_are_optimal() -> None:
         best = brute_serial(problem)
         assert best is not None
         value = best[0] / tables.graph.scale
-        passages = Passages(tables, ideals)
+        passages = LabelSearch(tables, ideals)
         passages.learn(float("inf"), 100, 2000, lambda: 1.0)
         whole = passages.run(value * 1.001 + 1e-6, 10_000, 5000, lambda: 1.0)
         classes += any(len(members) > 1 for members in tables.members)
@@ -165,7 +164,7 @@ def test_ways_with_two_calls_are_bounds_and_mostly_plans(seeds: range) -> None:
         value, found = _enumerated(tables) / tables.graph.scale, []
         ideals = lattice(tables, 10_000)
         assert ideals is not None
-        passages = Passages(tables, ideals)
+        passages = LabelSearch(tables, ideals)
         for stock in (None, shared(len(tables.graph.payers))):
             if stock is not None:
                 passages.learn(float("inf"), 100, 2000, lambda: 1.0)

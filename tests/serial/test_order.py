@@ -18,7 +18,7 @@ from milp_plan.kinds.placement.serial.ideals import (
     prefixes,
 )
 from milp_plan.kinds.placement.serial.order import ChainGraph, chain_graph
-from milp_plan.kinds.placement.serial.value import bottleneck, fits, homeless, pass_loads
+from milp_plan.kinds.placement.serial.value import bottleneck, fits
 from milp_plan.kinds.placement.serial.windows import stage_windows
 from tests.support.serial_brute import brute_serial, serial_plans
 
@@ -80,7 +80,7 @@ def test_wide_orders_use_several_words():
     chain = chain_graph(graph_of(wide))
     found = all_ideals(chain, 1000)
     assert found is not None
-    assert (chain.words, len(found)) == (2, 142)
+    assert found.shape == (142, 2)
     assert len(np.unique(found, axis=0)) == 142
     payers = len(chain.graph.payers)
     assert best_chain(chain, found).value == -(-71 // payers)
@@ -128,29 +128,11 @@ def test_values_are_the_checkers(separate):
         for plan in list(serial_plans(problem))[::7]:
             verdict = verify(problem, plan)
             places = graph.places(plan)
-            assert [sum(load) for load in pass_loads(graph, places)] == graph.loads(places)
             if verdict.ok:
                 assert bottleneck(graph, places) == verdict.value
                 assert fits(graph, places)
             elif not fits(graph, places):
                 assert {entry.rule for entry in verdict.violations} & {"memory", "assignment"}
-
-
-def test_homeless_problems_have_no_plan():
-    for seed in range(12):
-        problem, _ = planted_serial(seed, contiguous=True)
-        assert homeless(graph_of(problem)) is None
-        none = dict.fromkeys(problem.cluster.device_names, 0)
-        empty = PlanningProblem(
-            "empty",
-            problem.graph,
-            problem.cluster.with_memory(none),
-            problem.objective,
-            problem.memory_law,
-            serial=problem.serial,
-        )
-        assert homeless(graph_of(empty))
-        assert brute_serial(empty) is None
 
 
 def test_windows_hold_every_plan_below_the_limit():

@@ -9,7 +9,7 @@ from milp_plan.cli.exits import Exit
 from milp_plan.cli.pipeline_model import captured_stages
 from milp_plan.kinds.pipeline.case import Case, build
 from milp_plan.kinds.pipeline.experts import EXPERTS
-from milp_plan.kinds.pipeline.torch_schedule import write_torch_schedule
+from milp_plan.kinds.pipeline.torch_schedule import torch_schedule_csv
 from milp_plan.run import Settings, solve
 from tests.cli.cases import call
 
@@ -73,7 +73,7 @@ def test_a_pipeline_has_the_gradients_of_one_process(cut, tmp_path, kind, proces
     instance, stages = cut[processes * 2 if kind == "zb_v" else processes]
     problem, plan = planned(kind, processes, stages)
     schedule = tmp_path / "s.csv"
-    write_torch_schedule(problem, plan, schedule)
+    schedule.write_text(torch_schedule_csv(problem, plan))
     result = call(
         *("run", instance, stages, MODEL, "--schedule", schedule, "--dtype", "float64"),
         *("--processes", str(processes)),

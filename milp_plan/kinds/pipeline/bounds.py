@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import pairwise
-from typing import NamedTuple
 
 from milp_plan.core import Objective
+from milp_plan.core.bound import Bound
 
 from .frames import Frame, frames
-from .ramps import Ramps, kinds_above
+from .ramps import Ramps
 from .shop import Shop
 
 _NEVER = -(10**18)
@@ -27,15 +28,7 @@ Ways = list[list[tuple[int, int, int]]]
 """Kind -> (other kind, places back, ticks from start to start)."""
 
 
-class Floor(NamedTuple):
-    """A number no plan can beat, in ticks, and what makes it bite."""
-
-    name: str
-    value: int
-    detail: str
-
-
-def longest_path(shop: Shop, frame: Frame) -> Floor:
+def longest_path(shop: Shop, frame: Frame) -> Bound:
     """Head, length and tail of one task.
 
     Proof: a task with a head starts no earlier than it, and after its stop there are at least
@@ -46,10 +39,10 @@ def longest_path(shop: Shop, frame: Frame) -> Floor:
         head, tail = frame.heads[k], frame.tails[k]
         if head is not None and tail is not None:
             best = max(best, (head + kind.duration + tail, kind.name))
-    return Floor("longest path", best[0], f"through {best[1]}")
+    return Bound("longest path", best[0], f"through {best[1]}")
 
 
-def head_work_tail(shop: Shop, frame: Frame) -> Floor:
+def head_work_tail(shop: Shop, frame: Frame) -> Bound:
     """Wait, work and way out of one machine.
 
     Proof: none of the machine's kinds with head and tail starts before the least of their heads,
@@ -67,10 +60,10 @@ def head_work_tail(shop: Shop, frame: Frame) -> Floor:
         if rows:
             heads, work, tails = zip(*rows, strict=True)
             best = max(best, (min(heads) + sum(work) + min(tails), shop.machines[machine]))
-    return Floor("head, work, tail", best[0], f"of {best[1]}")
+    return Bound("head, work, tail", best[0], f"of {best[1]}")
 
 
-def memory_path(shop: Shop, frame: Frame) -> Floor:
+def memory_path(shop: Shop, frame: Frame) -> Bound:
     """Longest path with the order within kinds and the arcs that memory forces.
 
     Proof: micro-batches of a route are identical, so the tasks of a kind may be taken in the
@@ -87,10 +80,10 @@ def memory_path(shop: Shop, frame: Frame) -> Floor:
         for release, tail in zip(released[k], tails[k], strict=True):
             if min(release, tail) >= 0:
                 best = max(best, (release + kind.duration + tail, kind.name))
-    return Floor("memory path", best[0], f"through {best[1]}")
+    return Bound("memory path", best[0], f"through {best[1]}")
 
 
-def one_machine(shop: Shop, frame: Frame) -> Floor:
+def one_machine(shop: Shop, frame: Frame) -> Bound:
     """Preemptive one-machine schedule with the releases and tails of every task (Jackson).
 
     Proof: on each machine tasks run one at a time, each after its release and with its tail to
@@ -108,10 +101,10 @@ def one_machine(shop: Shop, frame: Frame) -> Floor:
             if min(release, tail) >= 0
         ]
         best = max(best, (_preemptive(tasks), shop.machines[machine]))
-    return Floor("one machine", best[0], f"{best[1]}, preemptive")
+    return Bound("one machine", best[0], f"{best[1]}, preemptive")
 
 
-def ramps(shop: Shop, frame: Frame) -> Floor:
+def ramps(shop: Shop, frame: Frame) -> Bound:
     """Work of a machine, and its idle ticks while memory fills and while it empties.
 
     Proof: tasks of a kind are taken in the order in which they run, so the j-th of each kind are
@@ -129,17 +122,16 @@ def ramps(shop: Shop, frame: Frame) -> Floor:
     there is none, or the least bytes of such states do not fit, the two may be added.
     """
     released, tails = releases(shop, frame)
-    above = kinds_above(shop)
     best = 0, "no machine with a limit"
     for machine, kinds in enumerate(shop.on_machine):
         timed = all(min(row[0], row[-1]) >= 0 for k in kinds for row in (released[k], tails[k]))
         if kinds and timed and shop.limits[machine] is not None:
-            found = Ramps(shop, machine, released, tails, above).value()
+            found = Ramps(shop, machine, released, tails).value()
             best = max(best, (found, shop.machines[machine]))
-    return Floor("ramps", best[0], f"of {best[1]}, memory filling and emptying")
+    return Bound("ramps", best[0], f"of {best[1]}, memory filling and emptying")
 
 
-ALL: tuple[Callable[[Shop, Frame], Floor], ...] = (
+ALL: tuple[Callable[[Shop, Frame], Bound], ...] = (
     longest_path,
     head_work_tail,
     memory_path,
@@ -149,7 +141,7 @@ ALL: tuple[Callable[[Shop, Frame], Floor], ...] = (
 """Cheap ones first."""
 
 
-def floors(shop: Shop) -> tuple[Floor, ...]:
+def floors(shop: Shop) -> tuple[Bound, ...]:
     """Every bound on the shop's own objective; for the span, over all devices.
 
     Times are counted in what they have in common. Proof: some best plan starts only at multiples
@@ -161,10 +153,10 @@ def floors(shop: Shop) -> tuple[Floor, ...]:
         max((bound(coarse, frame) for frame in clocks), key=lambda floor: floor.value)
         for bound in ALL
     )
-    return tuple(floor._replace(value=floor.value * shop.tick) for floor in best)
+    return tuple(replace(floor, value=floor.value * shop.tick) for floor in best)
 
 
-def best_floor(shop: Shop) -> Floor:
+def best_floor(shop: Shop) -> Bound:
     """The highest of :func:`floors`, the simplest argument where several reach it."""
     return max(floors(shop), key=lambda floor: floor.value)
 

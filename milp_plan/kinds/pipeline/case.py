@@ -68,7 +68,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """Name of the problem: what tells it from its neighbours in a sweep."""
+        """Name of the problem: unique within a sweep."""
         chunks = "" if self.chunks is None else f"-{self.chunks}chunks"
         memory = "" if self.memory is None else f"-memory{_word(self.memory)}"
         memory += "" if self.lane is None else f"-lane{_word(self.lane)}"
@@ -316,9 +316,9 @@ def built(grid: Grid, cut: Cut | None = None) -> Built:
     if not case.model.even:
         case = replace(case, cut=cut)
     template, shares = grid.template(cut), grid.shares(cut)
-    told = {} if case.model.even else {f"stage {share.stage}": str(share) for share in shares}
-    told = {CUT: cut_text(cut), **told} if told else told
-    problem = _problem(case, template, grid, told)
+    provenance = {} if case.model.even else {f"stage {share.stage}": str(share) for share in shares}
+    provenance = {CUT: cut_text(cut), **provenance} if provenance else provenance
+    problem = _problem(case, template, grid, provenance)
     work = _work(template, grid.routes, case.devices)
     return Built(case, problem, work, shares)
 
@@ -335,11 +335,11 @@ def cut_text(cut: Cut) -> str:
 
 def cut_lines(problem: PlanningProblem) -> list[str]:
     """Say which pieces each stage runs, of a pipeline whose model was cut; else nothing."""
-    told = problem.provenance
-    if CUT not in told:
+    provenance = problem.provenance
+    if CUT not in provenance:
         return []
-    stages = [f"  {name}: {text}" for name, text in told.items() if name.startswith("stage ")]
-    return [f"cut {told[CUT]}", *stages]
+    stages = [f"  {name}: {text}" for name, text in provenance.items() if name.startswith("stage ")]
+    return [f"cut {provenance[CUT]}", *stages]
 
 
 def joined(costs: Sequence[Stage], arriving: int = 0) -> Stage:
@@ -349,7 +349,7 @@ def joined(costs: Sequence[Stage], arriving: int = 0) -> Stage:
 
 
 def _problem(
-    case: Case, template: Template, grid: Grid, told: Mapping[str, str]
+    case: Case, template: Template, grid: Grid, provenance: Mapping[str, str]
 ) -> PlanningProblem:
     if grid.routes is None and (case.recompute or case.lane is not None):
         raise ValueError("stages that recompute or have lanes to a host need given devices")
@@ -360,7 +360,7 @@ def _problem(
         devices=case.devices,
         memory_bytes=grid.limit,
         objective=case.objective,
-        provenance=told,
+        provenance=provenance,
     )
     if case.lane is not None:
         ticks = int(case.lane * grid.units.time_scale)

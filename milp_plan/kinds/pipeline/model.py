@@ -97,7 +97,7 @@ class Model:
     even
         The only piece is one device's share of a model that can be cut anywhere into equal parts.
     time_unit, size_unit
-        What the numbers count; ``unspecified`` if nothing is said.
+        What the numbers count; ``unspecified`` where unknown.
     memory
         Of a device, where the source says it.
     workspace

@@ -16,7 +16,7 @@ def line(devices: int) -> tuple[Route, ...]:
     return (tuple(range(devices)),)
 
 
-def interleaved(devices: int, chunks: int = 2) -> tuple[Route, ...]:
+def interleaved(devices: int, chunks: int) -> tuple[Route, ...]:
     """Stage s on device s mod ``devices``: ``chunks`` rounds over all devices (Megatron-LM)."""
     return (tuple(stage % devices for stage in range(devices * chunks)),)
 

@@ -22,7 +22,7 @@ MOST_STATES = 1024
 
 FIRST_PLACES, PLACES = 8, 16
 """Micro-batches whose releases (tails) are tried as the end (beginning) of a ramp: the first
-(last) ones, and about so many more, spread evenly."""
+(last) ones, and about this many more, spread evenly."""
 
 Ends = list[tuple[int, int]]
 """(ticks from the beginning, or end, of the horizon to a cut; idle ticks)."""
@@ -58,8 +58,6 @@ class Ramps:
         One with a limit.
     released, tails
         Of every task, as :func:`~.bounds.releases` gives them; none negative on this machine.
-    above
-        Kind -> bits of the kinds that come before it in its micro-batch.
     """
 
     def __init__(
@@ -68,7 +66,6 @@ class Ramps:
         machine: int,
         released: Sequence[Sequence[int]],
         tails: Sequence[Sequence[int]],
-        above: Sequence[int],
     ) -> None:
         self.kinds, self.limit = shop.on_machine[machine], shop.limits[machine] or 0
         self.work = shop.work[machine]
@@ -79,7 +76,7 @@ class Ramps:
             routes.setdefault(shop.kinds[k].route, []).append(at)
         self.routes = list(routes.values())
         self.counts = [shop.kinds[self.kinds[own[0]]].count for own in self.routes]
-        self.states = [_states(shop, self.kinds, own, above) for own in self.routes]
+        self.states = [_states(shop, self.kinds, own) for own in self.routes]
         self._most = lru_cache(maxsize=None)(self._hull)
 
     def value(self) -> int:
@@ -194,21 +191,10 @@ class Ramps:
                 place += 1
 
 
-def kinds_above(shop: Shop) -> list[int]:
-    """Kind -> bits of all kinds before it in its micro-batch."""
-    above = [0] * len(shop.kinds)
-    for k, before in enumerate(shop.before):
-        for a, _ in before:
-            above[k] |= above[a] | 1 << a
-    return above
-
-
-def _states(
-    shop: Shop, kinds: Sequence[int], own: Iterable[int], above: Sequence[int]
-) -> list[PartDone] | None:
+def _states(shop: Shop, kinds: Sequence[int], own: Iterable[int]) -> list[PartDone] | None:
     """States of a route's micro-batch on a machine; ``None`` where there are too many."""
     own = list(own)
-    needs = [(at, sum(1 << b for b in own if above[kinds[at]] >> kinds[b] & 1)) for at in own]
+    needs = [(at, sum(1 << b for b in own if shop.above[kinds[at]] >> kinds[b] & 1)) for at in own]
     found = [PartDone(0, 0, 0)]
     for at, need in needs:  # topologically sorted, so each state is made once
         kind = shop.kinds[kinds[at]]

@@ -152,6 +152,15 @@ class Shop:
         return tuple(tuple(entries) for entries in found)
 
     @cached_property
+    def above(self) -> tuple[int, ...]:
+        """Kind -> bits of all kinds before it in its micro-batch."""
+        above = [0] * len(self.kinds)
+        for k, before in enumerate(self.before):
+            for a, _ in before:
+                above[k] |= above[a] | 1 << a
+        return tuple(above)
+
+    @cached_property
     def heads(self) -> tuple[int, ...]:
         """Kind -> earliest start in an empty shop."""
         heads = [0] * len(self.kinds)

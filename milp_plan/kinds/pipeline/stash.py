@@ -4,7 +4,7 @@ A *stash* is what a step on its device leaves there for later steps of the same 
 activations of a forward pass for its two gradients. Until the first of its readers it may stay, be
 dropped and made *again* by a second run of its maker, or *leave* to a host and come back. Nothing
 here is a law of its own: a plan is a list of runs and transfers (see docs/laws.md, "Runs again, and
-hosts"), and what cannot be told in these words is refused with the reason.
+hosts"), and problems of another form are refused with the reason.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from milp_plan.core.amounts import size_text
 from milp_plan.core.view import view
 from milp_plan.cost.routes import routes
 
+from .shop import Journey
+
 HOST = "host-"
 """Prefix of the host of a device."""
 
@@ -39,7 +41,7 @@ _INSTANT = 10**18
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StashStep:
     """An operator on its device; ``ticks`` is positive."""
 
     name: str
@@ -48,7 +50,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StashValue:
     """A value that lies on the device of its maker, and the times of its way to the host and back.
 
     ``out_ns`` and ``back_ns`` are ``None`` where it has none.
@@ -72,7 +74,7 @@ class Stash:
 
     maker: str
     first: str
-    values: tuple[Kept, ...]
+    values: tuple[StashValue, ...]
     again: bool
     host: str | None
 
@@ -80,17 +82,6 @@ class Stash:
     def bytes(self) -> int:
         """Bytes of all its values."""
         return sum(value.bytes for value in self.values)
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """A transfer between steps that leaves when its producer stops, and never waits."""
-
-    value: str
-    producer: str
-    source: tuple[str, ...]
-    target: tuple[str, ...]
-    ticks: int
 
 
 Trips = Mapping[str, tuple[int, int]]
@@ -120,12 +111,12 @@ class StashShop:
     """
 
     problem: PlanningProblem
-    steps: Mapping[str, Step]
+    steps: Mapping[str, StashStep]
     arcs: tuple[tuple[str, str, int], ...]
-    kept: tuple[Kept, ...]
+    kept: tuple[StashValue, ...]
     stashes: tuple[Stash, ...]
     limits: Mapping[str, int]
-    sent: tuple[Sent, ...]
+    sent: tuple[Journey, ...]
 
     @cached_property
     def on_device(self) -> dict[str, tuple[str, ...]]:
@@ -152,7 +143,7 @@ class StashShop:
         for way in self.sent:
             begin = starts[way.producer] + self.steps[way.producer].ticks
             transfers.append(
-                Transfer(way.value, way.source, way.target, FULL, begin, begin + way.ticks)
+                Transfer(way.value, way.source, way.target, way.layout, begin, begin + way.ticks)
             )
         for kept in self.kept:
             if kept.value in trips:
@@ -168,7 +159,7 @@ class StashShop:
 
 
 def with_hosts(problem: PlanningProblem, ticks: int) -> PlanningProblem:
-    """Give every device a host of its own without limit, and two lanes of so many ticks.
+    """Give every device a host of its own without limit, and two lanes of ``ticks`` ticks.
 
     A lane carries one value at a time, whatever its bytes; transfers hold their channels.
     """
@@ -207,10 +198,10 @@ def read_stashes(problem: PlanningProblem) -> StashShop | str:
 class _Reader:
     def __init__(self, problem: PlanningProblem) -> None:
         self.problem, self.graph, self.cluster = problem, problem.graph, problem.cluster
-        self.steps: dict[str, Step] = {}
+        self.steps: dict[str, StashStep] = {}
         self.arcs: dict[tuple[str, str], int] = {}
-        self.kept: list[Kept] = []
-        self.sent: list[Sent] = []
+        self.kept: list[StashValue] = []
+        self.sent: list[Journey] = []
         self.hosts = self.hosts_of_devices()
 
     def read(self) -> StashShop:
@@ -259,7 +250,7 @@ class _Reader:
         option = self.graph.operator(name).options[0]
         if option.workspace_bytes or {*option.reads.values(), *option.writes.values()} - {FULL}:
             raise _NotStashes(f"operator {name!r} has a workspace or shards")
-        self.steps[name] = Step(name, places[0].devices[0], ticks)
+        self.steps[name] = StashStep(name, places[0].devices[0], ticks)
 
     # -- values ------------------------------------------------------------------------------
 
@@ -279,7 +270,7 @@ class _Reader:
             targets.update({way.target: way for way in ways})
         for way in targets.values():
             self.sent.append(
-                Sent(value.name, value.producer, way.source, way.target, way.duration_ns)
+                Journey(value.name, value.producer, way.source, way.target, FULL, way.duration_ns)
             )
         size = value.bytes[FULL]
         if targets and size:
@@ -292,7 +283,7 @@ class _Reader:
             trip: Sequence[int | None] = (None, None)
             if host is not None and value.consumers:
                 trip = self.lane(value, device, host), self.lane(value, host, device)
-            self.kept.append(Kept(value.name, size, value.producer, last, *trip))
+            self.kept.append(StashValue(value.name, size, value.producer, last, *trip))
 
     def lane(self, value: Value, source: str, target: str) -> int:
         channel = self.cluster.channel(source, target)
@@ -358,7 +349,7 @@ class _Reader:
         """
         if self.cluster.communication is CommunicationModel.DELAY:
             return
-        by_channel: dict[tuple[str, ...], list[Sent]] = {}
+        by_channel: dict[tuple[str, ...], list[Journey]] = {}
         for way in self.sent:
             by_channel.setdefault((*way.source, *way.target), []).append(way)
         for channel, found in by_channel.items():

@@ -15,11 +15,9 @@ import csv
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from milp_plan.core import Finding, InputError, MissingFacetError, Operator, Plan, PlanningProblem
-from milp_plan.io.files import write_atomic
 from milp_plan.io.torch_recompute import runs_once
 
 LETTERS = {"forward": "F", "backward-input": "I", "backward-weight": "W", "backward": "B"}
@@ -103,19 +101,6 @@ def torch_schedule_csv(problem: PlanningProblem, plan: Plan) -> str:
         [str(action) for action in row] for row in torch_actions(problem, plan)
     )
     return text.getvalue()
-
-
-def write_torch_schedule(problem: PlanningProblem, plan: Plan, path: str | Path) -> None:
-    """Write the schedule of a plan; see :func:`torch_actions`.
-
-    Raises
-    ------
-    InputError, MissingFacetError
-        As in :func:`torch_actions`; nothing is written then.
-    OSError
-        The folder does not exist or cannot be written.
-    """
-    write_atomic(path, torch_schedule_csv(problem, plan).encode())
 
 
 def _refuse(where: str, found: str, expected: str, remedy: str) -> NoReturn:

@@ -20,7 +20,7 @@ from milp_plan.kinds.schedule.formats import is_benchmark
 from .dnn_partitioning import ACCELERATOR, CPU, Workload, names_of
 
 
-class Part(msgspec.Struct, frozen=True):
+class SplitPart(msgspec.Struct, frozen=True):
     """Nodes of one device; the load a file claims is not believed, so it is passed over."""
 
     nodes: list[int]
@@ -29,8 +29,8 @@ class Part(msgspec.Struct, frozen=True):
 class Split(msgspec.Struct, frozen=True):
     """A split file."""
 
-    fpgas: list[Part]
-    cpus: list[Part] = []
+    fpgas: list[SplitPart]
+    cpus: list[SplitPart] = []
 
 
 def is_split(document: Document) -> bool:
@@ -108,7 +108,7 @@ def _findings(split: Split, names: dict[int, str]) -> Iterator[Finding]:
 
 
 def _runs(
-    parts: Sequence[Part],
+    parts: Sequence[SplitPart],
     names: dict[int, str],
     kind: str,
     call: int | None,

@@ -51,7 +51,7 @@ def planted_serial(
     contiguous, separate
         Contiguity and passes of a bottleneck problem; drawn by the seed when ``None``.
     calls
-        Objective latency with so many calls; bottleneck when ``None``.
+        Calls per device of a latency problem; ``None`` for a bottleneck problem.
 
     Returns
     -------

@@ -42,7 +42,7 @@ LATENCY = LoopPart(
 LARGEST_LOAD = LoopPart(
     "largest load",
     "milp_plan.kinds.schedule.loops:run_largest_load",
-    "milp_plan.kinds.placement.planners.local_loops:descend",
+    "milp_plan.kinds.placement.bounds.flow:probe",
     seconds=44,
 )
 CONTIGUOUS_PARTS = LoopPart(
@@ -120,7 +120,6 @@ def run_largest_load() -> None:
     from milp_plan.kinds.placement.bounds.load import class_bound
     from milp_plan.kinds.placement.bounds.priced import priced_bounds
     from milp_plan.kinds.placement.planners.annealing import SerialAnnealing
-    from milp_plan.kinds.placement.planners.baselines import local_search
     from milp_plan.kinds.placement.planners.resplit import resplitting
 
     graph = _serial()
@@ -134,7 +133,6 @@ def run_largest_load() -> None:
     tuple(priced_bounds(graph, 0, max(graph.loads(search.best.tolist())), Budget(), 2))
     tuple(serial_bounds(graph, Budget(), 1))  # every class counts as slow on hosts
     conflicts(graph, class_bound(graph, Budget()).value)
-    local_search(graph, 0)
 
 
 def run_contiguous() -> None:
@@ -144,7 +142,7 @@ def run_contiguous() -> None:
 
     graph = _serial(Contiguity.CHAIN)
     for planner in CONTIGUOUS.values():
-        planner(graph, 0)
+        planner(graph)
     search = ContiguousSearch(graph)
     search.linear()
     search.wide(1)
@@ -154,7 +152,10 @@ def run_contiguous() -> None:
 def run_latency() -> None:
     """Call the loops of latency."""
     from milp_plan.kinds.placement.bounds.gates import gate_bound
-    from milp_plan.kinds.placement.planners.latency import Annealing, Line, arrays, ways
+    from milp_plan.kinds.placement.planners.latency.annealing import Annealing
+    from milp_plan.kinds.placement.planners.latency.ideals import ideal_levels
+    from milp_plan.kinds.placement.planners.latency.segments import Line
+    from milp_plan.kinds.placement.planners.latency.timing import arrays
     from milp_plan.kinds.placement.serial.atoms import merge_idle
     from milp_plan.kinds.placement.serial.operators import operator_tables
 
@@ -166,7 +167,7 @@ def run_latency() -> None:
         line = Line(atoms, table)
         places, _ = line.cut(line.order(1))
         Annealing(table, places, seed=0).run(1, lambda: 1.0, lambda _: None)
-        found = ways(tables)
+        found = ideal_levels(tables)
         assert found is not None
         for looks in (1_000_000, *range(1, 9)):  # to the end, and out of time
             time_left = partial(next, repeat(1.0, looks), 0.0)
@@ -177,7 +178,7 @@ def run_stashes() -> None:
     """Call the loops of stashes."""
     from milp_plan.kinds.pipeline.case import Case, build
     from milp_plan.kinds.pipeline.model import Model
-    from milp_plan.kinds.pipeline.planners import Stashing
+    from milp_plan.kinds.pipeline.planners.stashing import Stashing
     from milp_plan.kinds.pipeline.stash import StashShop, read_stashes
 
     from .planners.portfolio import best_plan

@@ -10,7 +10,7 @@ import pytest
 from milp_plan.check import verify
 from milp_plan.core import PlanningProblem
 from milp_plan.kinds.pipeline.experts import EXPERTS, WORDS, overlapped_dualpipe
-from milp_plan.kinds.pipeline.experts.bidirectional import dualpipe_pairs
+from milp_plan.kinds.pipeline.experts.dualpipe import dualpipe_orders
 from milp_plan.kinds.pipeline.placement import place
 from milp_plan.kinds.pipeline.reading import shop_of
 from milp_plan.kinds.pipeline.template import pipeline_problem, uniform
@@ -140,7 +140,9 @@ def test_pairs_are_a_forward_and_a_backward_of_another_micro_batch() -> None:
         problem, *_ = problem_of(family, p, 8)
         shop = shop_of(problem)
         assert shop is not None
-        pairs = dualpipe_pairs(shop)
+        pairs = [
+            group for row in dualpipe_orders(shop).values() for group in row if len(group) == 3
+        ]
         assert pairs
         for forward, backward, weight in pairs:
             operators = [problem.graph.operator(name) for name in (forward, backward, weight)]
@@ -170,7 +172,7 @@ def test_dualpipe_is_not_defined_elsewhere(family: str, p: int, m: int, joint: b
     assert overlapped_dualpipe(problem) is None
     shop = shop_of(problem)
     assert shop is not None
-    assert dualpipe_pairs(shop) is None
+    assert dualpipe_orders(shop) is None
 
 
 def test_overlapped_dualpipe_needs_its_memory() -> None:

@@ -6,7 +6,8 @@ from milp_plan.check import verify
 from milp_plan.kinds.pipeline.case import Case, build
 from milp_plan.kinds.pipeline.experts import WORDS
 from milp_plan.kinds.pipeline.model import Model
-from milp_plan.kinds.pipeline.planners import Overtaking, one_by_one
+from milp_plan.kinds.pipeline.planners.overtaking import Overtaking
+from milp_plan.kinds.pipeline.planners.search import one_by_one
 from milp_plan.kinds.pipeline.reading import shop_of
 from milp_plan.kinds.pipeline.shop import Shop
 from milp_plan.kinds.pipeline.timing import Words, fits, times, value_of

@@ -12,11 +12,10 @@ import pytest
 from milp_plan.check import verify
 from milp_plan.core import CommunicationModel, Objective
 from milp_plan.kinds.pipeline.placement import place
-from milp_plan.kinds.pipeline.planners import PipelineSearch
 from milp_plan.kinds.pipeline.planners.arrays import halved, whole
 from milp_plan.kinds.pipeline.planners.beam import Beam
-from milp_plan.kinds.pipeline.planners.search import splice
-from milp_plan.kinds.pipeline.planners.tails import tail_table
+from milp_plan.kinds.pipeline.planners.search import PipelineSearch, splice
+from milp_plan.kinds.pipeline.planners.tables import tail_table
 from milp_plan.kinds.pipeline.planners.tuning import Tuning
 from milp_plan.kinds.pipeline.reading import shop_of
 from milp_plan.kinds.pipeline.shop import Shop

@@ -1,16 +1,12 @@
-import logging
-import stat
-
 import pytest
 
 from milp_plan.check import verify
-from milp_plan.core import Contiguity, Objective
+from milp_plan.core import Objective
 from milp_plan.io.goal import Goal
 from milp_plan.kinds.placement.planners import contiguous
-from milp_plan.kinds.placement.planners.baselines import BASELINES, CONTIGUOUS, scotch
+from milp_plan.kinds.placement.planners.baselines import CONTIGUOUS
 from milp_plan.kinds.placement.planners.chains import best_chain
 from milp_plan.kinds.placement.planners.contiguous import ContiguousSearch, around, proved_bound
-from milp_plan.kinds.placement.planners.scotch import graph_text, read_map
 from milp_plan.kinds.placement.planted import planted_serial
 from milp_plan.kinds.placement.serial.ideals import all_ideals
 from milp_plan.kinds.placement.serial.value import bottleneck
@@ -138,60 +134,20 @@ def test_float_proofs_keep_a_margin():
 
 
 @pytest.mark.untraced
-@pytest.mark.parametrize("name", [name for name in BASELINES if name != "Scotch"])
+@pytest.mark.parametrize("name", CONTIGUOUS)
 def test_baselines_give_plans(name):
     plans = 0
     for seed in range(20):
-        problem, _ = planted_serial(seed, contiguous=name in CONTIGUOUS, separate=False)
+        problem, _ = planted_serial(seed, contiguous=True, separate=False)
         graph = graph_of(problem)
-        places = BASELINES[name](graph, seed)
+        places = CONTIGUOUS[name](graph)
         if places is None:
             continue
         plans += 1
         verdict = verify(problem, graph.plan(places))
         assert verdict.ok, (seed, verdict.violations)
         assert verdict.value == bottleneck(graph, places)
-        if name not in CONTIGUOUS:
-            assert graph.law.contiguity is Contiguity.FREE
     assert plans >= 3
-
-
-def test_scotch_graph():
-    graph = planted_graph(2)
-    lines = graph_text(graph).splitlines()
-    count, arcs = map(int, lines[1].split())
-    assert (lines[0], lines[2], count) == ("0", "0 011", len(graph))
-    rows = [list(map(int, line.split())) for line in lines[3:]]
-    assert arcs == sum(row[1] for row in rows)
-    ends = {(i, other): weight for i, row in enumerate(rows) for weight, other in pairs(row[2:])}
-    assert ends
-    assert all(ends[b, a] == weight > 0 for (a, b), weight in ends.items())
-
-
-def pairs(row):
-    return list(zip(row[::2], row[1::2], strict=True))
-
-
-def test_scotch_program(tmp_path, monkeypatch, caplog):
-    graph = next(
-        graph
-        for graph in map(planted_graph, range(40))
-        if None not in graph.work and graph.memory is None
-    )
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with caplog.at_level(logging.INFO):
-        assert scotch(graph, 0) is None
-    assert "not installed" in caplog.text
-    program = tmp_path / "scotch_gmap"
-    rows = "\\n".join(f"{i} {i % len(graph.payers)}" for i in range(len(graph)))
-    program.write_text(f'#!/bin/sh\nprintf "{len(graph)}\\n{rows}\\n" > "$3"\n')
-    program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    assert scotch(graph, 0) == [i % len(graph.payers) for i in range(len(graph))]
-    program.write_text("#!/bin/sh\nexit 3\n")
-    with caplog.at_level(logging.WARNING):
-        assert scotch(graph, 0) is None
-    assert "failed" in caplog.text
-    assert read_map("2 0 1", 2) is None
 
 
 @pytest.mark.parametrize(

@@ -70,13 +70,13 @@ def orders_of(block: Block, micro_batches: int, *, steady: bool = True) -> Order
     return grid.orders()
 
 
-def repeated(block: Block, micro_batches: int) -> Grid:
+def repeated(block: Block, micro_batches: int) -> SlotGrid:
     """Return the block once per micro-batch, without weight gradients."""
     batches = range(micro_batches)
-    return Grid([[[slot + PERIOD * j for j in batches] for slot in legs] for legs in block])
+    return SlotGrid([[[slot + PERIOD * j for j in batches] for slot in legs] for legs in block])
 
 
-class Grid:
+class SlotGrid:
     """Slots of all passes: ``legs[device][leg][micro-batch]``, and of W per device."""
 
     def __init__(self, legs: list[list[list[int]]]) -> None:
@@ -172,7 +172,7 @@ class Grid:
         device 0. No device may hold more than ``cap`` activations.
         """
         devices = range(len(self.legs))
-        books: list[_Book] = [_Known(self.held(device), cap) for device in devices]
+        books: list[_MemoryBook] = [_WeightsPlaced(self.held(device), cap) for device in devices]
         first = (self.legs[0][3][0], 0, 3, 0)
         last = self.last_entry
         for entry in self.passes(weights=True):
@@ -183,8 +183,8 @@ class Grid:
 
         These fill whatever idle slots come first, and no device may hold more than now.
         """
-        books: list[_Book] = [_Filled(_timeline(rows)) for rows in self.legs]
-        cap = max(book.peak for book in books if isinstance(book, _Filled))
+        books: list[_MemoryBook] = [_WeightsFloating(_timeline(rows)) for rows in self.legs]
+        cap = max(book.peak for book in books if isinstance(book, _WeightsFloating))
         for book in books:
             book.cap = cap
         last = self.last_entry
@@ -197,7 +197,9 @@ class Grid:
         row = self.legs[0][0]
         return (row[-1], 0, 0, len(row) - 1)
 
-    def offer(self, entry: tuple[int, int, int, int], books: Sequence[_Book], moves: bool) -> None:
+    def offer(
+        self, entry: tuple[int, int, int, int], books: Sequence[_MemoryBook], moves: bool
+    ) -> None:
         """Give a pass its first idle slot that memory admits, if it moves; note it as busy."""
         slot, device, leg, batch = entry
         book = books[device]
@@ -215,7 +217,7 @@ class Grid:
         book.busy.add(slot)
 
 
-class _Book(Protocol):
+class _MemoryBook(Protocol):
     """What a device holds, and the slots it is known to be busy in."""
 
     busy: set[int]
@@ -230,7 +232,7 @@ class _Book(Protocol):
         ...
 
 
-class _Known:
+class _WeightsPlaced:
     """Weight gradients have slots."""
 
     def __init__(self, held: list[int], cap: int) -> None:
@@ -246,7 +248,7 @@ class _Known:
             self.held[at] += change
 
 
-class _Filled:
+class _WeightsFloating:
     """Weight gradients run in idle slots as soon as there are any."""
 
     def __init__(self, timeline: list[int | None]) -> None:

@@ -12,8 +12,7 @@ from itertools import product
 
 from ..shop import Kind, Shop
 from ..timing import Words, times, value_of
-from .expert import Expert
-from .lines import Layout, layout_of
+from .lines import Layout, placed_layout
 
 _F, _B, _W = range(3)
 
@@ -247,7 +246,7 @@ def zb_auto_words(shop: Shop) -> Words | None:
     Source: arXiv 2401.10241, section 3.1. It minimises the problem's objective; the authors
     minimise the longest span.
     """
-    layout = _line(shop)
+    layout = placed_layout(shop, "line", split=True)
     if layout is None:
         return None
     limits = []
@@ -274,7 +273,7 @@ def zb_2p_words(shop: Shop) -> Words | None:
 
 
 def _times_p(shop: Shop, factor: int) -> Words | None:
-    layout = _line(shop)
+    layout = placed_layout(shop, "line", split=True)
     if layout is None:
         return None
     limits = []
@@ -302,11 +301,6 @@ def _activation(kinds: Sequence[Kind]) -> int:
     return most
 
 
-def _line(shop: Shop) -> Layout | None:
-    layout = layout_of(shop)
-    return layout if layout is not None and layout.placed("line") and layout.split else None
-
-
 def _best(layout: Layout, limits: Sequence[int | None]) -> Words | None:
     """Words of the best setting, the first among equals."""
     found: list[tuple[int, Words]] = []
@@ -317,10 +311,3 @@ def _best(layout: Layout, limits: Sequence[int | None]) -> Words | None:
             continue
         found.append((value_of(layout.shop, times(layout.shop, words)), words))
     return min(found, key=lambda entry: entry[0])[1] if found else None
-
-
-WORDS: dict[str, Expert] = {
-    "zb_1p": zb_1p_words,
-    "zb_2p": zb_2p_words,
-    "zb_auto": zb_auto_words,
-}

@@ -1,18 +1,17 @@
-"""Schedules whose weight gradients follow the input gradients at once: GPipe, 1F1B, eager 1F1B.
+"""Schedules that go through the devices in order: GPipe, 1F1B and its variants, ZB-H1 and ZB-H2.
 
-Where the problem splits the backward, W comes right after B; the input gradient then leaves
-before W, and ``(p−1)(F+B+W)`` below becomes ``(p−1)(F+B)``.
+In all but the last two W comes right after B where the problem splits the backward; the input
+gradient then leaves before W, and ``(p−1)(F+B+W)`` below becomes ``(p−1)(F+B)``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import accumulate
 
 from ..shop import Shop
 from ..timing import Words, memory_peaks, times
-from .expert import Expert
-from .lines import Layout, layout_of
+from .lines import Layout, layout_of, placed_layout
 
 
 def gpipe_words(shop: Shop) -> Words | None:
@@ -59,8 +58,8 @@ def fitted_eager_words(shop: Shop) -> Words | None:
     p−1 is tried. With room for eager 1F1B this is no longer than that. Source: the warm-ups of
     arXiv 2211.05322; those between are this project's.
     """
-    layout = layout_of(shop)
-    if layout is None or not layout.placed("line"):
+    layout = placed_layout(shop, "line")
+    if layout is None:
         return None
     last = layout.devices - 1
     most = [_room_ahead(shop, layout, device) for device in range(layout.devices)]
@@ -101,8 +100,8 @@ def _room_ahead(shop: Shop, layout: Layout, device: int) -> int:
 
 
 def _pairs(shop: Shop, ahead: Callable[[Layout, int], int]) -> Words | None:
-    layout = layout_of(shop)
-    if layout is None or not layout.placed("line"):
+    layout = placed_layout(shop, "line")
+    if layout is None:
         return None
     rows = []
     for cell in layout.cells[0]:
@@ -113,9 +112,78 @@ def _pairs(shop: Shop, ahead: Callable[[Layout, int], int]) -> Words | None:
     return layout.words(rows)
 
 
-WORDS: dict[str, Expert] = {
-    "gpipe": gpipe_words,
-    "1f1b": one_f_one_b_words,
-    "eager_1f1b": eager_words,
-    "fitted_1f1b": fitted_eager_words,
-}
+def interleaved_words(shop: Shop) -> Words | None:
+    """Interleaved 1F1B: groups of p micro-batches pass chunk after chunk; v ≥ 2, p divides m.
+
+    Source: Narayanan et al. (Megatron-LM), arXiv 2104.04473, section 2.2. Device d runs
+    2(p−1−d) + (v−1)p chunk forwards ahead. With equal stages and free transfers the bubble is
+    (p−1)(F+B+W)/v of one device's share ((p−1)(F+B)/v where the backward is split and W ≤ B), and
+    device d holds one chunk activation more than it runs ahead, or all mv.
+    """
+    layout = placed_layout(shop, "interleaved")
+    if layout is None:
+        return None
+    devices, chunks, count = layout.devices, layout.chunks, layout.counts[0]
+    if chunks < 2 or devices < 2 or count % devices:
+        return None
+    rows = []
+    for device in range(devices):
+        cells = layout.cells[0][device::devices]
+        forwards = [[cells[chunk].forward] for chunk in _turns(devices, chunks, count)]
+        backwards = [list(cells[-1 - chunk].both) for chunk in _turns(devices, chunks, count)]
+        warm = min(len(forwards), 2 * (devices - 1 - device) + (chunks - 1) * devices)
+        turns = forwards[:warm]
+        for forward, backward in zip(forwards[warm:], backwards, strict=False):
+            turns += [forward, backward]
+        turns += backwards[len(forwards) - warm :]
+        rows.append([kind for turn in turns for kind in turn])
+    return layout.words(rows)
+
+
+def _turns(devices: int, chunks: int, count: int) -> Iterator[int]:
+    """Chunk of each forward in turn: p micro-batches on the first chunk, then on the next."""
+    for _ in range(count // devices):
+        for chunk in range(chunks):
+            yield from [chunk] * devices
+
+
+def zb_h1_words(shop: Shop) -> Words | None:
+    """ZB-H1: 1F1B whose weight gradients lag d micro-batches behind on device d.
+
+    Source: arXiv 2401.10241, section 2.1. With equal stages and free transfers the bubble is
+    (p−1)(F+B−W) for m ≥ p and W ≤ B; in general (p−1)(F+B) − (min(m, p)−1)·min(B, W). Every
+    device holds min(m, p) activations at its peak, no more than the first one in 1F1B.
+    """
+    return _lagging(shop, 1)
+
+
+def zb_h2_words(shop: Shop) -> Words | None:
+    """ZB-H2: 2(p−1−d) forwards ahead on device d, weight gradients 2d micro-batches behind.
+
+    Source: arXiv 2401.10241, section 2.2. With equal stages, m ≥ 2p−1 and transfers of c the
+    bubble of the longest **span** is (p−1)(F+B+2c−2W)⁺ (for c = 0, or W ≤ B and c ≤ F, B); that of
+    the makespan is (p−1)(F+c), if that is more. Every device holds min(m, 2p−1) activations.
+    """
+    return _lagging(shop, 2)
+
+
+def _lagging(shop: Shop, pace: int) -> Words | None:
+    """Warm up with ``pace``·(p−1−d) forwards, run W ``pace``·d micro-batches after B."""
+    layout = placed_layout(shop, "line", split=True)
+    if layout is None:
+        return None
+    rows = []
+    count = layout.counts[0]
+    for cell in layout.cells[0]:
+        assert cell.weight is not None
+        warm = min(count, pace * (layout.devices - 1 - cell.device))
+        behind = min(count, pace * cell.device)
+        row = [cell.forward] * warm
+        for batch in range(count):
+            if batch < count - warm:
+                row.append(cell.forward)
+            row.append(cell.backward)
+            if batch >= behind:
+                row.append(cell.weight)
+        rows.append(row + [cell.weight] * behind)
+    return layout.words(rows)

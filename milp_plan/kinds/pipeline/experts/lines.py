@@ -6,7 +6,7 @@ a shop these names, so that a schedule is a few loops over :class:`Cell` s.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,6 +17,10 @@ from ..shop import TRANSFER, Shop
 from ..template import BACKWARD, FORWARD, JOINT, WEIGHT
 from ..timing import Words
 from .channels import with_channels
+
+Expert = Callable[[Shop], Words | None]
+"""Words of a schedule, or ``None`` where it is not defined for the shop. Memory limits are not
+looked at, unless the schedule itself depends on them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +161,17 @@ def layout_of(shop: Shop) -> Layout | None:
         )
     counts = tuple(shop.kinds[row[0].forward].count for row in cells)
     return Layout(shop, tuple(machines), tuple(cells), counts)
+
+
+def placed_layout(shop: Shop, family: str, *, split: bool = False) -> Layout | None:
+    """Return the layout of a shop with a placement of that family, or ``None``.
+
+    With ``split`` every stage must split its gradients.
+    """
+    layout = layout_of(shop)
+    if layout is None or not layout.placed(family) or (split and not layout.split):
+        return None
+    return layout
 
 
 def _stages(shop: Shop, route: int) -> list[tuple[int, int, int | None]] | None:

@@ -1,8 +1,11 @@
-"""V schedules for any memory limit: a search over building blocks."""
+"""Schedules on a V placement (stage s and stage 2p−1−s on one device) from building blocks.
+
+V-Half and V-Min, and a search over blocks for any memory limit.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate, product
 
@@ -10,15 +13,62 @@ from milp_plan.core.budget import now
 
 from ..shop import Shop
 from ..timing import Words, fits, times, value_of
-from .building_blocks import PERIOD, WEIGHT, Block, Orders, orders_of, repeated
-from .expert import Expert
-from .lines import Layout
-from .vshape import v_half_words, v_layout, v_min_words, v_words
+from .building_blocks import (
+    PERIOD,
+    WEIGHT,
+    Block,
+    Orders,
+    orders_of,
+    repeated,
+    v_half,
+    v_min,
+)
+from .lines import Layout, placed_layout
 from .zero_bubble_v import Board, Stuck, zb_v_words
 
 _EFFORT = 4_000
 """Passes of one leg that all tried blocks may have together; at least :data:`_LEAST` are tried."""
 _LEAST, _MOST = 2, 60
+
+
+def v_half_words(shop: Shop) -> Words | None:
+    """V-Half: half of 1F1B's memory, needs split gradients.
+
+    Source: Qi et al., "Pipeline Parallelism with Controllable Memory", arXiv 2405.15362, section
+    3.3, and the greedy reordering of repository sail-sg/zero-bubble-pipeline-parallelism. With
+    F = B = W and free transfers the bubble is at most half of 1F1B's; (p+2)//2 activations of a
+    device's share are held.
+    """
+    return _from_block(shop, v_half)
+
+
+def v_min_words(shop: Shop) -> Words | None:
+    """V-Min: a third of 1F1B's memory, needs split gradients.
+
+    Source: as V-Half. With F = B = W and free transfers the bubble is at most two thirds of
+    1F1B's, and longer where the times differ; (p+4)//3 activations of a device's share are held.
+    """
+    return _from_block(shop, v_min)
+
+
+def _from_block(shop: Shop, block: Callable[[int], Block]) -> Words | None:
+    layout = placed_layout(shop, "v", split=True)
+    if layout is None:
+        return None
+    return v_words(layout, orders_of(block(layout.devices), layout.counts[0]))
+
+
+def v_words(layout: Layout, orders: Orders) -> Words:
+    """Words of orders of legs (see :mod:`.building_blocks`)."""
+    p, row = layout.devices, layout.cells[0]
+    rows: list[list[int]] = []
+    for device, order in enumerate(orders):
+        down, up = row[device], row[2 * p - 1 - device]
+        assert down.weight is not None
+        assert up.weight is not None
+        kinds = (down.forward, up.forward, up.backward, down.backward, up.weight, down.weight)
+        rows.append([kinds[leg] for leg in order])
+    return layout.words(rows)
 
 
 def v_auto_words(shop: Shop, until: float | None = None) -> Words | None:
@@ -32,7 +82,7 @@ def v_auto_words(shop: Shop, until: float | None = None) -> Words | None:
     Source: Qi et al., "Pipeline Parallelism with Controllable Memory", arXiv 2405.15362, section
     3 (uniform offsets, search over building blocks); estimate and search are ours.
     """
-    layout = v_layout(shop)
+    layout = placed_layout(shop, "v", split=True)
     if layout is None:
         return None
     best: tuple[int, Words] | None = None
@@ -169,14 +219,3 @@ def _estimate(
                 period = max(period, (spans[v][1] - spans[u][0]) / later)
     waiting = ends[0][3] * period / PERIOD
     return period * (layout.counts[0] - 1) + max(waiting, clock[0][3][1])
-
-
-SEARCHES = {"v_auto": v_auto_words}
-"""Experts that search for a while, and can be told when to end."""
-
-WORDS: dict[str, Expert] = {
-    "zb_v": zb_v_words,
-    "v_half": v_half_words,
-    "v_min": v_min_words,
-    "v_auto": v_auto_words,
-}

@@ -1,11 +1,28 @@
-"""Hanayo: micro-batches go down and up the devices in waves."""
+"""Schedules in units of p micro-batches, passes in slot order: Chimera and Hanayo."""
 
 from __future__ import annotations
 
 from ..shop import Shop
 from ..timing import Words
-from .expert import Expert
-from .lines import layout_of
+from .lines import Layout, placed_layout
+
+
+def chimera_words(shop: Shop) -> Words | None:
+    """Chimera with direct concatenation: units of p micro-batches, half from each end.
+
+    For an even number p of devices. In slots of one pass (F or whole backward), micro-batch j of
+    a direction runs F of stage s in slot 2j+s and its backward in slot 2j+2p−1−s; the two
+    directions then never ask for the same slot, nor do units that follow each other after 2p
+    slots, so devices take their passes in slot order.
+
+    Source: Li, Hoefler, "Chimera", SC 2021, arXiv 2107.06925, section 3. With equal stages and
+    free transfers the bubble is (p/2−1)(F+B+W) for F = B+W; one unit with B+W = 2F lasts
+    3p+2(p−2) forwards. A device holds p/2 to p activations of a stage per unit.
+    """
+    layout = placed_layout(shop, "dualpipe")
+    if layout is None or layout.devices % 2:
+        return None
+    return _in_slot_order(layout, layout.devices // 2)
 
 
 def hanayo_words(shop: Shop) -> Words | None:
@@ -20,18 +37,25 @@ def hanayo_words(shop: Shop) -> Words | None:
     2308.15762; order derived anew from Chimera's by folding it, as section 3 there does. With
     equal stages, free transfers and F = B+W the bubble is (p−1)F/w (F of a device's share).
     """
-    layout = layout_of(shop)
-    if layout is None or layout.chunks % 2 or not layout.placed("wave"):
+    layout = placed_layout(shop, "wave")
+    if layout is None or layout.chunks % 2:
         return None
-    p, stages = layout.devices, len(layout.cells[0])
-    slots: list[list[tuple[int, tuple[int, ...]]]] = [[] for _ in range(p)]
-    for cell in layout.cells[0]:
-        for batch in range(layout.counts[0]):
-            unit, place = divmod(batch, p)
-            begin = 2 * stages * unit + 2 * place
-            slots[cell.device].append((begin + cell.stage, (cell.forward,)))
-            slots[cell.device].append((begin + 2 * stages - 1 - cell.stage, cell.both))
+    return _in_slot_order(layout, layout.devices)
+
+
+def _in_slot_order(layout: Layout, per_unit: int) -> Words:
+    """Words in which each device takes its passes in the order of their slots.
+
+    In a unit, micro-batch j of a route of S stages runs F of stage s in slot 2j+s and its whole
+    backward in slot 2j+2S−1−s; units follow each other after 2S slots.
+    """
+    slots: list[list[tuple[int, tuple[int, ...]]]] = [[] for _ in layout.machines]
+    for row, count in zip(layout.cells, layout.counts, strict=True):
+        length = 2 * len(row)
+        for cell in row:
+            for batch in range(count):
+                unit, place = divmod(batch, per_unit)
+                begin = length * unit + 2 * place
+                slots[cell.device].append((begin + cell.stage, (cell.forward,)))
+                slots[cell.device].append((begin + length - 1 - cell.stage, cell.both))
     return layout.words([[k for _, kinds in sorted(row) for k in kinds] for row in slots])
-
-
-WORDS: dict[str, Expert] = {"hanayo": hanayo_words}

@@ -9,7 +9,7 @@ from math import lcm
 
 from ..shop import Shop
 from ..timing import Words
-from .lines import Layout, layout_of
+from .lines import Layout, placed_layout
 
 _DOWN, _UP = (0, 2), (1, 3)
 """Legs of a micro-batch: forward down (0) and up (1) the V, backward down (2) and up (3)."""
@@ -34,8 +34,8 @@ def zb_v_words(shop: Shop) -> Words | None:
     stages, free transfers and m ≥ 2p the span has no bubble, the makespan is (p−1)F/2 longer
     (F of a device's share), and device 0 holds the activations of p micro-batches.
     """
-    layout = layout_of(shop)
-    if layout is None or not layout.placed("v") or not layout.split:
+    layout = placed_layout(shop, "v", split=True)
+    if layout is None:
         return None
     best: Board | None = None
     for fill_backward, fill_forward in product((True, False), repeat=2):

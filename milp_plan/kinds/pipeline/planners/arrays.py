@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from milp_plan.core import Objective
 
+from ..mirror import mirror_image
 from ..shop import Shop
 from ..timing import Words
 
@@ -243,36 +244,17 @@ def whole(shop: Shop) -> Arrays:
 
 
 def halved(shop: Shop) -> Arrays | None:
-    """Arrays of half of a mirrored shop; ``None`` if the shop is not its own mirror image.
-
-    The shop must have two routes of equal length, equal kinds in the same order, and a pairing
-    of its machines that takes one to the other and leaves no machine in place.
-    """
-    routes = [[k for k, kind in enumerate(shop.kinds) if kind.route == r] for r in (0, 1)]
-    first, second = routes
-    if len(first) != len(second) or len(shop.kinds) != 2 * len(first):
+    """Arrays of half of a mirrored shop; ``None`` if the shop is not its own mirror image."""
+    image = mirror_image(shop)
+    if image is None:
         return None
-    mirror = dict(zip(first, second, strict=True)) | dict(zip(second, first, strict=True))
-    pairs: dict[int, int] = {}
-    for k, image in mirror.items():
-        one, two = shop.kinds[k], shop.kinds[image]
-        same = ("role", "duration", "alloc", "free", "count")
-        if any(getattr(one, name) != getattr(two, name) for name in same):
-            return None
-        if pairs.setdefault(one.machine, two.machine) != two.machine:
-            return None
-    if any(m == n or shop.limits[m] != shop.limits[n] for m, n in pairs.items()):
-        return None
-    arcs = set(shop.arcs)
-    if any((mirror[a], mirror[b], lag) not in arcs for a, b, lag in arcs):
-        return None
-    machines = sorted({min(m, n) for m, n in pairs.items()})
-    number = {m: i for i, m in enumerate(machines)}
-    where = [shop.kinds[k].machine for k in first]
+    first = [k for k, kind in enumerate(shop.kinds) if kind.route == 0]
+    half = [min(shop.kinds[k].machine, shop.kinds[image[k]].machine) for k in first]
+    machines = sorted(set(half))
     return Arrays(
         shop,
         tuple(first),
-        tuple(number[min(m, pairs[m])] for m in where),
+        tuple(machines.index(m) for m in half),
         tuple(machines),
-        mirror,
+        dict(enumerate(image)),
     )

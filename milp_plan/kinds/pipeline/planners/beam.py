@@ -23,8 +23,8 @@ import numpy as np
 
 from ..timing import Words, times
 from .arrays import Arrays
-from .states import Found, Start, States, joined, root
-from .tables import Array, Tables
+from .states import BeamResult, Start, States, joined, root
+from .tables import Array, BeamTables
 from .tuning import Costs, Tuning, cheapest
 
 STATIONS = 16
@@ -50,7 +50,7 @@ class Beam:
 
     def __init__(self, arrays: Arrays) -> None:
         self.arrays = arrays
-        self.tables = Tables(arrays)
+        self.tables = BeamTables(arrays)
         self.code = np.random.default_rng(0).integers(1 << 62, size=self.tables.kinds)
         total = self.tables.total
         many = max(STATIONS, total // (2 * self.tables.kinds))
@@ -63,7 +63,7 @@ class Beam:
             found[self.arrays.machine[k]].append(k)
         return self.arrays.unfold(found)
 
-    def follow(self, words: Words, stop: Callable[[], bool] = lambda: False) -> Found | None:
+    def follow(self, words: Words, stop: Callable[[], bool] = lambda: False) -> BeamResult | None:
         """Schedule of given words, with its stations; None where the beam could not make it.
 
         The words must be the shop's, and mirrored where half of it is searched. ``stop`` ends it
@@ -108,7 +108,7 @@ class Beam:
         starts: Sequence[Start] = (),
         until: int | None = None,
         stop: Callable[[], bool] = lambda: False,
-    ) -> list[Found]:
+    ) -> list[BeamResult]:
         """Search once, all groups together.
 
         Parameters
@@ -159,7 +159,7 @@ class Beam:
         traces: list[_Trace],
         passed: dict[int, States],
         starts: Sequence[Start],
-    ) -> list[Found]:
+    ) -> list[BeamResult]:
         """Best complete schedule of each group."""
         values = (states.busy + self.tables.offset).max(1)
         done = bool((states.count[0] == self.tables.number).all())  # else the cheapest is first
@@ -179,7 +179,7 @@ class Beam:
                 level: Start(order[:level], states.take(np.array([at[level]])))
                 for level, states in passed.items()
             }
-            found.append(Found(int(values[best]), order, int(group), stations))
+            found.append(BeamResult(int(values[best]), order, int(group), stations))
         return sorted(found, key=lambda entry: (entry.value, entry.group))
 
     def _children(self, states: States, patience: Array) -> _Children | None:
@@ -202,7 +202,7 @@ class _Children:
 
     def __init__(
         self,
-        tables: Tables,
+        tables: BeamTables,
         code: Array,
         parents: States,
         *,

@@ -95,7 +95,7 @@ class Overtaking:
         lower
             A proved bound.
         rounds
-            At most so many.
+            Most rounds; no limit by default.
         """
         end = None if limit_s is None else now() + limit_s
         done = 0

@@ -17,7 +17,7 @@ from ..span import best_times
 from ..timing import Words, fits, times, value_of
 from .arrays import halved, whole
 from .beam import Beam
-from .states import Found, Start, root
+from .states import BeamResult, Start, root
 from .tuning import Tuning
 
 OnBetter = Callable[[list[list[int]], int], None]
@@ -60,7 +60,7 @@ class _Elite:
     sum: int
     words: list[list[int]]
     tuning: Tuning
-    found: Found
+    found: BeamResult
 
 
 @dataclass
@@ -241,7 +241,9 @@ class PipelineSearch:
                 on_better(words, value)
         return value, total
 
-    def keep(self, pool: _Pool, found: Found, tuning: Tuning, on_better: OnBetter | None) -> None:
+    def keep(
+        self, pool: _Pool, found: BeamResult, tuning: Tuning, on_better: OnBetter | None
+    ) -> None:
         """Remember a schedule."""
         words = pool.beam.words(found.order)
         value, total = self.judge(words, on_better)

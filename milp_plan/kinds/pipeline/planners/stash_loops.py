@@ -32,7 +32,7 @@ TRIES = 8
 """Draws of a move until one is possible."""
 
 
-class Tables(NamedTuple):
+class StashTables(NamedTuple):
     """The problem as arrays: rows of lists lie one behind the other, ``*_at`` says where.
 
     ``ticks``, ``device`` of steps; ``before``, ``lag`` of their arcs; ``alloc`` bytes that a step
@@ -65,8 +65,8 @@ class Tables(NamedTuple):
     kind: Integers
 
 
-class Desk(NamedTuple):
-    """Room for one timing: starts of events, starts of journeys out, and what decoding keeps."""
+class StashBuffers(NamedTuple):
+    """Buffers of :func:`decode`: starts of events and of journeys out, and its state."""
 
     start: Integers
     out_start: Integers
@@ -76,11 +76,11 @@ class Desk(NamedTuple):
     freed: Integers
 
 
-def desk_of(tables: Tables, words: Integers) -> Desk:
-    """Make room."""
+def buffers_of(tables: StashTables, words: Integers) -> StashBuffers:
+    """Return buffers for words of this size."""
     steps, stashes = len(tables.ticks), len(tables.maker)
     devices, most = words.shape[0], 4 * words.shape[1] + len(tables.part) + 4
-    return Desk(
+    return StashBuffers(
         np.zeros(steps + stashes, np.int64),
         np.zeros(stashes, np.int64),
         np.zeros(devices, np.int64),
@@ -94,40 +94,42 @@ _FREE, _OUT, _BACK, _LAST, _USED, _PENDING = range(6)
 
 
 @compiled
-def _wait(desk: Desk, d: int, need: int, room: int, now: int) -> int:
-    """Time from which so many bytes more fit on a device; -1 where they never do."""
-    state = desk.state
+def _wait(buffers: StashBuffers, d: int, need: int, room: int, now: int) -> int:
+    """Time from which ``need`` more bytes fit on a device; -1 where they never do."""
+    state = buffers.state
     while state[d, _USED] + need > room:
         count = state[d, _PENDING]
         if count == 0:
             return -1
         best = 0
         for i in range(1, count):
-            if desk.freed_at[d, i] < desk.freed_at[d, best]:
+            if buffers.freed_at[d, i] < buffers.freed_at[d, best]:
                 best = i
-        if desk.freed_at[d, best] > now:
-            now = desk.freed_at[d, best]
-        state[d, _USED] -= desk.freed[d, best]
-        desk.freed_at[d, best] = desk.freed_at[d, count - 1]
-        desk.freed[d, best] = desk.freed[d, count - 1]
+        if buffers.freed_at[d, best] > now:
+            now = buffers.freed_at[d, best]
+        state[d, _USED] -= buffers.freed[d, best]
+        buffers.freed_at[d, best] = buffers.freed_at[d, count - 1]
+        buffers.freed[d, best] = buffers.freed[d, count - 1]
         state[d, _PENDING] = count - 1
     return now
 
 
 @compiled
-def _let_go(desk: Desk, d: int, when: int, size: int) -> None:
+def _let_go(buffers: StashBuffers, d: int, when: int, size: int) -> None:
     if size:
-        count = desk.state[d, _PENDING]
-        desk.freed_at[d, count] = when
-        desk.freed[d, count] = size
-        desk.state[d, _PENDING] = count + 1
+        count = buffers.state[d, _PENDING]
+        buffers.freed_at[d, count] = when
+        buffers.freed[d, count] = size
+        buffers.state[d, _PENDING] = count + 1
 
 
 @compiled
-def decode(tables: Tables, words: Integers, length: Integers, mode: Integers, desk: Desk) -> float:
+def decode(
+    tables: StashTables, words: Integers, length: Integers, mode: Integers, buffers: StashBuffers
+) -> float:
     """Start everything as early as its word allows; the cost, or infinity where words deadlock."""
     steps = len(tables.ticks)
-    start, state, cursor = desk.start, desk.state, desk.cursor
+    start, state, cursor = buffers.start, buffers.state, buffers.cursor
     start[:] = -1
     cursor[:] = 0
     state[:] = 0
@@ -176,7 +178,7 @@ def decode(tables: Tables, words: Integers, length: Integers, mode: Integers, de
                 elif start[x] < 0:
                     return np.inf
                 if travels:
-                    t = desk.out_start[s]
+                    t = buffers.out_start[s]
                     for v in range(tables.part_at[s], tables.part_at[s + 1]):
                         t += tables.out[v]
                     now = max(t, state[d, _BACK])
@@ -184,7 +186,7 @@ def decode(tables: Tables, words: Integers, length: Integers, mode: Integers, de
                 if need:
                     if state[d, _LAST] > now:
                         now = state[d, _LAST]
-                    now = _wait(desk, d, need, tables.room[d], now)
+                    now = _wait(buffers, d, need, tables.room[d], now)
                     if now < 0:
                         return np.inf
                     state[d, _USED] += need
@@ -204,18 +206,18 @@ def decode(tables: Tables, words: Integers, length: Integers, mode: Integers, de
                     makespan = stop
                 if e < steps:
                     begun += now
-                    _let_go(desk, d, stop, tables.free[e])
+                    _let_go(buffers, d, stop, tables.free[e])
                     if s >= 0 and mode[s] == AGAIN:
-                        _let_go(desk, d, stop, tables.size[s])
+                        _let_go(buffers, d, stop, tables.size[s])
                     elif s >= 0 and mode[s] == LEAVE:
                         t = max(stop, state[d, _OUT])
-                        desk.out_start[s] = t
+                        buffers.out_start[s] = t
                         for v in range(tables.part_at[s], tables.part_at[s + 1]):
                             t += tables.out[v]
-                            _let_go(desk, d, t, tables.part[v])
+                            _let_go(buffers, d, t, tables.part[v])
                         state[d, _OUT] = t
                 else:
-                    _let_go(desk, d, stop, tables.alloc[x] - tables.size[s])
+                    _let_go(buffers, d, stop, tables.alloc[x] - tables.size[s])
     if left:
         return np.inf
     ends = 0.0
@@ -226,11 +228,11 @@ def decode(tables: Tables, words: Integers, length: Integers, mode: Integers, de
 
 
 @compiled
-def makespan_of(tables: Tables, desk: Desk) -> int:
+def makespan_of(tables: StashTables, buffers: StashBuffers) -> int:
     """Stop of the last step after :func:`decode`."""
     best = 0
     for x in range(len(tables.ticks)):
-        stop = desk.start[x] + tables.ticks[x]
+        stop = buffers.start[x] + tables.ticks[x]
         if stop > best:
             best = stop
     return best
@@ -261,9 +263,15 @@ def _put_in(words: Integers, length: Integers, d: int, at: int, event: int) -> N
 
 @compiled
 def change(
-    tables: Tables, words: Integers, length: Integers, mode: Integers, s: int, new: int, ahead: int
+    tables: StashTables,
+    words: Integers,
+    length: Integers,
+    mode: Integers,
+    s: int,
+    new: int,
+    ahead: int,
 ) -> bool:
-    """Give a stash another way; its return stands so many events ahead of its first reader."""
+    """Give a stash another way; its return stands ``ahead`` events before its first reader."""
     steps = len(tables.ticks)
     d = tables.device[tables.maker[s]]
     if new == mode[s] or (new == AGAIN and not tables.may_again[s]):
@@ -281,7 +289,7 @@ def change(
 
 
 @compiled
-def _shift(tables: Tables, words: Integers, length: Integers, reach: int) -> bool:
+def _shift(tables: StashTables, words: Integers, length: Integers, reach: int) -> bool:
     """Move an event along its word, past none of its own kind."""
     d = np.random.randint(words.shape[0])
     if length[d] < 2:
@@ -305,7 +313,7 @@ def _shift(tables: Tables, words: Integers, length: Integers, reach: int) -> boo
 
 
 @compiled
-def _turn(tables: Tables, words: Integers, length: Integers, mode: Integers) -> bool:
+def _turn(tables: StashTables, words: Integers, length: Integers, mode: Integers) -> bool:
     """Change the way of a stash, or exchange those of two on one device."""
     s = np.random.randint(len(tables.maker))
     ahead = 0
@@ -326,21 +334,21 @@ def _turn(tables: Tables, words: Integers, length: Integers, mode: Integers) -> 
 
 @compiled
 def anneal(
-    tables: Tables,
+    tables: StashTables,
     words: Integers,
     length: Integers,
     mode: Integers,
     moves: int,
     heat: tuple[float, float],
     seed: int,
-    desk: Desk,
+    buffers: StashBuffers,
 ) -> int:
     """Anneal from words that fit; they are the best ones afterwards. Returns their makespan."""
     np.random.seed(seed)
-    cost = decode(tables, words, length, mode, desk)
+    cost = decode(tables, words, length, mode, buffers)
     if cost == np.inf:
         return -1
-    best = makespan_of(tables, desk)
+    best = makespan_of(tables, buffers)
     best_cost = cost
     top, top_length, top_mode = words.copy(), length.copy(), mode.copy()
     old, old_length, old_mode = words.copy(), length.copy(), mode.copy()
@@ -353,16 +361,16 @@ def anneal(
             done = _shift(tables, words, length, 6)
         if not done:
             continue
-        new = decode(tables, words, length, mode, desk)
+        new = decode(tables, words, length, mode, buffers)
         if new <= cost or np.random.random() < np.exp((cost - new) / warm):
             cost = new
             old[:], old_length[:], old_mode[:] = words, length, mode
             if cost < best_cost:
                 best_cost = cost
-                best = makespan_of(tables, desk)
+                best = makespan_of(tables, buffers)
                 top[:], top_length[:], top_mode[:] = words, length, mode
         else:
             words[:], length[:], mode[:] = old, old_length, old_mode
     words[:], length[:], mode[:] = top, top_length, top_mode
-    decode(tables, words, length, mode, desk)
+    decode(tables, words, length, mode, buffers)
     return best

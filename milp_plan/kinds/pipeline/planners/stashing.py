@@ -22,13 +22,13 @@ from .stash_loops import (
     AGAIN,
     LEAVE,
     STAY,
-    Desk,
     Integers,
-    Tables,
+    StashBuffers,
+    StashTables,
     anneal,
+    buffers_of,
     change,
     decode,
-    desk_of,
     makespan_of,
 )
 
@@ -49,16 +49,16 @@ HEAT = (0.6, 0.02)
 
 
 @dataclass
-class Words:
+class StashWords:
     """A word for each device, and the way of each stash."""
 
     words: Integers
     length: Integers
     mode: Integers
 
-    def copy(self) -> Words:
+    def copy(self) -> StashWords:
         """Return words of their own."""
-        return Words(self.words.copy(), self.length.copy(), self.mode.copy())
+        return StashWords(self.words.copy(), self.length.copy(), self.mode.copy())
 
 
 class Stashing:
@@ -84,10 +84,10 @@ class Stashing:
         self.devices = {name: d for d, name in enumerate(shop.on_device)}
         self.tables = self._tables()
         self.heat = float(np.mean(self.tables.ticks)) if self.names else 1.0
-        self.pool: dict[str, tuple[int, Words]] = {}
+        self.pool: dict[str, tuple[int, StashWords]] = {}
         self.rounds = 0
 
-    def _tables(self) -> Tables:
+    def _tables(self) -> StashTables:
         shop, number = self.shop, self.number
         steps = len(self.names)
         before: list[list[tuple[int, int]]] = [[] for _ in self.names]
@@ -111,7 +111,7 @@ class Stashing:
         ]
         kind += [len(kinds) + number[entry.maker] for entry in shop.stashes]
         room = [shop.limits.get(device, ENDLESS) for device in self.devices]
-        return Tables(
+        return StashTables(
             _row(shop.steps[n].ticks for n in self.names),
             _row(self.devices[shop.steps[n].device] for n in self.names),
             _ends(before), _row(a for row in before for a, _ in row),
@@ -129,8 +129,8 @@ class Stashing:
 
     # -- starts ------------------------------------------------------------------------------
 
-    def words_of(self, plan: Plan) -> Words:
-        """Words of a plan of this pipeline, journeys and second runs included."""
+    def words_of(self, plan: Plan) -> StashWords:
+        """StashWords of a plan of this pipeline, journeys and second runs included."""
         tables, steps = self.tables, len(self.names)
         found: list[list[tuple[int, int, int]]] = [[] for _ in self.devices]
         mode = np.zeros(len(self.shop.stashes), np.int64)
@@ -156,9 +156,9 @@ class Stashing:
         words = np.zeros((len(found), most), np.int64)
         for d, row in enumerate(found):
             words[d, : len(row)] = [event for _, _, event in sorted(row)]
-        return Words(words, _row(len(row) for row in found), mode)
+        return StashWords(words, _row(len(row) for row in found), mode)
 
-    def fitted(self, words: Words, way: int) -> Words:
+    def fitted(self, words: StashWords, way: int) -> StashWords:
         """The words with enough made again, or away, for every device to have room.
 
         Where something does not fit, what stays and is read last of all goes. Journeys back stand
@@ -175,7 +175,7 @@ class Stashing:
                     break
         return now
 
-    def _relieve(self, now: Words, d: int, at: int) -> bool:
+    def _relieve(self, now: StashWords, d: int, at: int) -> bool:
         """Have the next step that lets go of something, and waits for nothing here, come first."""
         tables, steps = self.tables, len(self.names)
         word = now.words[d, : now.length[d]].tolist()
@@ -191,7 +191,7 @@ class Stashing:
                 return True
         return False
 
-    def _excess(self, now: Words, d: int) -> int | None:
+    def _excess(self, now: StashWords, d: int) -> int | None:
         """Position of the first event that does not fit, as if journeys took no time."""
         tables, steps, used = self.tables, len(self.names), 0
         for at in range(now.length[d]):
@@ -208,7 +208,7 @@ class Stashing:
                 used -= int(tables.alloc[maker] - tables.size[s])
         return None
 
-    def _victim(self, now: Words, d: int, at: int, way: int) -> int | None:
+    def _victim(self, now: StashWords, d: int, at: int, way: int) -> int | None:
         """The stash that stays across a position, may go this way, and is read last."""
         word = now.words[d, : now.length[d]].tolist()
         best, choice = at, None
@@ -223,21 +223,21 @@ class Stashing:
     def add(self, plan: Plan, origin: str) -> None:
         """Begin from a plan, also from one that holds too much."""
         words = self.words_of(plan)
-        desk = desk_of(self.tables, words.words)
-        if self._value(words, desk) is not None:
-            self._keep(words, desk, origin)
+        buffers = buffers_of(self.tables, words.words)
+        if self._value(words, buffers) is not None:
+            self._keep(words, buffers, origin)
             return
         for way, name in ((AGAIN, "again"), (LEAVE, "away")):
             fitted = self.fitted(words, way)
-            if self._value(fitted, desk) is not None:
-                self._keep(fitted, desk, f"{origin}, {name}")
+            if self._value(fitted, buffers) is not None:
+                self._keep(fitted, buffers, f"{origin}, {name}")
 
-    def _value(self, words: Words, desk: Desk) -> int | None:
-        cost = decode(self.tables, words.words, words.length, words.mode, desk)
-        return None if cost == np.inf else int(makespan_of(self.tables, desk))
+    def _value(self, words: StashWords, buffers: StashBuffers) -> int | None:
+        cost = decode(self.tables, words.words, words.length, words.mode, buffers)
+        return None if cost == np.inf else int(makespan_of(self.tables, buffers))
 
-    def _keep(self, words: Words, desk: Desk, origin: str) -> None:
-        value = int(makespan_of(self.tables, desk))
+    def _keep(self, words: StashWords, buffers: StashBuffers, origin: str) -> None:
+        value = int(makespan_of(self.tables, buffers))
         if origin not in self.pool or value < self.pool[origin][0]:
             self.pool[origin] = value, words
 
@@ -251,17 +251,17 @@ class Stashing:
         _, words = min(self.pool.values(), key=lambda entry: entry[0])
         return self.plan(words)
 
-    def plan(self, words: Words) -> Plan:
+    def plan(self, words: StashWords) -> Plan:
         """Plan of words that fit."""
         tables, steps = self.tables, len(self.names)
-        desk = desk_of(tables, words.words)
-        if self._value(words, desk) is None:
+        buffers = buffers_of(tables, words.words)
+        if self._value(words, buffers) is None:
             raise ValueError("the words wait for each other in a circle")
-        starts = {name: int(desk.start[i]) for i, name in enumerate(self.names)}
+        starts = {name: int(buffers.start[i]) for i, name in enumerate(self.names)}
         again: dict[str, int] = {}
         trips: dict[str, tuple[int, int]] = {}
         for s, stash in enumerate(self.shop.stashes):
-            back, out = int(desk.start[steps + s]), int(desk.out_start[s])
+            back, out = int(buffers.start[steps + s]), int(buffers.out_start[s])
             if words.mode[s] == AGAIN:
                 again[stash.maker] = back
             elif words.mode[s] == LEAVE:
@@ -290,7 +290,7 @@ class Stashing:
         lower
             A proved bound.
         rounds, threads
-            So many times at most, on so many threads.
+            Most annealings per thread, and threads.
         """
         best = min((value for value, _ in self.pool.values()), default=0)
         if self.best is not None:
@@ -307,7 +307,7 @@ class Stashing:
                         on_better(self.plan(words), best)
                 done += 1
 
-    def _pick(self) -> tuple[str, Words, float, int]:
+    def _pick(self) -> tuple[str, StashWords, float, int]:
         """Origin and words of the next annealing, its heat and its seed."""
         ranked = sorted(self.pool, key=lambda name: self.pool[name][0])
         turn = self.rounds
@@ -315,11 +315,11 @@ class Stashing:
         origin = ranked[(turn // 2) % len(ranked) if turn % 2 else 0]
         return origin, self.pool[origin][1].copy(), COOLER ** (turn % 3), self.seed + 7919 * turn
 
-    def _anneal(self, picked: tuple[str, Words, float, int]) -> tuple[str, int, Words]:
+    def _anneal(self, picked: tuple[str, StashWords, float, int]) -> tuple[str, int, StashWords]:
         origin, now, share, seed = picked
-        desk = desk_of(self.tables, now.words)
+        buffers = buffers_of(self.tables, now.words)
         heat = (share * HEAT[0] * self.heat, HEAT[1] * self.heat)
-        found = anneal(self.tables, now.words, now.length, now.mode, MOVES, heat, seed, desk)
+        found = anneal(self.tables, now.words, now.length, now.mode, MOVES, heat, seed, buffers)
         return origin, int(found), now
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
-from .tables import Array, Tables
+from .tables import Array, BeamTables
 
 
 @dataclass
@@ -65,7 +65,7 @@ class Start:
 
 
 @dataclass(frozen=True)
-class Found:
+class BeamResult:
     """A complete schedule.
 
     ``value`` counts earliest starts and, for the span, machines from their releases; ``order``
@@ -83,7 +83,7 @@ class Found:
         return replace(self.stations[level], earlier=earlier)
 
 
-def root(tables: Tables) -> Start:
+def root(tables: BeamTables) -> Start:
     """Nothing started yet."""
     waits = (tables.before >= 0).any(0)
     ready = np.where(waits, tables.far, 0).astype(tables.type)[None, :]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .tables import Array, Tables
+from .tables import Array, BeamTables
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Tuning:
         Of machines, and of kinds by role (forward, backward, weight, other).
     in_flight
         Most micro-batches between holder and last releaser, for each pair in
-        :attr:`.tables.Tables.flights`; ``None``: what fits.
+        :attr:`.tables.BeamTables.flights`; ``None``: what fits.
     noise
         Costs are multiplied by 1 + noise·u, u uniform in [0, 1).
     patience
@@ -42,7 +42,9 @@ class Tuning:
 class Costs:
     """Tunings and targets of all groups as arrays."""
 
-    def __init__(self, tables: Tables, tunings: Sequence[Tuning], targets: Sequence[int]) -> None:
+    def __init__(
+        self, tables: BeamTables, tunings: Sequence[Tuning], targets: Sequence[int]
+    ) -> None:
         sharp = np.array([t.sharpness for t in tunings], dtype=np.float32) * tables.mean
         self.load_rate = (1 / sharp[:, 0])[:, None]
         self.bound_rate = (1 / sharp[:, 1])[:, None]

@@ -17,7 +17,7 @@ from fractions import Fraction
 from random import Random
 from typing import Any
 
-from milp_plan.core import Plan
+from milp_plan.core import Objective, Plan
 from milp_plan.core.budget import Budget
 from milp_plan.models.protocol import Guide, Neighbourhood
 from milp_plan.models.registry import get
@@ -26,7 +26,9 @@ from milp_plan.run.ledger import Ledger
 from milp_plan.run.model import Solver, make_options
 from milp_plan.run.settings import Settings
 
-from ..experts import WORDS, v_search
+from ..bounds import head_work_tail
+from ..experts import V_WORDS, WORDS
+from ..frames import frames
 from ..planners.refill import refill, reverse, rules
 from ..shop import Shop
 from ..timing import fits, times, value_of, words_of
@@ -135,7 +137,7 @@ def experts(shop: Shop, budget: Budget) -> list[Splice]:
     """
     found, shops = [], Shortener(shop)
     for name, expert in WORDS.items():
-        if name not in v_search.WORDS and budget.elapsed_s < EXPERT_SHARE * budget.limit_s:
+        if name not in V_WORDS and budget.elapsed_s < EXPERT_SHARE * budget.limit_s:
             for per_period in (1, 2):
                 own = steady(shops, expert, per_period)
                 if own is not None:
@@ -145,14 +147,9 @@ def experts(shop: Shop, budget: Budget) -> list[Splice]:
 
 
 def lower_bound(shop: Shop) -> int:
-    """Ticks of head, work and tail of the busiest device."""
-    return max(
-        min(shop.heads[k] for k in kinds) + work + min(shop.tails[k] for k in kinds)
-        if shop.objective.value == "makespan"
-        else work
-        for kinds, work in zip(shop.on_machine, shop.work, strict=True)
-        if kinds
-    )
+    """Return the bound by head, work and tail of one machine, ticks."""
+    clocks = frames(shop, shop.objective is Objective.SPAN)
+    return max(head_work_tail(shop, frame).value for frame in clocks)
 
 
 def patterns(shop: Shop, budget: Budget) -> list[Pattern]:

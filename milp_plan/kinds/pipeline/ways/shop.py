@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from milp_plan.backends import Limits, highs
 from milp_plan.core import Plan, PlanningProblem
-from milp_plan.core.bound import Bound
 from milp_plan.core.budget import now
 from milp_plan.kinds.schedule.ways.small_schedule import is_tiny, offer_best_of_all
 from milp_plan.models.protocol import Guide
@@ -24,7 +23,8 @@ from milp_plan.run.way import Step, Way
 
 from ..bounds import floors
 from ..experts import SEARCHES, WORDS
-from ..planners import Overtaking, PipelineSearch, one_by_one
+from ..planners.overtaking import Overtaking
+from ..planners.search import PipelineSearch, one_by_one
 from ..reading import read_shop
 from ..shop import Shop
 from ..span import best_times
@@ -66,7 +66,7 @@ MODEL_SHARE = 0.5
 """Part of the time left for the whole model; the search has the rest."""
 
 PATIENCE_S = 2.0
-"""Seconds to wait for the thread that is told to stop: it may be writing rows down."""
+"""Seconds to wait for the stopping thread, which may still build a model."""
 
 TURN_S = 1.5
 """Seconds after which the two searches change turns, and news from elsewhere are looked at."""
@@ -114,7 +114,7 @@ class ShopWay(Way[PlanningProblem, Plan]):
     def find_floors(self) -> None:
         """Bounds that only need sums."""
         for floor in floors(self.shop):
-            self.ledger.prove(Bound(*floor))
+            self.ledger.prove(floor)
 
     def improve_and_prove(self) -> None:
         """Everything after the experts, with bounds by slots beside it where there is a thread."""

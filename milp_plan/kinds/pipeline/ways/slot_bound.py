@@ -142,7 +142,7 @@ def slot_bound(
         A solver process to use; by default one is started for this bound. Many bounds in a row
         are faster with one session.
     stop
-        Asked between two solves; ends the search.
+        Called between two solves; ``True`` ends the search.
 
     Returns
     -------
@@ -164,7 +164,7 @@ def slot_bound(
 
 @dataclass
 class _Line:
-    """What the horizons of one clock have said: share as a function of the horizon."""
+    """Horizons tried for one clock, with the share that the solver found for each."""
 
     frame: Frame
     period: float
@@ -207,7 +207,7 @@ class _SlotSearch:
 
     def run(self, lower: int | None, finest: int | None) -> SlotBound:
         floor = best_floor(self.shop)
-        self.best = Bound(floor.name, floor.value, floor.detail)
+        self.best = floor
         if lower is not None and lower > floor.value:
             self.best = Bound("given", lower, "known before")
         busiest = max(self.shop.work[: self.shop.num_devices], default=1)
@@ -221,11 +221,11 @@ class _SlotSearch:
         while steps and not self.over():
             for line in lines:
                 self.level(line, steps[0], last=len(steps) == 1)
-            told = [line for line in lines if line.guess is not None]
-            if not told:
+            guessed = [line for line in lines if line.guess is not None]
+            if not guessed:
                 break
             # finer points only for the device that bounds most
-            lines = [max(told, key=lambda line: line.guess or 0.0)]
+            lines = [max(guessed, key=lambda line: line.guess or 0.0)]
             steps = self.finer(steps)
         return SlotBound(self.best, tuple(self.probes), now() - self.began)
 

@@ -20,7 +20,7 @@ from milp_plan.run.solving import choose
 from milp_plan.run.way import Step, Way
 
 from ..bounds import floors
-from ..planners import Stashing
+from ..planners.stashing import Stashing
 from ..reading import read_shop
 from ..stash import StashShop, read_stashes
 from ..stash_bounds import stash_bound
@@ -111,7 +111,7 @@ class StashWay(Way[PlanningProblem, Plan]):
         self.ledger.find_bounds()
         free = read_shop(dict(self.roomy())["no limit"])
         for floor in () if isinstance(free, str) else floors(free):
-            self.ledger.prove(Bound(*floor))
+            self.ledger.prove(floor)
         found = stash_bound(self.shop)
         self.ledger.prove(Bound("stashes", found, "memory times how long it is held"))
 

@@ -17,12 +17,10 @@ import numpy as np
 
 from ..serial.order import ChainGraph
 from ..serial.windows import MARGIN, stage_windows
+from .conflicts import RESOLUTION
 
 if TYPE_CHECKING:
     from .flow import Network
-
-RESOLUTION = 1 << 40
-"""Whole units of all work, or of the limit where that is more; amounts are rounded down."""
 
 MOST = 64 * RESOLUTION
 """Units of a net that costs more than any device may do."""

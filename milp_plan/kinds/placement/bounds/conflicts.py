@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from milp_plan.core.budget import Budget
 from milp_plan.core.view import kept, view
 
 from ..serial.graph import SerialGraph
@@ -48,7 +47,7 @@ class Conflicts:
 
 
 @dataclass(frozen=True)
-class Cuts:
+class CutNetwork:
     """The network of a problem, and how ticks become its units."""
 
     graph: SerialGraph
@@ -76,30 +75,20 @@ class Cuts:
 
 
 @view
-def cuts_of(graph: SerialGraph) -> Cuts:
+def cuts_of(graph: SerialGraph) -> CutNetwork:
     """Return the network of a problem."""
     from .flow import network
 
-    merged: dict[tuple[int, ...], int] = {}
-    for entry in graph.nets:
-        members = tuple(sorted((entry.source, *entry.readers)))
-        merged[members] = merged.get(members, 0) + entry.ticks
     work = [ticks or 0 for ticks in graph.work]
     total = max(1, sum(work))
-    costs = {members: ticks * RESOLUTION // total for members, ticks in merged.items()}
+    costs = {members: ticks * RESOLUTION // total for members, ticks in graph.merged_nets.items()}
     units = [ticks * RESOLUTION // total for ticks in work]
     small = [(members, min(cost, 64 * RESOLUTION)) for members, cost in costs.items() if cost]
-    return Cuts(graph, network(units, small), total)
+    return CutNetwork(graph, network(units, small), total)
 
 
-def conflicts(graph: SerialGraph, cutoff: int, budget: Budget | None = None) -> Conflicts:
-    """Look for all that minimum cuts say about plans whose loads are at most ``cutoff`` ticks.
-
-    Raises
-    ------
-    OutOfTime
-        The budget passed.
-    """
+def conflicts(graph: SerialGraph, cutoff: int) -> Conflicts:
+    """Return what minimum cuts say about plans whose loads are at most ``cutoff`` ticks."""
     from .flow import probe
 
     cuts, count = cuts_of(graph), len(graph)
@@ -116,8 +105,6 @@ def conflicts(graph: SerialGraph, cutoff: int, budget: Budget | None = None) -> 
         for number in np.argsort(-least, kind="stable").tolist():
             if number in off or int(least[number]) + top < limit:
                 continue  # costs of sets are submodular: two sets together cost no more
-            if budget is not None:
-                budget.check()
             barred = apart[number] | nowhere
             least[number] = probe(cuts.net, number, barred, limit, found)
             if least[number] >= limit:

@@ -106,7 +106,7 @@ def put(entries, many, entry):
 
 @compiled
 def by_calls(count, parts, lists, found):
-    """Fill ``found``: least time of all parts with so many calls, the last with any number.
+    """Fill ``found``: least time of all parts by number of calls, the last for any number.
 
     Parts that take long on hosts get the calls, one each. Or some n parts need calls, more than
     there are; then one call has a share of them, at least, and its load is from all of these.
@@ -194,7 +194,7 @@ def advance(before, table, whole, step):
     """
     steps, last = before.shape[1] - 2, before.shape[0] - 1
     after = np.full(before.shape, FAR, dtype=np.int64)
-    room = table[:, : steps + 1].copy()  # with at most so many steps for the first call
+    room = table[:, : steps + 1].copy()  # with at most that many steps for the first call
     for calls in range(table.shape[0]):
         for x in range(1, steps + 1):
             for y in range(steps + 2):

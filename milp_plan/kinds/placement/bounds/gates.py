@@ -22,24 +22,23 @@ from numpy.typing import NDArray
 from milp_plan.core.bound import Bound
 
 from ..serial.gates import Segment, segments
+from ..serial.graph import Ints, ragged
 from ..serial.ideal_loops import enumerate_ideals
 from ..serial.operators import OperatorTables
-from ..serial.packing import ragged
+from ..serial.order import bit_rows, bit_set, unpacked
 from .gate_loops import FAR, advance, fill
-
-Ints = NDArray[np.int64]
 
 STEPS = 512
 """Steps of a device's memory, or fewer bytes; what a call holds of a segment is rounded down."""
 
 MIDDLE = 6
-"""Calls between two gates that are counted; so many stand for any number."""
+"""Most calls between two gates that are counted; this number stands for any larger one."""
 
 MOST_IDEALS = 20_000
 """Ideals of one segment, at most: pairs of them are looked at."""
 
 SLICE = 16
-"""Ideals between two looks at the clock."""
+"""Ideals between two readings of the clock."""
 
 
 def gate_bound(
@@ -89,9 +88,9 @@ def gate_bound(
     left
         Seconds left; longest paths take the place of ideals in segments not done by then.
     incumbent
-        Ticks of a known plan: nothing above is told apart.
+        Ticks of a known plan: values above it are not distinguished.
     """
-    passage = _Passage(tables, incumbent)
+    passage = _GateTables(tables, incumbent)
     found = passage.run(left)
     if found >= FAR:
         return None
@@ -100,7 +99,7 @@ def gate_bound(
     return Bound("gates", found * passage.unit, detail)
 
 
-class _Passage:
+class _GateTables:
     """The tables of all segments, and the least times through them."""
 
     def __init__(self, tables: OperatorTables, incumbent: int | None) -> None:
@@ -158,7 +157,7 @@ class _Passage:
 class _Between:
     """One segment in units of time and steps of memory."""
 
-    passage: _Passage
+    passage: _GateTables
     part: Segment
     work: list[int] = field(init=False)
     host: list[int] = field(init=False)
@@ -193,7 +192,7 @@ class _Between:
         bits = self.ideals
         if bits is None:
             return None
-        inside = _bools(bits, len(self.part))
+        inside = unpacked(bits, len(self.part)).astype(np.bool_)
         first, second = self._ends(inside)
         held = [self.passage.cells(int(size)) for size in inside @ _objects(self.sizes)]
         rest = sum(self.sizes) + self.last_size
@@ -216,13 +215,9 @@ class _Between:
     def ideals(self) -> NDArray[np.uint64] | None:
         """Ideals of what is between the gates, in order of their size, or ``None``."""
         count = len(self.part)
-        words = max(1, -(-count // 64))
-        before = np.zeros((count, words), dtype=np.uint64)
-        for v in range(count):
-            for u, _, _ in self.part.before[v]:
-                if u >= 0:
-                    before[v, u >> 6] |= np.uint64(1 << (u & 63))
-        found = np.zeros((MOST_IDEALS, words), dtype=np.uint64)
+        sources = ((u for u, _, _ in edges if u >= 0) for edges in self.part.before[:count])
+        before = bit_rows(map(bit_set, sources), count)
+        found = np.zeros((MOST_IDEALS, before.shape[1]), dtype=np.uint64)
         many = enumerate_ideals(before, count, found)
         return None if many < 0 else found[:many]
 
@@ -312,11 +307,3 @@ def _objects(sizes: Sequence[int]) -> NDArray[np.object_]:
     found = np.zeros(len(sizes), dtype=object)
     found[:] = sizes
     return found
-
-
-def _bools(bits: NDArray[np.uint64], count: int) -> NDArray[np.bool_]:
-    """Bits as a table of booleans."""
-    columns = [(bits[:, v >> 6] >> np.uint64(v & 63)) & np.uint64(1) for v in range(count)]
-    if not columns:
-        return np.zeros((len(bits), 0), dtype=np.bool_)
-    return np.ascontiguousarray(np.stack(columns, axis=1).astype(np.bool_))

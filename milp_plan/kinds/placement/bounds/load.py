@@ -40,7 +40,7 @@ def _times(graph: SerialGraph) -> list[tuple[int | None, int | None]]:
 
 
 def _left(graph: SerialGraph, room: int) -> Fraction:
-    """Least work left to the payers when hosts have room for so many ticks, or more than all."""
+    """Least work left to the payers when hosts have ``room`` ticks; more than all if too few."""
     left = Fraction(sum(work or 0 for work in graph.work))
     room -= sum(host or 0 for work, host in _times(graph) if work is None)
     if room < 0:

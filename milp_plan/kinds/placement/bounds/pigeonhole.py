@@ -14,7 +14,7 @@ from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 
 from ..serial.graph import SerialGraph
-from .conflicts import Cuts, cuts_of
+from .conflicts import CutNetwork, cuts_of
 
 MOST_CHOICES = 40
 """Classes considered, at most."""
@@ -76,8 +76,8 @@ def pigeonhole_bound(
     return best
 
 
-def _least(cuts: Cuts, choice: list[int], each: int) -> int:
-    """Ticks of the cheapest set with so many of the choice; 0 if that takes too long to find."""
+def _least(cuts: CutNetwork, choice: list[int], each: int) -> int:
+    """Ticks of the cheapest set with ``each`` classes of the choice; 0 if given up."""
     from .flow import FREE, cheapest_choice
 
     numbers = np.array(choice, dtype=np.int64)
@@ -85,11 +85,11 @@ def _least(cuts: Cuts, choice: list[int], each: int) -> int:
     return 0 if found < 0 else cuts.ticks(int(found))
 
 
-def _barred(cuts: Cuts) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _barred(cuts: CutNetwork) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     return np.array([ticks is None for ticks in cuts.graph.work])
 
 
-def _distant(graph: SerialGraph, cuts: Cuts, slow: int, budget: Budget) -> list[int]:
+def _distant(graph: SerialGraph, cuts: CutNetwork, slow: int, budget: Budget) -> list[int]:
     """Classes that hosts run no faster than ``slow``, each far from those before it.
 
     Far means that the cheapest set with both costs much; the first is the costliest alone. Classes

@@ -53,8 +53,8 @@ MOST_CELLS, MOST_TABLE = 1 << 17, 1 << 29
 """Cells of the largest load where a bound is proved, and entries of all tables of that, at most."""
 
 FINER, HASTE, MOST_HASTE = 4, 1.5, 0.2
-"""Times as many cells for the last proof, for which the search ends so many times what it takes
-before its end, and at most such a part of its time."""
+"""Factor on the cells for the last proof; the search ends this many times its duration before the
+limit, and at most this part of the time before it."""
 
 SEARCHED, MOST_TRAIL = ((1 << 13, False), (1 << 15, False), (1 << 13, True)), 1 << 27
 """Cells of one search for prices after another, and whether it looks far off; entries of the table
@@ -97,8 +97,8 @@ SHORTEST = 1e-5
 """Reach at which a search for prices ends, with all work a hundred."""
 
 
-class Grid:
-    """Loads counted in cells of so many ticks.
+class LoadGrid:
+    """Loads counted in cells of ``unit`` ticks.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ class Grid:
         cells: int,
         *,
         proves: bool = True,
-        rough: Grid | None = None,
+        rough: LoadGrid | None = None,
     ) -> None:
         self.graph, self.unit, self.cells, self.proves = graph, unit, cells, proves
         self.moves = self._moves(sweep)
@@ -127,10 +127,10 @@ class Grid:
         width = 0 if proves else cells + 1
         self.trail = np.zeros((min(width, 1) * sweep.states, width), dtype=np.uint8)
         self.held = np.zeros((min(width, 1) * len(graph), width), dtype=np.bool_)
-        self.rough: Grid = rough or self
+        self.rough: LoadGrid = rough or self
 
     def _cells(self, ticks: int | None) -> int:
-        """Cells of so many ticks; what is more than all is cut off, what cannot be is negative."""
+        """Cells of an amount of ticks, cut off above all cells; -1 where a class cannot run."""
         if ticks is None:
             return -1
         more = 0 if self.proves else self.unit // 2
@@ -168,7 +168,7 @@ class Grid:
     def sets(self, prices: Ints, profile: Profile, most: int) -> Iterator[tuple[int, Ints, int]]:
         """Yield (kind, classes, cells): a dear set for each payer without those before; a host's.
 
-        All but the first are found where loads are told apart less finely.
+        All but the first come from the rough grid.
 
         To be called right after the profile was made.
         """
@@ -262,7 +262,7 @@ class _PriceSearch:
         self.known: dict[tuple[int, bytes], int] = {}
         self.sets: list[tuple[int, Ints]] = []
 
-    def begin(self, grid: Grid, best: int, *, far: bool) -> None:
+    def begin(self, grid: LoadGrid, best: int, *, far: bool) -> None:
         """Count loads in a grid's cells; ``best`` ticks are a bound already.
 
         A search that is not far aims lower where prices within reach promise nothing; one that is
@@ -391,14 +391,14 @@ def priced_bounds(
             going, step = search.step(), step + 1
 
 
-def searching(graph: SerialGraph, sweep: Sweep, upper: int, cells: int) -> Grid:
+def searching(graph: SerialGraph, sweep: Sweep, upper: int, cells: int) -> LoadGrid:
     """Return a grid for prices, with a rough one for the sets beside the dearest."""
     unit = max(1, -(-upper // cells))
-    few = Grid(graph, sweep, unit * ROUGH, max(1, cells // ROUGH), proves=False)
-    return Grid(graph, sweep, unit, cells, proves=False, rough=few)
+    few = LoadGrid(graph, sweep, unit * ROUGH, max(1, cells // ROUGH), proves=False)
+    return LoadGrid(graph, sweep, unit, cells, proves=False, rough=few)
 
 
-def proving(graph: SerialGraph, sweep: Sweep, upper: int, finer: int = 1) -> Grid:
+def proving(graph: SerialGraph, sweep: Sweep, upper: int, finer: int = 1) -> LoadGrid:
     """Return the finest grid for a proof; sums of work are exact in it where that can be."""
     most = max(2, min(MOST_CELLS, MOST_TABLE // sweep.states)) * finer
     common = gcd(*(ticks for ticks in (*graph.work, *graph.host_work) if ticks))
@@ -406,4 +406,4 @@ def proving(graph: SerialGraph, sweep: Sweep, upper: int, finer: int = 1) -> Gri
     if common >= unit:
         parts = next(n for n in range(common // unit, 0, -1) if common % n == 0)
         unit = common // parts
-    return Grid(graph, sweep, unit, upper // unit)
+    return LoadGrid(graph, sweep, unit, upper // unit)

@@ -17,8 +17,8 @@ import numpy as np
 from milp_plan.core import Passes
 from milp_plan.core.budget import now
 
-from ..serial.graph import SerialGraph
-from .moves import Heat, Ints, PlacedClasses, Tables, anneal, best_cuts, fill
+from ..serial.graph import Ints, SerialGraph, ragged
+from .moves import ClassArrays, Cooling, PlacedClasses, anneal, best_cuts, fill
 
 FIRST_STEPS, MOST_STEPS = 100_000, 4_000_000
 """Steps of the first and the longest cooling."""
@@ -45,7 +45,7 @@ NOISE = 0.7
 """Spread of the logarithm of net costs in random clusterings."""
 
 
-def tables_of(graph: SerialGraph) -> Tables:
+def tables_of(graph: SerialGraph) -> ClassArrays:
     """Read a problem into arrays; nets of the same classes and pass are one."""
     count, payers = len(graph), len(graph.payers)
     apart = graph.law.passes is Passes.SEPARATE
@@ -68,13 +68,12 @@ def tables_of(graph: SerialGraph) -> Tables:
     for number, (_, members) in enumerate(merged):
         for member in members:
             of_class[member].append(number)
-    net_start, nets = _rows(of_class)
-    pin_start, pins = _rows([members for _, members in merged])
-    limits = [graph.memory] * payers + [graph.host_memory] * len(graph.hosts)
-    return Tables(
+    net_start, nets = ragged(of_class)
+    pin_start, pins = ragged([members for _, members in merged])
+    return ClassArrays(
         work,
         np.array([float(size) for size in graph.size]),
-        np.array([np.inf if limit is None else float(limit) for limit in limits]),
+        np.array([np.inf if limit is None else float(limit) for limit in graph.limits]),
         net_start,
         nets,
         pin_start,
@@ -83,12 +82,6 @@ def tables_of(graph: SerialGraph) -> Tables:
         np.array([turn for turn, _ in merged], dtype=np.int64),
         payers,
     )
-
-
-def _rows(lists: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
-    start = np.zeros(len(lists) + 1, dtype=np.int64)
-    start[1:] = np.cumsum([len(entry) for entry in lists])
-    return start, np.array([item for entry in lists for item in entry], dtype=np.int64)
 
 
 class SerialAnnealing:
@@ -249,10 +242,8 @@ class SerialAnnealing:
 
     # -- rounds ------------------------------------------------------------------------------
 
-    def round(
-        self, steps: int, hot: float, *, afresh: bool = False, order: Ints | None = None
-    ) -> bool:
-        """One cooling, from the best places or from an order cut anew; True if it found better.
+    def round(self, steps: int, hot: float, *, afresh: bool = False) -> bool:
+        """One cooling, from the best places or from a clustering cut anew; True if it found better.
 
         Parameters
         ----------
@@ -261,7 +252,7 @@ class SerialAnnealing:
         """
         start = np.zeros(len(self.graph), dtype=np.int64)
         if afresh or self.best is None:
-            line = self.clustering()[0] if order is None else order
+            line = self.clustering()[0]
             if best_cuts(self.tables, line, len(self.graph.hosts), start) == float("inf"):
                 spread = self.spread() if self.best is None else self.best
                 if spread is None:
@@ -275,7 +266,7 @@ class SerialAnnealing:
         value = self.value
         seed = self.rng.randrange(2**31)
         cold = COLD * self.level
-        heat = Heat(steps, max(hot, 2.0 * cold), cold, *POWERS, seed)
+        heat = Cooling(steps, max(hot, 2.0 * cold), cold, *POWERS, seed)
         line, spans = self.clustering()
         found = anneal(self.tables, self.state, best, value, line, spans, heat)
         self.rounds += 1

@@ -38,7 +38,8 @@ from numpy.typing import NDArray
 from milp_plan.core import Passes
 from milp_plan.core.budget import now
 
-from ..serial.order import Bits, ChainGraph
+from ..serial.order import Bits, ChainGraph, bit_set, unpacked
+from ..serial.windows import MARGIN, most_within
 
 if TYPE_CHECKING:
     from .chain_loops import Devices, Labels, Lattice
@@ -47,9 +48,6 @@ Floats = NDArray[np.float64]
 
 STEPS = 2**40
 """Whole steps that all work is divided into, for sorting."""
-
-MARGIN = 1e-9
-"""Relative margin for rounding of floats; windows are wider and bounds lower by it."""
 
 ROWS = 8192
 """Ideals that are unpacked at a time."""
@@ -60,7 +58,7 @@ TURN_S = 0.2
 
 
 @dataclass(frozen=True)
-class Chained:
+class ChainResult:
     """What a search over chains found.
 
     Parameters
@@ -86,7 +84,7 @@ def best_chain(
     ideals: Bits,
     below: float | None = None,
     go_on: Callable[[], bool] = lambda: True,
-) -> Chained:
+) -> ChainResult:
     """Return the best plan whose ideals are among the given ones.
 
     Parameters
@@ -98,7 +96,7 @@ def best_chain(
     below
         Look only for values below this one.
     go_on
-        Asked now and then; ``False`` ends the search early.
+        Called now and then; ``False`` ends the search early.
     """
     return _ChainSearch(chain, ideals, below).run(go_on)
 
@@ -121,7 +119,7 @@ class _ChainSearch:
         self.labels = _first_label(len(self.bits), states, self.limit)
 
     def _windows(self) -> Floats:
-        """Least and most work and bytes of an ideal after so many payers and hosts."""
+        """Least and most work and bytes of an ideal by the number of payers and hosts before it."""
         work = self.work.sum(axis=1)
         total, size = work.sum(), float(self.sizes.sum())
         memory = self.chain.graph.memory
@@ -146,21 +144,11 @@ class _ChainSearch:
         return np.array(rows, dtype=np.float64)
 
     def _taken(self, amount: Floats, hosts: int) -> float:
-        """Most of an amount that so many hosts can take: best ratio first, the last in part."""
-        can = self.chain.on_host
-        time_there = self.host_work.sum(axis=1)
-        free = can & (time_there <= 0)
-        taken, left = float(amount[free].sum()), hosts * self.limit
+        """Most of an amount that ``hosts`` hosts can take."""
         if not hosts:
             return 0.0
-        busy = np.flatnonzero(can & (time_there > 0) & (amount > 0))
-        for block in busy[np.argsort(-amount[busy] / time_there[busy], kind="stable")]:
-            part = min(1.0, left / time_there[block])
-            taken += part * amount[block]
-            left -= part * time_there[block]
-            if part < 1.0:
-                break
-        return taken * (1 + MARGIN)
+        there = self.host_work.sum(axis=1)
+        return most_within(amount, there, self.chain.on_host, hosts * self.limit)
 
     def _sort(self, ideals: Bits) -> None:
         """Keep the ideals that some window admits, in an order of their work."""
@@ -175,7 +163,7 @@ class _ChainSearch:
         parts = []
         for first in range(0, len(ideals), ROWS):
             rows = ideals[first : first + ROWS]
-            member = _unpacked(rows, len(chain))
+            member = unpacked(rows, len(chain)).astype(np.int64)
             table = member.astype(np.float64) @ columns
             size = member @ self.sizes
             amount = (table[:, 0] + table[:, 1])[:, None]
@@ -189,8 +177,8 @@ class _ChainSearch:
         self.bits, self.key, self.size = bits[order], key[order], size[order]
         self.table = np.ascontiguousarray(table[order, :6])
 
-    def run(self, go_on: Callable[[], bool]) -> Chained:
-        """Extend labels from the empty set up, until all are or nobody wants to go on."""
+    def run(self, go_on: Callable[[], bool]) -> ChainResult:
+        """Extend labels from the empty set up, until all are done or ``go_on`` is false."""
         from .chain_loops import extend_chains
 
         lattice, devices, count = self._lattice(), self._devices(), len(self.bits)
@@ -215,7 +203,7 @@ class _ChainSearch:
 
         count = len(self.bits)
         start = np.zeros(count + 1, dtype=np.int64)
-        pins = self.chain.bits(self.chain.pins)
+        pins = self.chain.bits(map(bit_set, self.chain.pins))
         nets = np.zeros(64 * count, dtype=np.int32)
         found = crossing_nets(self.bits, pins, start, nets)
         if found > len(nets):
@@ -253,7 +241,7 @@ class _ChainSearch:
         ratio = float((work[busy] / there[busy]).max(initial=0.0))
         return (free + ratio * self.limit) * (1 + MARGIN)
 
-    def _answer(self, complete: bool) -> Chained:
+    def _answer(self, complete: bool) -> ChainResult:
         count = len(self.bits)
         best: tuple[float, int, int] | None = None
         for state in range(self.labels.head.shape[1]):
@@ -264,8 +252,8 @@ class _ChainSearch:
                     best = value, label, state
                 label = int(self.labels.following[label])
         if best is None:
-            return Chained(None, None, complete, count)
-        return Chained(self._device_of_each(best[1], best[2]), best[0], complete, count)
+            return ChainResult(None, None, complete, count)
+        return ChainResult(self._device_of_each(best[1], best[2]), best[0], complete, count)
 
     def _device_of_each(self, label: int, state: int) -> list[int]:
         """Devices of the blocks along the chain that ends with a label."""
@@ -277,7 +265,7 @@ class _ChainSearch:
             at_payers, at_hosts = divmod(before, self.hosts + 1)
             device = self.payers + at_hosts if host else at_payers
             difference = self.bits[now] & ~self.bits[old]
-            for block in np.flatnonzero(_unpacked(difference[None], len(self.chain))[0]):
+            for block in np.flatnonzero(unpacked(difference[None], len(self.chain))[0]):
                 devices[block] = device
             label, state, now = earlier, before, old
         return devices
@@ -301,7 +289,7 @@ def _first_label(ideals: int, states: int, limit: float) -> Labels:
 
 
 def _with_room(labels: Labels, room: int) -> Labels:
-    """Return the labels with room for so many, or for all there may be."""
+    """Return the labels with a larger capacity, at most ``MOST_LABELS``."""
     more = min(room, MOST_LABELS) - len(labels.values)
     return labels._replace(
         values=np.concatenate((labels.values, np.zeros((more, 2)))),
@@ -315,9 +303,3 @@ def _passes(table: Floats, joint: bool) -> Floats:
     if not joint:
         return np.ascontiguousarray(table)
     return np.column_stack((table.sum(axis=1), np.zeros(len(table))))
-
-
-def _unpacked(rows: Bits, blocks: int) -> np.ndarray:
-    """Rows of bits as whole numbers 0 and 1."""
-    as_bytes = np.ascontiguousarray(rows).view(np.uint8)
-    return np.unpackbits(as_bytes, axis=1, bitorder="little")[:, :blocks].astype(np.int64)

@@ -6,18 +6,17 @@ union of several linear orders and the walks around a plan's ideals are this pro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from fractions import Fraction
 from random import Random
-
-import numpy as np
 
 from ..serial.contraction import contracted
 from ..serial.graph import SerialGraph
 from ..serial.ideals import all_ideals, depth_first, distinct, level_order, prefixes
 from ..serial.order import Bits, ChainGraph, chain_graph
 from ..serial.value import bottleneck
-from .chains import MARGIN, Chained, best_chain
+from ..serial.windows import MARGIN
+from .chains import ChainResult, best_chain
 
 MOST_IDEALS = 400_000
 """Ideals up to which the exact programme is tried."""
@@ -29,7 +28,7 @@ WALKS, STEPS = 24, 12
 """Random walks from each ideal of the best plan, and their length."""
 
 STALE = 30
-"""``ContiguousSearch.wide`` gives up after so many rounds that found nothing."""
+"""``ContiguousSearch.wide`` gives up after this many rounds without a better plan."""
 
 
 class ContiguousSearch:
@@ -42,7 +41,7 @@ class ContiguousSearch:
     seed
         Of the random orders.
     go_on
-        Asked now and then; ``False`` ends whatever runs, and it returns what it has.
+        Called now and then; ``False`` ends the search that runs.
 
     Attributes
     ----------
@@ -99,9 +98,9 @@ class ContiguousSearch:
             parts = []
         return found
 
-    def exact(self, most: int | None = None) -> bool:
+    def exact(self) -> bool:
         """Search all ideals; True if everything was covered, so that ``bound`` is proved."""
-        ideals = all_ideals(self.chain, MOST_IDEALS if most is None else most)
+        ideals = all_ideals(self.chain, MOST_IDEALS)
         if ideals is None or not self.go_on():
             return False
         answer = self._search(ideals)
@@ -120,10 +119,10 @@ class ContiguousSearch:
         if self.value is None or value < self.value:
             self.places, self.value, self.devices = places, value, None
 
-    def _search(self, ideals: Bits) -> Chained:
+    def _search(self, ideals: Bits) -> ChainResult:
         return best_chain(self.chain, ideals, self.below, self.go_on)
 
-    def _take(self, answer: Chained) -> bool:
+    def _take(self, answer: ChainResult) -> bool:
         if answer.devices is None:
             return False
         places = self.chain.places(answer.devices)
@@ -152,7 +151,7 @@ def around(chain: ChainGraph, devices: list[int], rng: Random) -> Bits:
             for _ in range(STEPS):
                 now = _step(chain, now, rng)
                 found.add(now)
-    return _rows(chain, sorted(found))
+    return chain.bits(sorted(found))
 
 
 def plan_ideals(chain: ChainGraph, devices: list[int]) -> list[int]:
@@ -185,9 +184,3 @@ def _step(chain: ChainGraph, ideal: int, rng: Random) -> int:
         if not adding and ideal >> block & 1 and not any(ideal >> i & 1 for i in after):
             return ideal & ~(1 << block)
     return ideal
-
-
-def _rows(chain: ChainGraph, ideals: Iterable[int]) -> Bits:
-    """Ideals as rows of bits."""
-    data = b"".join(ideal.to_bytes(8 * chain.words, "little") for ideal in ideals)
-    return np.frombuffer(data, dtype="<u8").astype(np.uint64).reshape(-1, chain.words)

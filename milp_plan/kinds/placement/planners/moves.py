@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class Tables(NamedTuple):
+class ClassArrays(NamedTuple):
     """A problem in arrays.
 
     ``work[pass, on a host or not, class]``; ``memory[device]``; nets of a class are
@@ -47,7 +47,7 @@ class PlacedClasses(NamedTuple):
     held: Floats
 
 
-class Heat(NamedTuple):
+class Cooling(NamedTuple):
     """How to cool: temperatures in units of time, powers of the energy, seed of the moves."""
 
     steps: int
@@ -59,7 +59,7 @@ class Heat(NamedTuple):
 
 
 @compiled
-def fill(tables: Tables, state: PlacedClasses) -> None:
+def fill(tables: ClassArrays, state: PlacedClasses) -> None:
     """Set counters, loads and bytes from the places."""
     payers = tables.payers
     state.inside[:] = 0
@@ -80,7 +80,7 @@ def fill(tables: Tables, state: PlacedClasses) -> None:
 
 
 @compiled
-def shift(tables: Tables, state: PlacedClasses, number: int, target: int) -> None:
+def shift(tables: ClassArrays, state: PlacedClasses, number: int, target: int) -> None:
     """Move one class, with everything that follows."""
     payers, loads, count = tables.payers, state.loads, state.inside
     source = state.places[number]
@@ -127,7 +127,7 @@ def energy(loads: Floats, power: float) -> float:
 
 
 @compiled
-def grow(tables: Tables, state: PlacedClasses, moved: Ints) -> int:
+def grow(tables: ClassArrays, state: PlacedClasses, moved: Ints) -> int:
     """Collect a connected set around ``moved[0]`` on its device; return its size."""
     many, goal, source = 1, 2, state.places[moved[0]]
     while goal < len(moved) - 1 and np.random.random() < 0.8:
@@ -146,13 +146,13 @@ def grow(tables: Tables, state: PlacedClasses, moved: Ints) -> int:
 
 @compiled
 def anneal(  # noqa: C901, PLR0912, PLR0915, PLR0917 (one loop; calls would cost as much as steps)
-    tables: Tables,
+    tables: ClassArrays,
     state: PlacedClasses,
     best: Ints,
     best_value: float,
     order: Ints,
     spans: Ints,
-    heat: Heat,
+    heat: Cooling,
 ) -> float:
     """Anneal for some steps; ``state`` goes along, ``best`` receives the best places.
 
@@ -250,7 +250,7 @@ def anneal(  # noqa: C901, PLR0912, PLR0915, PLR0917 (one loop; calls would cost
 
 @compiled
 def best_cuts(  # noqa: C901, PLR0912 (one loop nest)
-    tables: Tables, order: Ints, hosts: int, places: Ints
+    tables: ClassArrays, order: Ints, hosts: int, places: Ints
 ) -> float:
     """Cut an order into one stretch per device so that the largest load is least.
 

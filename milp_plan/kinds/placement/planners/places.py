@@ -1,4 +1,4 @@
-"""Local search over places: for problems under the serial law that no special planner takes."""
+"""Annealing over places, for any problem under the serial law."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class PlaceSearch:
         return self.random.randrange(self.tables.calls(device))
 
     def round(self, moves: int, over: Callable[[], bool]) -> None:
-        """Cool once, from the best placement or a new one, with so many moves at most."""
+        """Cool once, from the best placement or a new one, in at most ``moves`` moves."""
         t, random = self.tables, self.random
         places = list(self.best) if random.random() < 0.5 else self.spread()
         score = t.score(places)

@@ -8,7 +8,7 @@ where they are many a pair is left out. Passes that count apart are not looked a
 The search takes pairs at random and from their frontier the least sum of loads, give or take,
 within a limit near the best plan's largest load; so transfers that are not worth it go, and the
 room they leave wanders from device to device. After some pairs it goes back to the best plan. Loads
-are told apart now more finely, now less: coarse splits are quick, and different.
+are distinguished more finely or less: coarse splits are quick, and different.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from milp_plan.core import Passes
 from milp_plan.core.budget import Budget, OutOfTime, now
 
-from ..serial.graph import SerialGraph
+from ..serial.graph import SerialGraph, ragged
 from ..serial.sweep import read_sweep
 from .resplit_loops import NEVER, Ints, Nets, Splits, follow, frontier, splits_of
 
@@ -30,7 +30,7 @@ DIGITS = 40
 """Binary digits of the sum of all work in the loops."""
 
 CELLS = (1 << 8, 1 << 9, 1 << 10, 1 << 11)
-"""Loads of the first device that are told apart, at most; each split takes one of them."""
+"""Most loads of the first device that a split distinguishes; each split draws one of these."""
 
 CYCLE, LONGER, MOST_CYCLE = 60.0, 1.2, 3000.0
 """Pairs before the search goes back to the best; how many more after a failure, and at most."""
@@ -83,23 +83,17 @@ class Resplitting:
         self.total = total
         times = graph.work, graph.host_work
         self.own = np.array([[self.units(ticks) for ticks in row] for row in times])
-        merged: dict[tuple[int, ...], int] = {}
-        for net in graph.nets:
-            pins = tuple(sorted((net.source, *net.readers)))
-            merged[pins] = merged.get(pins, 0) + net.ticks
-        limits = [graph.memory] * self.payers + [graph.host_memory] * len(graph.hosts)
-        self.memory = [float("inf") if limit is None else float(limit) for limit in limits]
+        self.memory = [float("inf") if limit is None else float(limit) for limit in graph.limits]
         self.size = np.array([float(size) for size in graph.size])
-        self.pins = [pins for pins, ticks in merged.items() if ticks]
+        self.pins = list(graph.merged_nets)
         of: list[list[int]] = [[] for _ in range(len(graph))]
         for number, members in enumerate(self.pins):
             for member in members:
                 of[member].append(number)
         self.nets = Nets(
-            np.cumsum([0, *map(len, of)]),
-            np.array([net for own in of for net in own], dtype=np.int64),
+            *ragged(of),
             np.array([len(members) for members in self.pins], dtype=np.int64),
-            np.array([self.units(ticks) for ticks in merged.values() if ticks], dtype=np.int64),
+            np.array([self.units(ticks) for ticks in graph.merged_nets.values()], dtype=np.int64),
         )
 
     def units(self, ticks: int | None) -> int:
@@ -141,7 +135,7 @@ class Resplitting:
             self.offer(better.tolist())
 
     def search(self, places: Ints, pairs: int, end: float) -> Ints | None:
-        """Split so many pairs, or until a point in time; the best places if they are better."""
+        """Split pairs until their number or the time is up; return better places, or ``None``."""
         best, found = places, None
         here, loads = best.copy(), self.loads(best)
         least = int(self.loads(best).max())

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from .graph import SerialGraph
-from .operators import Made, OperatorTables, operator_tables
+from .operators import OperatorTables, OperatorValue, operator_tables
 
 
 def merged_tables(graph: SerialGraph) -> OperatorTables:
@@ -112,7 +112,7 @@ def _host_free(tables: OperatorTables) -> OperatorTables:
     return replace(
         _selected(tables, kept),
         values=tuple(
-            Made(v.ticks, number[v.source], tuple(number[r] for r in v.readers))
+            OperatorValue(v.ticks, number[v.source], tuple(number[r] for r in v.readers))
             for v in tables.values
             if v.source not in free
         ),
@@ -190,7 +190,7 @@ def renumbered(
     return replace(
         _selected(tables, kept),
         values=tuple(
-            Made(ticks, number[source], tuple(sorted(number[r] for r in readers)))
+            OperatorValue(ticks, number[source], tuple(sorted(number[r] for r in readers)))
             for ticks, source, readers in values
         ),
         parts=tuple(tuple(part) for part in parts),

@@ -21,7 +21,7 @@ condition 4. So the plan is valid and no worse, whichever passes count how.
 
 from __future__ import annotations
 
-from .order import ChainGraph, chain_graph, grouped
+from .order import ChainGraph, grouped
 
 
 def contracted(chain: ChainGraph) -> ChainGraph:
@@ -90,6 +90,3 @@ def _goes_with(chain: ChainGraph, block: int, other: int) -> bool:
     return all(
         after == other or chain.ancestors[after] >> other & 1 for after in chain.after[block]
     )
-
-
-__all__ = ["chain_graph", "contracted"]

@@ -49,13 +49,7 @@ class Segment:
 
 def comparable(tables: OperatorTables) -> list[bool]:
     """Whether each operator comes before or after every other one."""
-    up, down = [0] * len(tables), [0] * len(tables)
-    for i in tables.order:
-        for source in tables.before[i]:
-            down[i] |= down[source] | 1 << source
-    for i in reversed(tables.order):
-        for reader in tables.after[i]:
-            up[i] |= up[reader] | 1 << reader
+    down, up = tables.closures
     everything = (1 << len(tables)) - 1
     return [up[i] | down[i] | 1 << i == everything for i in range(len(tables))]
 

@@ -7,7 +7,7 @@ of it is charged the net's cost, once if the producer is inside, once if it is o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -26,6 +26,46 @@ from milp_plan.core import (
 from milp_plan.core.view import view
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def ragged(lists: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
+    """Return lists of numbers as pointers and entries, for compiled loops."""
+    pointers = np.zeros(len(lists) + 1, dtype=np.int64)
+    pointers[1:] = np.cumsum([len(entry) for entry in lists])
+    entries = np.array([number for entry in lists for number in entry], dtype=np.int64)
+    return pointers, entries
+
+
+def depth_first_order(
+    missing: list[int],
+    after: Sequence[Sequence[int]],
+    shuffle: Callable[[list[int]], None] = lambda _: None,
+) -> list[int]:
+    """Return a topological order in which what became free last comes next.
+
+    Parameters
+    ----------
+    missing
+        Predecessors of each node; counted down to 0 here.
+    after
+        Successors of each node.
+    shuffle
+        Called with the nodes that become free together.
+    """
+    stack = [node for node in reversed(range(len(missing))) if not missing[node]]
+    shuffle(stack)
+    order = []
+    while stack:
+        order.append(stack.pop())
+        free = []
+        for other in after[order[-1]]:
+            missing[other] -= 1
+            if not missing[other]:
+                free.append(other)
+        shuffle(free)
+        stack += free
+    return order
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +145,11 @@ class SerialGraph:
         """Bytes of each host; ``None`` as well where there is no host."""
         return self.hosts[0].memory_bytes if self.hosts else None
 
+    @property
+    def limits(self) -> list[int | None]:
+        """Bytes of each device, payers first; ``None`` without limit."""
+        return [self.memory] * len(self.payers) + [self.host_memory] * len(self.hosts)
+
     @cached_property
     def class_of(self) -> dict[str, int]:
         """Operator -> its class."""
@@ -134,8 +179,18 @@ class SerialGraph:
         unit = self.problem.units.time_scale
         return np.array([np.inf if t is None else t / unit for t in ticks], dtype=np.float64)
 
-    def loads(self, places: Sequence[int]) -> list[int]:
-        """Exact load of each device, payers first, both passes together.
+    @cached_property
+    def merged_nets(self) -> dict[tuple[int, ...], int]:
+        """Ticks of the nets of the same classes together, by these classes; none that are free."""
+        merged: dict[tuple[int, ...], int] = {}
+        for net in self.nets:
+            if net.ticks:
+                pins = tuple(sorted((net.source, *net.readers)))
+                merged[pins] = merged.get(pins, 0) + net.ticks
+        return merged
+
+    def pass_loads(self, places: Sequence[int]) -> list[list[int]]:
+        """Exact forward and backward load of each device in ticks, payers first.
 
         Parameters
         ----------
@@ -143,20 +198,24 @@ class SerialGraph:
             Device number of each class, which must be able to run there.
         """
         count = len(self.payers)
-        found = [0] * (count + len(self.hosts))
+        loads = [[0, 0] for _ in range(count + len(self.hosts))]
         for number, place in enumerate(places):
-            ticks = self.work[number] if place < count else self.host_work[number]
+            on_payer = place < count
+            ticks = (self.work if on_payer else self.host_work)[number]
             assert ticks is not None, "a class on a device that cannot run it"
-            found[place] += ticks
+            later = (self.backward_work if on_payer else self.backward_host_work)[number]
+            loads[place][0] += ticks - later
+            loads[place][1] += later
         for net in self.nets:
-            home = places[net.source]
-            away = {places[reader] for reader in net.readers} - {home}
-            for place in away:
+            touched = {places[number] for number in (net.source, *net.readers)}
+            for place in touched if len(touched) > 1 else ():
                 if place < count:
-                    found[place] += net.ticks
-            if away and home < count:
-                found[home] += net.ticks
-        return found
+                    loads[place][net.backward] += net.ticks
+        return loads
+
+    def loads(self, places: Sequence[int]) -> list[int]:
+        """Exact load of each device, payers first, both passes together."""
+        return [sum(load) for load in self.pass_loads(places)]
 
     def plan(self, places: Sequence[int], planner: str = "") -> Plan:
         """Return the plan that puts each class on the device of that number (no calls)."""

@@ -6,11 +6,14 @@ A set of blocks is an ideal if with each block it holds all blocks before it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
+from operator import or_
 from random import Random
 
 import numpy as np
 
-from .order import Bits, ChainGraph
+from .graph import depth_first_order
+from .order import Bits, ChainGraph, bit_set
 
 
 def all_ideals(chain: ChainGraph, cap: int) -> Bits | None:
@@ -21,10 +24,11 @@ def all_ideals(chain: ChainGraph, cap: int) -> Bits | None:
     """
     from .ideal_loops import enumerate_ideals
 
+    before = chain.bits(map(bit_set, chain.before))
     room = min(cap, 1 << 12)
     while True:
-        found = np.zeros((room, chain.words), dtype=np.uint64)
-        count = enumerate_ideals(chain.bits(chain.before), len(chain), found)
+        found = np.zeros((room, before.shape[1]), dtype=np.uint64)
+        count = enumerate_ideals(before, len(chain), found)
         if count >= 0:
             return found[:count]
         if room >= cap:
@@ -34,11 +38,8 @@ def all_ideals(chain: ChainGraph, cap: int) -> Bits | None:
 
 def prefixes(chain: ChainGraph, order: Sequence[int]) -> Bits:
     """Ideals that an order of the blocks, which must keep the arcs, passes through."""
-    found = np.zeros((len(chain) + 1, chain.words), dtype=np.uint64)
-    for position, block in enumerate(order):
-        found[position + 1] = found[position]
-        found[position + 1, block >> 6] |= np.uint64(1 << (block & 63))
-    return found
+    sets = accumulate((1 << block for block in order), or_, initial=0)
+    return chain.bits(sets)
 
 
 def depth_first(chain: ChainGraph, rng: Random | None = None) -> list[int]:
@@ -55,21 +56,9 @@ def depth_first(chain: ChainGraph, rng: Random | None = None) -> list[int]:
         without it.
     """
     missing = [len(earlier) for earlier in chain.before]
-    stack = [block for block in reversed(range(len(chain))) if not missing[block]]
-    if rng is not None:
-        rng.shuffle(stack)
-    order = []
-    while stack:
-        order.append(stack.pop())
-        free = []
-        for other in chain.after[order[-1]]:
-            missing[other] -= 1
-            if not missing[other]:
-                free.append(other)
-        if rng is not None:
-            rng.shuffle(free)
-        stack.extend(free)
-    return order
+    if rng is None:
+        return depth_first_order(missing, chain.after)
+    return depth_first_order(missing, chain.after, rng.shuffle)
 
 
 def level_order(chain: ChainGraph) -> list[int]:

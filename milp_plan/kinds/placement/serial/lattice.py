@@ -28,8 +28,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .operators import HOST, Ints, OperatorTables
-from .packing import packed, ragged
+from .graph import Floats, Ints, ragged
+from .operators import HOST, OperatorTables
 from .stock import Stock, separate
 
 MOST_LIVE = 60
@@ -124,7 +124,7 @@ def _bits(number: int) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Passage:
+class LabelResult:
     """What a search through the ideals found.
 
     Parameters
@@ -145,7 +145,7 @@ class Passage:
     labels: int
 
 
-class Passages:
+class LabelSearch:
     """Searches through the ideals of a problem.
 
     *Gates* are operators one after another, with few others beside them. The fastest way from a
@@ -192,7 +192,7 @@ class Passages:
             if members:
                 size[members[0]] += tables.size[kind]
         self.operators = work, tables.float_host_work, size
-        self.values = (*packed(tables), *ragged([value.readers for value in tables.values]))
+        self.values = (*_packed(tables), *ragged([value.readers for value in tables.values]))
         count = len(ideals.sets)
         self.member = np.zeros((count, len(tables)), dtype=np.bool_)
         for number, now in enumerate(ideals.sets):
@@ -214,13 +214,13 @@ class Passages:
         self.widest = int(np.max(np.diff(ideals.live_ptr), initial=0)) + 1 + self.holders
         number_of = {now: number for number, now in enumerate(ideals.sets)}
         every = (1 << len(tables)) - 1
-        up, down = _closures(tables)
+        down, up = tables.closures
         self.starts = [number_of[every & ~up[gate]] for gate in self.gates]
         self.before_gate = np.full(len(tables), len(self.gates), dtype=np.int64)
         for row in range(len(self.gates) - 1, -1, -1):
             self.before_gate[[self.gates[row], *_bits(down[self.gates[row]])]] = row
 
-    def _rest(self) -> NDArray[np.float64]:
+    def _rest(self) -> Floats:
         tables = self.tables
         fastest = np.minimum(self.operators[0], self.operators[1])
         found = np.full((len(self.gates) + 1, len(tables)), -np.inf)  # not before the gate
@@ -234,7 +234,7 @@ class Passages:
                     found[row, i] = max(found[row, i], far)
         return found
 
-    def _paths(self, cost: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _paths(self, cost: Floats) -> Floats:
         from .lattice_loops import measure
 
         path = np.zeros(len(self.ideals.live))
@@ -274,11 +274,11 @@ class Passages:
         width: int,
         room: int,
         left: Callable[[], float],
-        hints: NDArray[np.float64] | None = None,
+        hints: Floats | None = None,
     ) -> None:
         """Find the fastest ways from the gates, the last gate first.
 
-        Ways that could not be part of a plan below ``value`` are not looked for.
+        IdealLevels that could not be part of a plan below ``value`` are not looked for.
 
         Parameters
         ----------
@@ -323,7 +323,7 @@ class Passages:
         room: int,
         left: Callable[[], float],
         stock: Stock | None = None,
-    ) -> Passage:
+    ) -> LabelResult:
         """Search for the fastest way below a limit, in the unit of the source.
 
         ``stock`` says which calls may be made: ``self.stock``, which counts them, unless given.
@@ -334,7 +334,7 @@ class Passages:
         value = float(found.best.min())
         bound = min(value, float(found.dropped[-1]), limit)
         if found.last < 0:
-            return Passage(np.inf, bound, None, found.labels)
+            return LabelResult(np.inf, bound, None, found.labels)
         places = np.full(len(self.tables), HOST, dtype=np.int64)
         label, ideal, facts, call = found.last, len(self.ideals.sets) - 1, found.facts, 0
         while label >= 0 and ideal > 0:
@@ -343,18 +343,18 @@ class Passages:
                 places[self.member[ideal] & ~self.member[came]] = call * self.tables.calls
                 call += 1
             label, ideal = before, came
-        return Passage(value, bound, places, found.labels)
+        return LabelResult(value, bound, places, found.labels)
 
     def _search(  # noqa: PLR0917
         self,
         stock: Stock,
         begin: int,
-        cost: NDArray[np.float64],
-        limit: NDArray[np.float64],
+        cost: Floats,
+        limit: Floats,
         width: int,
         room: int,
         left: Callable[[], float],
-    ) -> _Found:
+    ) -> _LabelsFound:
         from .lattice_loops import drop_all, search
 
         count = len(self.ideals.sets)
@@ -402,21 +402,30 @@ class Passages:
                 last = label
             best[number] = min(best[number], times[label, 0])
             label = int(facts[label, 1])
-        return _Found(np.minimum.accumulate(best), dropped, last, facts, int(used))
+        return _LabelsFound(np.minimum.accumulate(best), dropped, last, facts, int(used))
 
 
 @dataclass(frozen=True)
-class _Found:
-    best: NDArray[np.float64]
-    dropped: NDArray[np.float64]
+class _LabelsFound:
+    best: Floats
+    dropped: Floats
     last: int
     facts: Ints
     labels: int
 
 
-def heads(
-    tables: OperatorTables, operators: tuple[NDArray[np.float64], ...]
-) -> NDArray[np.float64]:
+def _packed(tables: OperatorTables) -> tuple[Floats, Ints, Ints, Ints, Ints, Ints, Ints]:
+    """Values: cost, source, number of readers; (pointers, entries) made by and read by each."""
+    read: list[list[int]] = [[] for _ in range(len(tables))]
+    for number, value in enumerate(tables.values):
+        for reader in value.readers:
+            read[reader].append(number)
+    source = np.array([value.source for value in tables.values], dtype=np.int64)
+    count = np.array([len(value.readers) for value in tables.values], dtype=np.int64)
+    return (tables.float_costs, source, count, *ragged(tables.made_by), *ragged(read))
+
+
+def heads(tables: OperatorTables, operators: tuple[Floats, ...]) -> Floats:
     """Longest path of least times up to the end of each operator."""
     fastest = np.minimum(operators[0], operators[1])
     found = np.zeros(len(tables))
@@ -425,21 +434,9 @@ def heads(
     return found
 
 
-def _closures(tables: OperatorTables) -> tuple[list[int], list[int]]:
-    """Bit sets of the operators after each operator, and of those before it."""
-    up, down = [0] * len(tables), [0] * len(tables)
-    for i in tables.order:
-        for source in tables.before[i]:
-            down[i] |= down[source] | 1 << source
-    for i in reversed(tables.order):
-        for reader in tables.after[i]:
-            up[i] |= up[reader] | 1 << reader
-    return up, down
-
-
 def _gates(tables: OperatorTables) -> list[int]:
     """Operators one after another, with few others beside them."""
-    up, down = _closures(tables)
+    down, up = tables.closures
     most = BESIDE * len(tables)
 
     def beside(i: int) -> int:

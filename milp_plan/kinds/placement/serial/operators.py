@@ -12,20 +12,17 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from milp_plan.core import OperatorRun, Plan, transfer_ticks
 
-from .graph import Floats, SerialGraph
+from .graph import Floats, Ints, SerialGraph, depth_first_order
 
 HOST = -1
 """Place of operators on a host."""
 
-Ints = NDArray[np.int64]
-
 
 @dataclass(frozen=True)
-class Made:
+class OperatorValue:
     """A value that another operator reads: what each end is charged, its maker, its readers."""
 
     ticks: int
@@ -61,7 +58,7 @@ class OperatorTables:
     work: tuple[int | None, ...]
     host_work: tuple[int | None, ...]
     class_of: tuple[int, ...]
-    values: tuple[Made, ...]
+    values: tuple[OperatorValue, ...]
     size: tuple[int, ...]
     parts: tuple[tuple[int, ...], ...]
     hosted: tuple[int, ...] = ()
@@ -108,7 +105,20 @@ class OperatorTables:
     @cached_property
     def order(self) -> tuple[int, ...]:
         """Operators, each after those it reads from; chains stay together (depth first)."""
-        return tuple(_depth_first(self.before, self.after))
+        missing = [len(sources) for sources in self.before]
+        return tuple(depth_first_order(missing, [readers[::-1] for readers in self.after]))
+
+    @cached_property
+    def closures(self) -> tuple[list[int], list[int]]:
+        """Bit sets of the operators before each operator, and of those after it."""
+        before, after = [0] * len(self), [0] * len(self)
+        for i in self.order:
+            for source in self.before[i]:
+                before[i] |= before[source] | 1 << source
+        for i in reversed(self.order):
+            for reader in self.after[i]:
+                after[i] |= after[reader] | 1 << reader
+        return before, after
 
     @cached_property
     def members(self) -> tuple[tuple[int, ...], ...]:
@@ -252,7 +262,7 @@ def operator_tables(graph: SerialGraph) -> OperatorTables:
         return tuple(op.options[0].duration_ns.get(kinds[0]) for op in operators)
 
     values = tuple(
-        Made(
+        OperatorValue(
             transfer_ticks(problem.cluster, value),
             number[value.producer],
             tuple(sorted({number[name] for name in value.consumers})),
@@ -285,16 +295,3 @@ def _any_order(needs: Sequence[set[int]]) -> Iterator[int]:
             missing[other] -= 1
             if missing[other] == 0:
                 ready.append(other)
-
-
-def _depth_first(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> Iterator[int]:
-    """Topological order in which the operator that became ready last comes next."""
-    missing = [len(entry) for entry in before]
-    stack = [number for number in reversed(range(len(before))) if not missing[number]]
-    while stack:
-        number = stack.pop()
-        yield number
-        for other in reversed(after[number]):
-            missing[other] -= 1
-            if missing[other] == 0:
-                stack.append(other)

@@ -14,11 +14,29 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from .graph import Floats, SerialGraph
+from .graph import Floats, SerialGraph, depth_first_order
 
 Bits = NDArray[np.uint64]
 LARGEST_EXACT = 2**53
 """Below this, whole numbers and their sums are exact as floats."""
+
+
+def bit_rows(sets: Iterable[int], count: int) -> Bits:
+    """Return sets of ``count`` things, each as bits of a number, as rows of 64-bit words."""
+    words = max(1, -(-count // 64))
+    data = b"".join(entry.to_bytes(8 * words, "little") for entry in sets)
+    return np.frombuffer(data, dtype="<u8").astype(np.uint64).reshape(-1, words)
+
+
+def unpacked(rows: Bits, count: int) -> NDArray[np.uint8]:
+    """Return rows of bits as 0 and 1 for each of ``count`` things."""
+    as_bytes = np.ascontiguousarray(rows).view(np.uint8)
+    return np.unpackbits(as_bytes, axis=1, bitorder="little")[:, :count]
+
+
+def bit_set(members: Iterable[int]) -> int:
+    """Return a set of numbers as bits of one number."""
+    return sum(1 << member for member in members)
 
 
 @dataclass(frozen=True)
@@ -96,18 +114,9 @@ class ChainGraph:
                 found[block].append(number)
         return tuple(map(tuple, found))
 
-    @property
-    def words(self) -> int:
-        """Words of a bit set of blocks."""
-        return max(1, -(-len(self) // 64))
-
-    def bits(self, sets: Sequence[Iterable[int]]) -> Bits:
-        """Return sets of blocks as rows of bits."""
-        found = np.zeros((len(sets), self.words), dtype=np.uint64)
-        for row, members in enumerate(sets):
-            for block in members:
-                found[row, block >> 6] |= np.uint64(1 << (block & 63))
-        return found
+    def bits(self, sets: Iterable[int]) -> Bits:
+        """Return sets of blocks, each as bits of a number, as rows of bits."""
+        return bit_rows(sets, len(self))
 
     def places(self, devices: Sequence[int]) -> list[int]:
         """Device of each class from the device of each block."""
@@ -173,14 +182,7 @@ def _sorted_blocks(
     for a, b in sorted(arcs):
         after[a].append(b)
         missing[b] += 1
-    order = []
-    stack = [i for i in reversed(range(len(blocks))) if not missing[i]]
-    while stack:
-        order.append(stack.pop())
-        for other in after[order[-1]]:
-            missing[other] -= 1
-            if not missing[other]:
-                stack.append(other)
+    order = depth_first_order(missing, after)
     assert len(order) == len(blocks), "blocks wait for each other"
     number = {block: i for i, block in enumerate(order)}
     before: list[list[int]] = [[] for _ in blocks]

@@ -29,7 +29,7 @@ Place = tuple[int, int]
 """Number of a device, and of its call; 0 where calls do not count."""
 
 
-class Sent(NamedTuple):
+class PlaceValue(NamedTuple):
     """A value that other operators read: what each end is charged, its maker, its readers."""
 
     ticks: int
@@ -78,7 +78,7 @@ class PlaceTables:
     pays: tuple[bool, ...]
     work: tuple[tuple[int | None, ...], ...]
     backward: tuple[bool, ...]
-    values: tuple[Sent, ...]
+    values: tuple[PlaceValue, ...]
     held: tuple[int, ...]
     workspace: tuple[int, ...]
     shared: tuple[tuple[int, tuple[int, ...]], ...]
@@ -244,7 +244,7 @@ def read_places(problem: PlanningProblem) -> PlaceTables:
         tuple(tuple(o.duration_ns.get(d.device_class) for d in devices) for o in options),
         tuple(operator.name in backward for operator in graph.operators),
         tuple(
-            Sent(
+            PlaceValue(
                 transfer_ticks(problem.cluster, value),
                 number[value.producer],
                 tuple(sorted({number[name] for name in value.consumers})),

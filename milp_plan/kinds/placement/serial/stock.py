@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .operators import Ints
+from .graph import Ints
 
 MOST_STATES = 1_200
 """States of one stock, at most."""
@@ -54,7 +54,7 @@ class Stock:
 
 
 def separate(calls: int, each: int = 1) -> Stock:
-    """Return the stock of so many calls, ``each`` per device, whatever they hold."""
+    """Return the stock of ``calls`` calls, ``each`` per device, whatever their bytes."""
     number = np.arange(calls + 1, dtype=np.int64)
     kept = np.where((each > 1) & (number + 2 <= calls), number + 2, -1)
     after = np.stack([np.append(number[1:], -1), kept], axis=1)

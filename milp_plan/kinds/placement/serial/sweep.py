@@ -26,13 +26,13 @@ MOST_ABREAST = 128
 """States after one class, at most: a move is then a number of one byte."""
 
 TRIES, FUTILE = 16, 3
-"""Orders that are tried; so many without success end it."""
+"""Orders that are tried; the search ends after this many failures without a success."""
 
 NetStates = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
-class Step:
+class SweepStep:
     """What one class does to the states.
 
     Parameters
@@ -54,7 +54,7 @@ class Step:
 class Sweep:
     """Classes in an order, with the nets that have a cost; those of the same classes are one."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[SweepStep, ...]
     costs: tuple[int, ...]
 
     @property
@@ -75,13 +75,8 @@ def read_sweep(graph: SerialGraph, budget: Budget) -> Sweep | None:
 
 
 def _fewest(graph: SerialGraph, budget: Budget) -> Sweep | None:
-    merged: dict[tuple[int, ...], int] = {}
-    for net in graph.nets:
-        if net.ticks:
-            pins = tuple(sorted((net.source, *net.readers)))
-            merged[pins] = merged.get(pins, 0) + net.ticks
-    nets = _Nets(len(graph), tuple(merged))
-    best: tuple[Step, ...] | None = None
+    nets = _Nets(len(graph), tuple(graph.merged_nets))
+    best: tuple[SweepStep, ...] | None = None
     most = MOST_STATES
     for seed in range(TRIES):
         if best is None and seed >= FUTILE:
@@ -90,7 +85,7 @@ def _fewest(graph: SerialGraph, budget: Budget) -> Sweep | None:
         steps = nets.steps(nets.order(Random(seed)), most)
         if steps is not None:
             best, most = steps, sum(step.states for step in steps) - 1
-    return None if best is None else Sweep(best, tuple(merged.values()))
+    return None if best is None else Sweep(best, tuple(graph.merged_nets.values()))
 
 
 class _Nets:
@@ -132,8 +127,8 @@ class _Nets:
     def _opened(net: int, left: list[int], begun: list[bool]) -> int:
         return int(left[net] > 1 and not begun[net]) - int(left[net] == 1)
 
-    def steps(self, order: list[int], most: int) -> tuple[Step, ...] | None:
-        """Return the states along an order, ``None`` if they are more than so many."""
+    def steps(self, order: list[int], most: int) -> tuple[SweepStep, ...] | None:
+        """Return the states along an order, ``None`` if they are more than ``most``."""
         left = [len(members) for members in self.pins]
         states: dict[NetStates, int] = {(): 0}
         steps = []
@@ -150,7 +145,7 @@ class _Nets:
             most -= len(states)
             if most < 0 or len(states) > MOST_ABREAST:
                 return None
-            steps.append(Step(number, tuple(moves), len(states)))
+            steps.append(SweepStep(number, tuple(moves), len(states)))
         return tuple(steps)
 
     def _next(

@@ -9,8 +9,6 @@ knapsack). Likewise for all that come after, from the other end.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from .graph import Floats
@@ -18,45 +16,6 @@ from .order import ChainGraph
 
 MARGIN = 1e-9
 """Relative margin for rounding: windows are wider by it."""
-
-
-@dataclass(frozen=True)
-class Capacity:
-    """What devices can take if no load is above a limit.
-
-    Parameters
-    ----------
-    limit
-        Largest load, in units of the order's tables.
-    by_host
-        Most work on payers that so many hosts can take, from 0 hosts up.
-    """
-
-    limit: float
-    by_host: tuple[float, ...]
-
-    def of_stages(self, stages: int, payers: int) -> float:
-        """Most work that so many stages can take, some of them hosts."""
-        hosts = len(self.by_host) - 1
-        rooms = [
-            (stages - used) * self.limit + self.by_host[used]
-            for used in range(max(0, stages - payers), min(hosts, stages) + 1)
-        ]
-        return max(rooms)
-
-
-def capacity(chain: ChainGraph, limit: float) -> Capacity:
-    """Return what devices can take if no load is above a limit."""
-    hosts = len(chain.graph.hosts)
-    taken = [taken_by_hosts(chain, count * limit) for count in range(1, hosts + 1)]
-    return Capacity(limit, (0.0, *taken))
-
-
-def taken_by_hosts(chain: ChainGraph, seconds: float) -> float:
-    """Most work on payers of blocks that hosts can do in so long."""
-    if seconds < 0:
-        return 0.0
-    return most_within(chain.work.sum(axis=1), chain.host_work.sum(axis=1), chain.on_host, seconds)
 
 
 def most_within(gain: Floats, cost: Floats, allowed: np.ndarray, room: float) -> float:
@@ -78,12 +37,20 @@ def most_within(gain: Floats, cost: Floats, allowed: np.ndarray, room: float) ->
 
 def stage_windows(chain: ChainGraph, limit: float) -> list[tuple[int, int]] | None:
     """Return the first and the last stage, from 0, of each block; ``None`` if one has none."""
-    payers = len(chain.graph.payers)
-    stages = payers + len(chain.graph.hosts)
-    room = capacity(chain, limit)
-    work = chain.work.sum(axis=1)
+    payers, hosts = len(chain.graph.payers), len(chain.graph.hosts)
+    stages = payers + hosts
+    work, there = chain.work.sum(axis=1), chain.host_work.sum(axis=1)
     slack = MARGIN * float(work.sum())
-    rooms = [room.of_stages(count, payers) + slack for count in range(1, stages + 1)]
+    by_hosts = [0.0]
+    by_hosts += [most_within(work, there, chain.on_host, n * limit) for n in range(1, hosts + 1)]
+    rooms = [
+        slack
+        + max(
+            (count - used) * limit + by_hosts[used]
+            for used in range(max(0, count - payers), min(hosts, count) + 1)
+        )
+        for count in range(1, stages + 1)
+    ]
     before, after = np.zeros(len(chain)), np.zeros(len(chain))
     for block in range(len(chain)):
         earlier = chain.ancestors[block]

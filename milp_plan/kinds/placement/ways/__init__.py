@@ -1,1 +1,1 @@
-"""Ways of problems under the serial law."""
+"""IdealLevels of problems under the serial law."""

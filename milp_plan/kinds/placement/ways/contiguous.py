@@ -17,7 +17,7 @@ from ..bounds.catalogue import serial_bounds
 from ..bounds.load import work_bound
 from ..planners.baselines import CONTIGUOUS
 from ..planners.contiguous import ContiguousSearch
-from ..serial.value import bottleneck, fits, homeless
+from ..serial.value import bottleneck, fits
 from .serial import SerialWay
 
 ROUNDS, MANY_ROUNDS = 2, 400
@@ -56,27 +56,21 @@ class ContiguousWay(SerialWay):
 
     def steps(self) -> Iterable[Step]:
         """Published planners, some orders, all ideals; else more orders, cuts and the model."""
+        ledger = self.ledger
         return (
-            Step("homes", self.find_homes, always=True),
+            Step("obstacle", ledger.look_for_obstacle, always=True),
+            Step("work", lambda: ledger.prove(work_bound(self.graph)), always=True),
             Step("baselines", self.baselines, loops=(CONTIGUOUS_PARTS,)),
             Step("orders", self.orders, always=True, loops=(CONTIGUOUS_PARTS,)),
             Step("ideals", self.exact),
             Step("more orders", self.more_orders, self.open),
             Step("cuts", self.cuts, self.open),
-            Step("model", self.solve, lambda: self.open() and self.ledger.formulation is not None),
+            Step("model", self.solve, lambda: self.open() and ledger.formulation is not None),
         )
 
     def open(self) -> bool:
         """Whether the ideals did not settle it."""
         return not self.settled
-
-    def find_homes(self) -> None:
-        """Classes that fit nowhere, and the work of all."""
-        homeless_because = homeless(self.graph)
-        if homeless_because is not None:
-            self.ledger.refute(homeless_because)
-        else:
-            self.ledger.prove(work_bound(self.graph))
 
     def orders(self) -> None:
         """Cuts of the best plan's order, and of a few others."""
@@ -104,7 +98,7 @@ class ContiguousWay(SerialWay):
             if part.over:
                 break
             with ledger.budget.phase("baselines"):
-                places = planner(graph, ledger.settings.seed)
+                places = planner(graph)
             ledger.baselines[name] = None
             if places is not None and fits(graph, places):
                 ledger.baselines[name] = bottleneck(graph, places)

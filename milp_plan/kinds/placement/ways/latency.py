@@ -23,10 +23,13 @@ from milp_plan.run.way import Step
 
 from ..bounds.gates import gate_bound
 from ..bounds.latency import proved, simple_bounds
-from ..planners.latency import Annealing, Line, arrays, ways
+from ..planners.latency.annealing import Annealing
+from ..planners.latency.ideals import ideal_levels
+from ..planners.latency.segments import Line
+from ..planners.latency.timing import arrays
 from ..serial.atoms import merge_idle
-from ..serial.graph import read_serial
-from ..serial.operators import HOST, Ints, operator_tables
+from ..serial.graph import Ints, read_serial
+from ..serial.operators import HOST, operator_tables
 from .serial import SerialWay
 from .tiny_serial import is_tiny, offer_best_of_all
 
@@ -125,7 +128,7 @@ class LatencyWay(SerialWay):
 
     def search(self) -> None:
         """The ideals in a thread, and annealing beside them where there is another one."""
-        search = _IdealSearch(self)
+        search = _IdealThread(self)
         try:
             if self.ledger.threads > 1:
                 search.begin(1.0)
@@ -138,11 +141,11 @@ class LatencyWay(SerialWay):
         search.end()
 
     def search_repeatably(self) -> None:
-        """Gates and ideals, for so many looks at a clock that stands for the real one."""
-        search = _IdealSearch(self)
+        """Search gates and ideals for a fixed number of clock readings."""
+        search = _IdealThread(self)
         search.use_gates(lambda: self.ledger.budget.left_s)
         search.hear()
-        search.use_ideals(_Looks(self.ledger.budget, LOOKS))
+        search.use_ideals(_CountedClock(self.ledger.budget, LOOKS))
 
     def anneal_repeatably(self) -> None:
         """A fixed number of short annealings."""
@@ -153,7 +156,7 @@ class LatencyWay(SerialWay):
             if np.isfinite(self.arrays.latency(start)):
                 seed, hot = self.ledger.settings.seed * 1009 + number, HOT[number // 2 % len(HOT)]
                 run = Annealing(self.arrays, start.copy(), seed, hot=hot)
-                left = _Looks(self.ledger.budget, FEW_ROUNDS + 2)
+                left = _CountedClock(self.ledger.budget, FEW_ROUNDS + 2)
                 run.run(FEW_ROUNDS, left.share, self._take_annealed)
 
     # -- plans -------------------------------------------------------------------------------
@@ -206,17 +209,17 @@ class LatencyWay(SerialWay):
         places, value = self.line.cut(order)
         return places if np.isfinite(value) else None
 
-    def anneal(self, search: _IdealSearch) -> None:
+    def anneal(self, search: _IdealThread) -> None:
         """Anneal again and again, and hear what the search has found."""
         ledger, number = self.ledger, 0
         reserve = MODEL_SHARE if len(self.atoms) <= MOST_MODEL_OPERATORS else 0.0
         reserve *= ledger.budget.limit_s
-        told = ledger.budget.elapsed_s
+        heard = ledger.budget.elapsed_s
 
         def left() -> float:
-            nonlocal told
-            if ledger.budget.elapsed_s - told > TURN_S:
-                told = ledger.budget.elapsed_s
+            nonlocal heard
+            if ledger.budget.elapsed_s - heard > TURN_S:
+                heard = ledger.budget.elapsed_s
                 search.hear()
             return 0.0 if ledger.settled else ledger.budget.left_s
 
@@ -275,8 +278,8 @@ class LatencyWay(SerialWay):
         self.ask_up_to(ledger.value, ledger.budget, start=ledger.plan, gap=ledger.settings.gap)
 
 
-class _Looks:
-    """Stands for a clock where nothing may depend on one: every look costs one of so many."""
+class _CountedClock:
+    """Replaces the clock in repeatable runs: time left is the number of readings left."""
 
     def __init__(self, budget: Budget, count: int) -> None:
         self.budget, self.left = budget, count
@@ -290,7 +293,7 @@ class _Looks:
         return min(1.0, self())
 
 
-class _IdealSearch:
+class _IdealThread:
     """Searches through the ideals in a thread of its own; the loops run side by side.
 
     Where they can prove nothing and time is left, it anneals as the main thread does.
@@ -349,18 +352,18 @@ class _IdealSearch:
     def use_ideals(self, left: Callable[[], float]) -> None:
         """Search the ideals for plans and bounds, as long as ``left`` says so."""
         run = self.run
-        found = ways(run.tables)
+        found = ideal_levels(run.tables)
         if found is None:
             text = "too many ideals for a search through them"
             self.news.put(lambda: run.ledger.say("ideals", text))
             return
 
-        def tell(value: float, ideals: int) -> None:
+        def report(value: float, ideals: int) -> None:
             detail = f"fastest ways through {ideals} ideals"
             bound: Bound = proved("ideals", value, run.tables, detail)
             self.news.put(lambda: run.ledger.prove(bound))
 
-        found.run(lambda: run.value, left, self._take, tell)
+        found.run(lambda: run.value, left, self._take, report)
         if self.thread is None:
             self.hear()
 

@@ -180,11 +180,11 @@ class MaxLoadWay(SerialWay):
         """Searches for the threads that the bound and the model leave."""
         return self.read_pairs()[1:] or self.searches[1:]
 
-    def anneal_rounds(self, rounds: int = REPEATABLE_ROUNDS) -> None:
+    def anneal_rounds(self) -> None:
         """A fixed number of coolings."""
         search = self.searches[0]
         with self.ledger.budget.phase("anneal"):
-            for _ in range(rounds):
+            for _ in range(REPEATABLE_ROUNDS):
                 search.step()
         self.take(search, "annealing", "anneal")
         self.share()
@@ -194,7 +194,7 @@ class MaxLoadWay(SerialWay):
         self.collect()
 
     def anneal(self, name: str, share: float, patience: float = float("inf")) -> None:
-        """Cool again and again in all threads; enough after so many rounds without a better one."""
+        """Cool in all threads until time is up or ``patience`` rounds brought nothing better."""
         ledger = self.ledger
         end = ledger.budget.part(f"annealing, {name}", share).end
         turn_s = 0.1

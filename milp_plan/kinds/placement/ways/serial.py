@@ -39,9 +39,9 @@ class SerialWay(Way[PlanningProblem, Plan]):
         """Yield everything on one device, and one device filled after the other."""
         from ..planners.baselines import greedy, single
 
-        graph, seed = self.graph, self.ledger.settings.seed
+        graph = self.graph
         for name, planner in (("single", single), ("greedy", greedy)):
-            places = planner(graph, seed)
+            places = planner(graph)
             yield name, None if places is None else graph.plan(places, name)
 
     @classmethod

@@ -11,7 +11,6 @@ from milp_plan.core.bound import Bound, Infeasible
 from milp_plan.core.budget import Budget, OutOfTime
 from milp_plan.core.compiled import interpreting
 from milp_plan.core.view import view
-from milp_plan.kinds.pipeline.stagger import stagger_bound
 
 from .frame import Frame
 from .heads import Windows, simple_windows
@@ -25,6 +24,7 @@ from .memory import (
 )
 from .milestones import with_milestones
 from .site_choices import choice_bound
+from .stagger import stagger_bound
 from .tight import known_regions, tight_windows
 from .turns import turns_bound
 

@@ -18,7 +18,8 @@ import numpy as np
 
 from milp_plan.core.compiled import compiled, copy_into
 
-from ...serial.operators import HOST, Ints
+from ...serial.graph import Ints
+from ...serial.operators import HOST
 from .timing import Arrays, scratch, sweep
 
 STEPS = 20_000
@@ -27,8 +28,11 @@ STEPS = 20_000
 LARGEST_CLUSTER = 24
 """Operators a cluster has at most."""
 
+COLD = 2e-4
+"""Last temperature but for the frozen part, relative to the latency of the start."""
+
 FROZEN_SHARE, FROZEN = 0.05, 1e-7
-"""Last part of the time, and its temperature: plans that differ by little are told apart there."""
+"""Last part of the time, and its temperature: it distinguishes plans that differ by little."""
 
 SMOOTHING = 0.002
 """Part of all loads together that counts besides the latency: short calls off the critical path
@@ -47,15 +51,14 @@ class Annealing:
         Places of operators; memory may be overrun.
     seed
         Of the random numbers.
-    hot, cold
-        Temperatures at both ends, relative to the latency of the start.
+    hot
+        First temperature, relative to the latency of the start.
     """
 
     arrays: Arrays
     start: Ints
     seed: int
     hot: float = 0.01
-    cold: float = 2e-4
 
     def __post_init__(self) -> None:
         self.places = self.start.copy()
@@ -64,7 +67,7 @@ class Annealing:
         self.penalty = 0.2
 
     def run(self, rounds: int, left: Callable[[], float], take: Callable[[Ints], None]) -> Ints:
-        """Cool down over so many rounds of ``STEPS`` steps; ends early when no time is left.
+        """Cool down over rounds of ``STEPS`` steps; end early when no time is left.
 
         Parameters
         ----------
@@ -82,7 +85,7 @@ class Annealing:
         done, found, frozen = 0, False, False
         while done < rounds and left() > 0:
             progress = max(done / rounds, 1 - left()) / (1 - FROZEN_SHARE)
-            heat = scale * self.hot * (self.cold / self.hot) ** progress
+            heat = scale * self.hot * (COLD / self.hot) ** progress
             if progress >= 1.0:
                 heat = scale * FROZEN
                 if found and not frozen:

@@ -21,9 +21,8 @@ import numpy as np
 
 from milp_plan.core.compiled import compiled
 
-from ...serial.graph import Floats
-from ...serial.operators import HOST, Ints, OperatorTables
-from ...serial.packing import ragged
+from ...serial.graph import Floats, Ints, ragged
+from ...serial.operators import HOST, OperatorTables
 from .timing import Arrays
 
 
@@ -167,7 +166,7 @@ class Line:
 
 @compiled
 def segment_times(order, work, host, size, ends, devices, memory):
-    """Least time of each prefix with so many devices, and where its last segment begins.
+    """Least time of each prefix by number of devices, and where its last segment begins.
 
     A last step on the host has begin -1.
     """

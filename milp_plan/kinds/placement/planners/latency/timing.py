@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from milp_plan.core.compiled import compiled
 
-from ...serial.graph import Floats
-from ...serial.operators import HOST, Ints, OperatorTables
-from ...serial.packing import ragged
+from ...serial.graph import Floats, Ints, ragged
+from ...serial.operators import HOST, OperatorTables
 
 NONE = np.int64(1 << 62)
 """Bytes of a device without limit."""

@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 
 from ...serial.atoms import merge_idle
 from ...serial.chains import merge_chains
-from ...serial.lattice import Lattice, Passages, lattice
-from ...serial.operators import HOST, Ints, OperatorTables
+from ...serial.graph import Ints
+from ...serial.lattice import LabelSearch, Lattice, lattice
+from ...serial.operators import HOST, OperatorTables
 from ...serial.stock import Stock, shared
 
 MOST_IDEALS = 60_000
@@ -58,7 +59,7 @@ LEARNING_SHARE = 0.3
 
 
 @dataclass(frozen=True)
-class Ways:
+class IdealLevels:
     """Searches through the ideals of one problem, the coarsest first.
 
     Parameters
@@ -77,7 +78,7 @@ class Ways:
         value: Callable[[], float],
         left: Callable[[], float],
         take: Callable[[Ints], None],
-        tell: Callable[[float, int], None],
+        report: Callable[[float, int], None],
     ) -> None:
         """Search wider and wider until the bound meets the value, or no time is left.
 
@@ -89,10 +90,10 @@ class Ways:
             Seconds left.
         take
             Called with places of the operators of ``tables``: they may not fit.
-        tell
+        report
             Called with bounds, in the unit of the source, and the number of ideals.
         """
-        before: Passages | None = None
+        before: LabelSearch | None = None
         for level in self.levels:
             ideals = lattice(level, MOST_IDEALS)
             if ideals is None or left() <= 0:
@@ -103,30 +104,32 @@ class Ways:
                 if stock is solved:
                     continue
                 if width == LEARN:
-                    learning = _Until(left, (1 - LEARNING_SHARE) * left())
+                    learning = _ClockUntil(left, (1 - LEARNING_SHARE) * left())
                     search.learn(value(), LEARNED, ROOM, learning, self._hints(search, before))
                     continue
                 found = search.run(value() * (1 + 1e-9), width, ROOM, left, stock)
                 if found.places is not None:
                     take(self.places(level, found.places))
                 if level is self.levels[-1]:
-                    tell(found.bound * (1 - 1e-9), len(ideals.sets))
+                    report(found.bound * (1 - 1e-9), len(ideals.sets))
                 if found.bound >= value() * (1 - 1e-7) or left() <= 0:
                     break
                 if found.bound >= found.value * (1 - 1e-7):
                     solved = stock
             before = search
 
-    def _level(self, level: OperatorTables, ideals: Lattice, before: Passages | None) -> Passages:
+    def _level(
+        self, level: OperatorTables, ideals: Lattice, before: LabelSearch | None
+    ) -> LabelSearch:
         """The searches of a level, with those gates of the one before that it has, too."""
         gates = None
         if before is not None:
             at = {self._end(level, i): i for i in range(len(level))}
             ends = [self._end(before.tables, gate) for gate in before.gates]
             gates = [at[end] for end in ends if end in at]
-        return Passages(level, ideals, must_be_hosted(level), gates)
+        return LabelSearch(level, ideals, must_be_hosted(level), gates)
 
-    def _hints(self, search: Passages, before: Passages | None) -> NDArray[np.float64] | None:
+    def _hints(self, search: LabelSearch, before: LabelSearch | None) -> NDArray[np.float64] | None:
         """Times of ways known from the level before: chains joined are only a restriction."""
         if before is None:
             return None
@@ -154,8 +157,8 @@ class Ways:
 
 
 @dataclass(frozen=True)
-class _Until:
-    """Seconds left until so many are left of a longer time."""
+class _ClockUntil:
+    """Seconds left until ``end`` seconds are left of a longer time."""
 
     left: Callable[[], float]
     end: float
@@ -164,7 +167,7 @@ class _Until:
         return self.left() - self.end
 
 
-def ways(tables: OperatorTables) -> Ways | None:
+def ideal_levels(tables: OperatorTables) -> IdealLevels | None:
     """Return the searches of a problem (nothing merged), or ``None`` if it has too many ideals."""
     for forgiven in (0.0, FORGIVEN):
         atoms = merge_idle(tables, forgiven)
@@ -172,12 +175,12 @@ def ways(tables: OperatorTables) -> Ways | None:
         if ideals is None:
             continue
         if len(ideals.sets) <= FEW_IDEALS:
-            return Ways(tables, (atoms,))
-        return Ways(tables, (*(merge_chains(atoms, longest) for longest in CHAINS), atoms))
+            return IdealLevels(tables, (atoms,))
+        return IdealLevels(tables, (*(merge_chains(atoms, longest) for longest in CHAINS), atoms))
     return None
 
 
-def turns(search: Passages) -> Iterator[tuple[Stock, int]]:
+def turns(search: LabelSearch) -> Iterator[tuple[Stock, int]]:
     """What calls may be made and how many labels are kept, from search to search."""
     tables = search.tables
     widths = EARLY if len(search.ideals.sets) <= FEW_IDEALS else LATE
@@ -198,14 +201,7 @@ def must_be_hosted(tables: OperatorTables) -> NDArray[np.bool_]:
     memory = tables.graph.memory
     if tables.calls > 1 or memory is None:
         return found
-    up = [0] * len(tables)
-    down = [0] * len(tables)
-    for i in reversed(tables.order):
-        for reader in tables.after[i]:
-            up[i] |= up[reader] | 1 << reader
-    for i in tables.order:
-        for source in tables.before[i]:
-            down[i] |= down[source] | 1 << source
+    down, up = tables.closures
     for members in tables.members:
         if len(members) > 1:
             ahead, behind, own = 0, 0, 0

@@ -1,4 +1,4 @@
-"""Schedules that feed a pipeline from both ends: Chimera, DualPipe, and DualPipe cut in half.
+"""DualPipe, which feeds a pipeline from both ends, and DualPipeV, which is DualPipe cut in half.
 
 On a bidirectional placement half of the micro-batches go up the devices and half go down.
 DualPipeV folds that pipeline in the middle, so that both directions are the two legs of a V.
@@ -19,39 +19,10 @@ from ..overlap import Pair, finer, fuse, sequence
 from ..reading import shop_of
 from ..shop import Shop
 from ..timing import Words
-from .expert import Expert
 from .lines import Cell, Layout, layout_of
 
-
-def chimera_words(shop: Shop) -> Words | None:
-    """Chimera with direct concatenation: units of p micro-batches, half from each end.
-
-    For an even number p of devices. In slots of one pass (F or whole backward), micro-batch j of
-    a direction runs F of stage s in slot 2j+s and its backward in slot 2j+2p−1−s; the two
-    directions then never ask for the same slot, nor do units that follow each other after 2p
-    slots, so devices take their passes in slot order.
-
-    Source: Li, Hoefler, "Chimera", SC 2021, arXiv 2107.06925, section 3. With equal stages and
-    free transfers the bubble is (p/2−1)(F+B+W) for F = B+W; one unit with B+W = 2F lasts
-    3p+2(p−2) forwards. A device holds p/2 to p activations of a stage per unit.
-    """
-    layout = layout_of(shop)
-    if layout is None or layout.devices % 2 or not layout.placed("dualpipe"):
-        return None
-    p = layout.devices
-    slots: list[list[tuple[int, tuple[int, ...]]]] = [[] for _ in range(p)]
-    for row, count in zip(layout.cells, layout.counts, strict=True):
-        for cell in row:
-            for batch in range(count):
-                unit, place = divmod(batch, p // 2)
-                begin = 2 * p * unit + 2 * place
-                slots[cell.device].append((begin + cell.stage, (cell.forward,)))
-                slots[cell.device].append((begin + 2 * p - 1 - cell.stage, cell.both))
-    return layout.words([[k for _, kinds in sorted(row) for k in kinds] for row in slots])
-
-
-Step = tuple[int, ...]
-"""Kinds that run one after the other; a step that holds a forward and a backward is a pair that
+PassGroup = tuple[int, ...]
+"""Kinds that run one after the other; a group with a forward and a backward is a pair that
 DualPipe overlaps."""
 
 
@@ -60,7 +31,7 @@ class _Rank:
     """One device of DualPipe: phase 0 enters the pipeline on this side, phase 1 on the other."""
 
     cells: tuple[Cell, Cell]
-    steps: list[Step] = field(default_factory=list)
+    steps: list[PassGroup] = field(default_factory=list)
     late: deque[int] = field(default_factory=deque)
 
     def forward(self, phase: int) -> None:
@@ -80,7 +51,7 @@ class _Rank:
     def weight(self) -> None:
         self.steps.append((self.late.popleft(),))
 
-    def run(self, half: int, depth: int, batches: int) -> list[Step]:
+    def run(self, half: int, depth: int, batches: int) -> list[PassGroup]:
         """Eight steps of DualPipe.
 
         Parameters
@@ -122,7 +93,7 @@ class _Rank:
         return self.steps
 
 
-def _dualpipe(layout: Layout) -> list[list[Step]] | None:
+def _dualpipe(layout: Layout) -> list[list[PassGroup]] | None:
     p = layout.devices
     if p % 2 or not layout.placed("dualpipe") or len(set(layout.counts)) > 1:
         return None
@@ -131,7 +102,7 @@ def _dualpipe(layout: Layout) -> list[list[Step]] | None:
     return _ranks(layout, sides, p // 2, layout.counts[0], lambda d: min(d, p - 1 - d))
 
 
-def _dualpipev(layout: Layout) -> list[list[Step]] | None:
+def _dualpipev(layout: Layout) -> list[list[PassGroup]] | None:
     p = layout.devices
     if not layout.placed("v"):
         return None
@@ -146,7 +117,7 @@ def _ranks(
     half: int,
     batches: int,
     depth: Callable[[int], int],
-) -> list[list[Step]] | None:
+) -> list[list[PassGroup]] | None:
     if not layout.split or batches < 2 * half:
         return None
     return [_Rank(cells).run(half, depth(d), batches) for d, cells in enumerate(sides)]
@@ -176,7 +147,7 @@ def dualpipev_words(shop: Shop) -> Words | None:
     return _words(shop, _dualpipev)
 
 
-def _words(shop: Shop, build: Callable[[Layout], list[list[Step]] | None]) -> Words | None:
+def _words(shop: Shop, build: Callable[[Layout], list[list[PassGroup]] | None]) -> Words | None:
     layout = layout_of(shop)
     rows = None if layout is None else build(layout)
     if layout is None or rows is None:
@@ -203,14 +174,6 @@ def dualpipe_orders(shop: Shop) -> dict[str, list[Pair]] | None:
         shop.machines[machine]: [tuple(next(members[k]) for k in step) for step in row]
         for machine, row in zip(layout.machines, rows, strict=True)
     }
-
-
-def dualpipe_pairs(shop: Shop) -> list[Pair] | None:
-    """Pairs (F, B, W) that DualPipe or DualPipeV overlaps; ``None`` where neither is defined."""
-    orders = dualpipe_orders(shop)
-    if orders is None:
-        return None
-    return [group for row in orders.values() for group in row if len(group) == _PAIR]
 
 
 def overlapped_dualpipe(
@@ -271,10 +234,3 @@ _PAIR = 3
 
 def _opened(row: Sequence[Pair]) -> list[Pair]:
     return [part for g in row for part in ((g[:1], g[1:]) if len(g) == _PAIR else (g,))]
-
-
-WORDS: dict[str, Expert] = {
-    "chimera": chimera_words,
-    "dualpipe": dualpipe_words,
-    "dualpipev": dualpipev_words,
-}

@@ -9,9 +9,10 @@ import numpy as np
 from milp_plan.core.amounts import time_text
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
-from milp_plan.kinds.schedule.bounds.heads import Windows
-from milp_plan.kinds.schedule.bounds.load import usable_devices
-from milp_plan.kinds.schedule.bounds.view import FAR, Array
+
+from .heads import Windows
+from .load import usable_devices
+from .view import FAR, Array
 
 
 def stagger_bound(windows: Windows, budget: Budget) -> Bound:
