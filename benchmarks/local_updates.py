@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from milp_plan.kinds.local_updates.planners import Chain, best_cuts, first_come, orders, step_time
+from first_come import first_come
+
+from milp_plan.kinds.local_updates.planners import Chain, best_cuts, orders, step_time
 from milp_plan.kinds.local_updates.problem import LocalUpdatesProblem, Stage
 
 SCALE = 20

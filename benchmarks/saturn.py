@@ -23,12 +23,13 @@ from statistics import mean
 from typing import Any
 
 import numpy as np
+from introspection import Simulation
 from peers.environment import peer_python
 
 from milp_plan.draw.canvas import new_figure
 from milp_plan.draw.style import drawing_style
 from milp_plan.kinds.jobs.check import verify_jobs
-from milp_plan.kinds.jobs.planners import FIFO, LONGEST, SRPT, Simulation, arrivals
+from milp_plan.kinds.jobs.planners import FIFO, LONGEST, SRPT, arrivals
 from milp_plan.kinds.jobs.problem import (
     Job,
     JobsObjective,

@@ -39,6 +39,9 @@ class Card:
     surrogate
         Whether the model minimises something else than the problem's objective: then values are
         not compared, and bounds prove nothing.
+    relaxes
+        Whether the model leaves out rules, and no plan: its bounds hold, but its plans may break a
+        law or be worse than the solver says. It is not exact.
     """
 
     name: str
@@ -49,6 +52,7 @@ class Card:
     neighbourhoods: bool = False
     memory_ways: bool = False
     surrogate: bool = False
+    relaxes: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,12 +88,16 @@ class Guide:
         Look only near this plan; only for formulations whose card offers it.
     memory
         ``False`` leaves out rows about memory over time: the caller checks each plan itself.
+    lazy
+        Rows to write beside those that the formulation always writes, in its own words; ``None``
+        for none. See :meth:`.builders.BuilderFormulation.refined`.
     """
 
     cutoff: int | None = None
     bound: int | None = None
     neighbourhood: Neighbourhood | None = None
     memory: bool = True
+    lazy: Any = None
     _made: dict[Any, tuple[Any, Any]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -107,7 +115,7 @@ class Guide:
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Guide, (self.cutoff, self.bound, self.neighbourhood, self.memory)
+        return Guide, (self.cutoff, self.bound, self.neighbourhood, self.memory, self.lazy)
 
 
 @dataclass(frozen=True)

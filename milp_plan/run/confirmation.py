@@ -106,7 +106,8 @@ class Confirmation:
 
     def of(self, answer: ModelAnswer) -> ModelAnswer:
         """Return the answer as far as it is confirmed."""
-        value, stop = answer.value, answer.report.stop
+        value = answer.value if answer.claim is None else answer.claim
+        stop = answer.report.stop
         if stop is Stop.INFEASIBLE and answer.doubt:
             return self._doubtful(answer)
         if stop is Stop.ERROR and not answer.failed:
@@ -128,7 +129,7 @@ class Confirmation:
             return None
         seed = self.limits.seed + careful
         limits = replace(self.limits, time_s=left, seed=seed, careful=careful)
-        return self.ask(Guide(cutoff, self.guide.bound), limits)
+        return self.ask(Guide(cutoff, self.guide.bound, lazy=self.guide.lazy), limits)
 
     def _doubtful(self, answer: ModelAnswer) -> ModelAnswer:
         """Nothing was found where tolerances hide plans: there may be one, so look once more."""

@@ -33,8 +33,18 @@ ROUNDED = (
 BEYOND = "the model finds no plan within its horizon; there may be one beyond"
 """Why a model that is solved has no plan."""
 
+RELAXED = "the model leaves out rules, and its solution breaks one of them"
+"""Why a model that is solved has no plan that counts."""
+
 BOUND_SHARE = 0.1
 """Part of the time limit that bounds may take."""
+
+
+def _unsettled(answer: ModelAnswer) -> str:
+    """Why a model that is solved leaves a gap."""
+    if answer.plan is None:
+        return BEYOND
+    return RELAXED if answer.value is None else ROUNDED
 
 
 class Belief(NamedTuple):
@@ -353,6 +363,7 @@ class Ledger(Generic[P, S]):
         by: str | None = None,
         phase: str = "model",
         undo: Callable[[Any], S] | None = None,
+        repair: Callable[[Any], S | None] | None = None,
     ) -> Belief:
         """Take plan and bound of a model's answer: the only reader of such answers.
 
@@ -368,6 +379,8 @@ class Ledger(Generic[P, S]):
             Who made its plan, and when.
         undo
             Turns a plan of a coarser problem into one of this problem, which may be invalid.
+        repair
+            Makes a plan of one that breaks a law, as a model that relaxes the problem may give.
 
         Returns
         -------
@@ -397,11 +410,13 @@ class Ledger(Generic[P, S]):
         if answer.plan is not None and answer.value is not None:
             plan = answer.plan if undo is None else undo(answer.plan)
             better = self.offer(plan, by or answer.by, phase, sure=undo is None)
+        elif answer.plan is not None and repair is not None:
+            better = self.offer(repair(answer.plan), f"{by or answer.by}, repaired", phase)
         if whole and not answer.disputed and answer.proves:
             self._believe_bound(answer, cutoff)
         left_open = not (self.settled or self.unproved_because or answer.disputed)
         if whole and report.stop is Stop.PROVED and left_open:
-            self.unproved_because = BEYOND if answer.plan is None else ROUNDED
+            self.unproved_because = _unsettled(answer)
         if report.stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
         found, complete = answer.value is not None, report.stop is Stop.PROVED

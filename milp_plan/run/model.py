@@ -73,7 +73,8 @@ class Solver:
     @property
     def proves(self) -> bool:
         """Whether bounds of its whole model hold for the problem."""
-        return self.formulation.card.exact and not self.formulation.restricts(self.options)
+        card = self.formulation.card
+        return (card.exact or card.relaxes) and not self.formulation.restricts(self.options)
 
     @property
     def isolated(self) -> bool:
@@ -109,6 +110,17 @@ class Solver:
         with step(formulation.card.name, "unsupported"):
             formulation.restricts(self.options)  # known from now on
             return formulation.unsupported(problem, self.options)
+
+    def refined(self, problem: Any, guide: Guide, answer: ModelAnswer) -> Guide | None:
+        """Return what to ask next of a formulation with lazy rows: those that a plan breaks.
+
+        ``None`` where the answer has no plan, one that keeps every law, or nothing more is known.
+        """
+        if answer.plan is None or answer.value is not None or not self.formulation.card.relaxes:
+            return None
+        relaxing: Any = self.formulation
+        found: Guide | None = relaxing.refined(problem, self.options, guide, answer.plan)
+        return found
 
     def failed(self, error: FormulationFailureError) -> ModelAnswer:
         """Return the answer of a formulation whose code failed: no plan, no proof."""
@@ -220,8 +232,8 @@ class Solver:
         from milp_plan.lp.ranges import doubt_of
         from milp_plan.models import handed
 
-        plan, verdict, value, disputed = None, None, None, ""
-        surrogate = self.formulation.card.surrogate
+        plan, verdict, value, claim, disputed = None, None, None, None, ""
+        surrogate, relaxes = self.formulation.card.surrogate, self.formulation.card.relaxes
         if report.solution is not None:
             with budget.phase("decode"):
                 values = model.name_values(report.solution)
@@ -235,8 +247,11 @@ class Solver:
                 with budget.phase("check"):
                     verdict = kind_of(problem).verify(problem, plan)
                 value = verdict.value if verdict.ok else None
-                if guide.memory:  # without memory rows a plan may rightly fail the check
-                    disputed = _dispute(verdict, report, None if surrogate else scale)
+                # without some of the rows a plan may rightly fail the check
+                if guide.memory and not (relaxes and not verdict.ok):
+                    disputed = _dispute(verdict, report, None if surrogate else scale, relaxes)
+            if relaxes and report.objective is not None:
+                claim = round(report.objective * scale.unit / scale.grain) * scale.grain
         doubt = doubt_of(model)
         if disputed and verdict is not None and _hardly_broken(verdict, scale):
             doubt = f"the model's tolerances hide that its plan breaks a law: {disputed}"
@@ -255,6 +270,7 @@ class Solver:
             doubt=doubt,
             model=model if disputed and not doubt else None,
             root_bound=None if doubt else _round_up(report.root_bound, scale),
+            claim=claim,
         )
 
 
@@ -297,10 +313,13 @@ def _highs(*given: Any, **named: Any) -> SolverReport:
     return highs.solve(*given, **named)
 
 
-def _dispute(verdict: Verdict, report: SolverReport, scale: Scale | None) -> str:
+def _dispute(
+    verdict: Verdict, report: SolverReport, scale: Scale | None, relaxes: bool = False
+) -> str:
     """Return why the checker does not accept what the solver claims; empty if it does.
 
-    Without a scale the plan alone is looked at: its value is not what the model minimises.
+    Without a scale the plan alone is looked at: its value is not what the model minimises. Where
+    the model relaxes the problem, a plan may be worse than it claims, but never better.
     """
     if not verdict.ok:
         return "; ".join(str(violation) for violation in verdict.violations[:3])
@@ -311,7 +330,7 @@ def _dispute(verdict: Verdict, report: SolverReport, scale: Scale | None) -> str
     value, claim = verdict.value / scale.unit, report.objective
     counts = scale.unit <= scale.grain  # whole grains: exact up to rounding
     tolerance = 0.5 if counts else RELATIVE_TOLERANCE * max(1.0, abs(claim))
-    if value > claim + tolerance:
+    if value > claim + tolerance and not relaxes:
         return f"the plan's value is {value:.6g} units, the solver claims {claim:.6g}"
     if report.bound is not None and value < report.bound - scale.slack - tolerance:
         return (

@@ -49,6 +49,9 @@ class ModelAnswer:
         What was solved, where the answer is disputed: so that it can be shown.
     root_bound
         As ``bound``, before the first branching.
+    claim
+        Value of the solution by the solver, rounded, ticks or bytes: of formulations that relax
+        the problem, whose plan may be worse, or none at all.
     """
 
     report: SolverReport
@@ -66,6 +69,7 @@ class ModelAnswer:
     failed: bool = False
     model: CompiledModel | None = None
     root_bound: int | None = None
+    claim: int | None = None
 
     def doubted(self, doubt: str, bound: int | None = None) -> ModelAnswer:
         """Return the answer with another bound, or none, and why."""

@@ -12,7 +12,9 @@ from milp_plan.core.bound import Bound
 from .settings import MODEL_ALONE, WHY_UNUSED, Settings
 
 if TYPE_CHECKING:
+    from milp_plan.backends import Limits
     from milp_plan.core.budget import Budget
+    from milp_plan.models.protocol import Guide
 
     from .compiling import Compiling
     from .ledger import Ledger
@@ -23,6 +25,9 @@ logger = logging.getLogger(__name__)
 
 TEST_SHARE = 0.1
 """Part of the time limit for plans that are made to test a claim."""
+
+LEAST_S = 0.5
+"""Seconds without which a model is not asked again with more rows."""
 
 P = TypeVar("P")
 S = TypeVar("S")
@@ -192,8 +197,40 @@ class Way(ABC, Generic[P, S]):
 
         ledger = self.ledger
         guide, limits = Guide(cutoff, ledger.lower), ledger.limits(budget.left_s, gap)
-        answer = ledger.solver.run(ledger.problem, guide, limits, budget, start=start)
-        ledger.believe(answer, cutoff)
+        self.ask_lazily(ledger.solver, guide, limits, budget, lambda: start)
+
+    def ask_lazily(
+        self,
+        solver: Solver,
+        guide: Guide,
+        limits: Limits,
+        budget: Budget,
+        start: Callable[[], S | None],
+        **believed: Any,
+    ) -> list[list[int]]:
+        """Ask a model; where its rows are lazy, again with those that its plan breaks.
+
+        Parameters
+        ----------
+        start
+            Returns the plan to start from, each time.
+        **believed
+            As :meth:`~.ledger.Ledger.believe` takes them.
+
+        Returns
+        -------
+        list
+            Columns and rows of each model.
+        """
+        ledger, sizes, more = self.ledger, list[list[int]](), True
+        while more:
+            answer = solver.run(ledger.problem, guide, limits, budget, start=start())
+            sizes.append([answer.columns, answer.rows])
+            ledger.believe(answer, guide.cutoff, **believed)
+            refined = solver.refined(ledger.problem, guide, answer)
+            more = refined is not None and not ledger.done and budget.left_s > LEAST_S
+            guide = refined or guide
+        return sizes
 
     def ask_part(self, phase: str, share: float, *, better: bool) -> None:
         """Solve the model in a part of the time left: below the best plan, or starting from it."""
@@ -217,12 +254,9 @@ class Way(ABC, Generic[P, S]):
         ledger = self.ledger
         if ledger.formulation is None:
             return
-        problem: Any = ledger.problem
         start, cutoff = self.start_alone()
         limits = ledger.limits(ledger.budget.left_s)
-        guide = Guide(cutoff)
-        answer = ledger.solver.run(problem, guide, limits, ledger.budget, start=start)
-        ledger.believe(answer, cutoff)
+        self.ask_lazily(ledger.solver, Guide(cutoff), limits, ledger.budget, lambda: start)
 
     def go(self) -> None:
         """Run the steps, until nothing is left to do or time is over."""

@@ -17,16 +17,16 @@ from scipy.sparse import csr_array
 from milp_plan.backends import export
 from milp_plan.backends.worker import _pass_model
 from milp_plan.core import Placement
-from milp_plan.kinds.local_updates.planted import planted_local_updates
 from milp_plan.kinds.placement.planted import planted_serial
-from milp_plan.kinds.rematerialisation.planted import planted_remat
-from milp_plan.kinds.resharding.planted import planted_resharding
 from milp_plan.kinds.schedule.model.planted import planted, planted_pipeline
-from milp_plan.kinds.sharding.planted import planted_sharding
 from milp_plan.lp import CompiledModel
 from milp_plan.models.handed import compile_source
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import get
+from tests.support.planted_local_updates import planted_local_updates
+from tests.support.planted_rematerialisation import planted_remat
+from tests.support.planted_resharding import planted_resharding
+from tests.support.planted_sharding import planted_sharding
 
 COLUMNS: list[tuple[str, Hashable]] = [
     ("place", ("layer.0/attention", Placement("all2", ("d0", "d1")))),

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import milp_plan
-from milp_plan.kinds.sharding.planted import planted_sharding
 from tests.run.cases import REPOSITORY, trap
 from tests.support.hybrid import chain
+from tests.support.planted_sharding import planted_sharding
 
 from .kinds import PROBLEMS as EVERY
 

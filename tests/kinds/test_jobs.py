@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import pytest
 
+from benchmarks.introspection import Simulation
 from milp_plan.backends import Limits
 from milp_plan.backends.highs import Session
 from milp_plan.core import InputError
@@ -23,9 +24,8 @@ from milp_plan.kinds.jobs.planners import (
     SRPT,
     STARTS,
     Chains,
+    JobTables,
     Rounding,
-    Simulation,
-    Tables,
     allotments,
     arrivals,
     in_turn,
@@ -151,7 +151,7 @@ def session():
 def plans_of(problem):
     yield in_turn(problem)
     if problem.plain:
-        tables = Tables(problem)
+        tables = JobTables(problem)
         listings = [make(tables, 0) for make in STARTS.values()]
         yield tables.plan(tables.anneal(listings[-1], 200, 0), "annealed")
         yield from (tables.plan(listing, "") for listing in (*listings, *allotments(tables, 1)))
@@ -197,7 +197,7 @@ def test_bound_optimum_plans(seed, objective, make):
 
 def holds(problem, low, best):
     """No makespan that the relaxation excludes is that of a plan, and its lists are plans."""
-    tables = Tables(problem) if problem.plain else None
+    tables = JobTables(problem) if problem.plain else None
     for search, limit, found in settled(Sizes(problem), low, None, Budget(60)):
         assert not (found.excluded and limit >= best)
         if found.shares and tables is not None:

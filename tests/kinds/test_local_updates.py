@@ -17,13 +17,13 @@ from milp_plan.kinds.local_updates.bounds import (
     work_bound,
 )
 from milp_plan.kinds.local_updates.check import verify_local_updates
-from milp_plan.kinds.local_updates.planners import Search, greedy
-from milp_plan.kinds.local_updates.planted import planted_local_updates
+from milp_plan.kinds.local_updates.planners import CutSearch, greedy
 from milp_plan.kinds.local_updates.problem import LocalUpdatesPlan, LocalUpdatesProblem, Stage
 from milp_plan.run.kinds import kind_of, read
 from milp_plan.run.settings import Settings
 from milp_plan.run.solving import solve
 from tests.support.local_updates import least, step
+from tests.support.planted_local_updates import planted_local_updates
 from tests.support.tiny import short_lines
 
 LINE = (Stage("a", 1, 2, 1, most=2), Stage("b", 1, 2, 1), Stage("c", 1, 2, 1))
@@ -133,7 +133,7 @@ def test_bound_optimum_plans(seed):
     optimum = least(problem)
     assert (optimum is None) == (local_updates_obstacle(problem) is not None)
     assert (optimum is None) == (greedy(problem) is None)
-    found = list(Search(problem, None).run(Budget()))
+    found = list(CutSearch(problem, None).run(Budget()))
     if optimum is None:
         assert found == []
         return

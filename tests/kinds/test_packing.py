@@ -243,7 +243,7 @@ def test_groups_are_ranked_by_the_loads_that_are_left():
     rank = np.argsort(packer.orders["load"])
     trial = Trial(packer.field, rank, packer.problem.capacity // packer.grain, by_load=True)
     assert trial.go_on(10_000, Budget()) == PACKED
-    assert verify_packing(packer.problem, packer.plan(trial.desk.offset, "search")).ok
+    assert verify_packing(packer.problem, packer.plan(trial.arrays.offset, "search")).ok
 
 
 def test_alignments_raise_the_bound():

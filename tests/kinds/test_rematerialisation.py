@@ -10,17 +10,14 @@ import pytest
 from click.testing import CliRunner
 
 import milp_plan as mp
-from milp_plan.backends import Limits
 from milp_plan.cli.main import main
 from milp_plan.core import InputError, UnsupportedProblemError, UnusedOptionError
-from milp_plan.core.budget import Budget
 from milp_plan.draw.canvas import write_figure
 from milp_plan.io.files import read_document
 from milp_plan.kinds.rematerialisation.bounds import rematerialisation_obstacle
 from milp_plan.kinds.rematerialisation.check import copies, usage, verify_rematerialisation
 from milp_plan.kinds.rematerialisation.format import plan_to_csv, plan_to_json, to_json
 from milp_plan.kinds.rematerialisation.kind import Share, budget
-from milp_plan.kinds.rematerialisation.lazy_memory_rows import Known, Watch, Watched, refine
 from milp_plan.kinds.rematerialisation.planners import Annealing, greedy, keys_of, once, plan_of
 from milp_plan.kinds.rematerialisation.problem import (
     MOST,
@@ -33,7 +30,7 @@ from milp_plan.run.kinds import kind_of, read
 from milp_plan.run.settings import Settings
 from milp_plan.run.solving import solve
 from tests.support.public import PUBLIC, needs_public
-from tests.support.rematerialisation import ask_scipy, diamond, drawn, least
+from tests.support.rematerialisation import diamond, drawn, least
 
 HOME = PUBLIC / "rematerialisation"
 KNOWN = needs_public("rematerialisation")
@@ -336,91 +333,6 @@ def test_obstacle_names_the_operator():
     )
     assert rematerialisation_obstacle(diamond(16)) is None
     assert rematerialisation_obstacle(diamond()) is None
-
-
-def any_plan(problem, rng):
-    """Return a plan of random runs, and the problem with a budget that just admits it."""
-    names = [entry.name for entry in problem.computations]
-    runs = []
-    for place, name in enumerate(names):
-        before = [n for n in names[:place] if problem.computations[problem.numbers[n]].again]
-        runs += [rng.choice(before) for _ in range(rng.randint(0, 3)) if before]
-        runs.append(name)
-    theirs = plan(problem, *runs)
-    return theirs, replace(problem, budget=max(usage(problem, theirs)))
-
-
-@pytest.mark.parametrize("seed", range(150))
-def test_every_plan_is_a_solution_of_every_model(seed):
-    rng = random.Random(seed)
-    theirs, problem = any_plan(drawn(seed, once=0.2), rng)
-    count = len(problem.computations)
-    steps = frozenset(rng.sample(range(count), rng.randint(0, count)))
-    pairs = [(step, j) for step in steps for j in range(count) if rng.random() < 0.5]
-    model = Watched(problem, Watch(steps, frozenset(pairs)))
-    runs = [problem.numbers[name] for name in theirs.runs]
-    vector = model.vector(runs, [copy.last for copy in copies(problem, theirs)])
-    assert model.compiled.violation(vector)[0] < 1e-9
-    value = verify_rematerialisation(problem, theirs).value
-    assert model.compiled.cost @ vector * model.tick <= value * (1 + 1e-12)
-
-
-@pytest.mark.parametrize("seed", range(100))
-def test_models_meet_the_optimum(seed):
-    problem = drawn(seed, once=0.1)
-    optimum, best, low = least(problem), None, 0
-    if rematerialisation_obstacle(problem) is not None:
-        return
-    for answer in refine(problem, ask_scipy, Limits(), Budget(600), lambda: Known(None, None)):
-        if answer.infeasible:
-            assert optimum is None
-            continue
-        assert answer.bound is not None
-        low = max(low, answer.bound)
-        verdict = verify_rematerialisation(problem, answer.plan)
-        assert verdict.value is not None  # it may hold too much, but its runs are in order
-        best = verdict.value if verdict.ok else best
-    if optimum is not None:
-        assert low <= optimum
-        assert best is None or best >= optimum
-        if best is not None:
-            assert low == best == optimum
-
-
-def test_large_problems_have_a_bound_before_their_first_model(monkeypatch):
-    monkeypatch.setattr(
-        "milp_plan.kinds.rematerialisation.lazy_memory_rows.search.QUICK_COLUMNS", 0
-    )
-    size = 20
-    rows = [
-        Computation(
-            f"o{i}",
-            7 + 3 * i % 5,
-            10 + i,
-            tuple(f"o{j}" for j in {i - 1, size - 1 - i} if 0 <= j < i),
-        )
-        for i in range(size)
-    ]
-    problem = RematerialisationProblem("mirrored", tuple(rows)).within(
-        Fraction(7, 10), fraction=True
-    )
-    answers = list(refine(problem, ask_scipy, Limits(), Budget(600), lambda: Known(None, None)))
-    first, last = answers[0], answers[-1]
-    assert first.plan is None
-    assert 4 == first.steps < last.steps
-    assert 0 < first.bound <= last.bound
-    verdict = verify_rematerialisation(problem, last.plan)
-    assert (verdict.ok, verdict.value) == (True, last.bound)
-
-
-def test_models_mostly_end_with_a_plan():
-    solved = 0
-    for seed in range(30):
-        problem = drawn(seed)
-        if least(problem):
-            *_, last = refine(problem, ask_scipy, Limits(), Budget(600), lambda: Known(None, None))
-            solved += verify_rematerialisation(problem, last.plan).ok
-    assert solved >= 5
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -12,8 +12,7 @@ from milp_plan.core.budget import Budget
 from milp_plan.draw.canvas import write_figure
 from milp_plan.kinds.resharding.bounds import receiver_bound, resharding_obstacle, sender_bound
 from milp_plan.kinds.resharding.check import verify_resharding
-from milp_plan.kinds.resharding.planners import Search, busiest_first, load_only, randomised
-from milp_plan.kinds.resharding.planted import planted_resharding
+from milp_plan.kinds.resharding.planners import OrderSearch, busiest_first, load_only, randomised
 from milp_plan.kinds.resharding.problem import (
     Card,
     Delivery,
@@ -34,6 +33,7 @@ from milp_plan.run.settings import Settings
 from milp_plan.run.solving import solve
 from tests.cli.cases import call
 from tests.io.samples import store
+from tests.support.planted_resharding import planted_resharding
 from tests.support.public import PUBLIC, needs_public
 from tests.support.resharding import least
 
@@ -243,7 +243,7 @@ def test_bound_optimum_plans(seed):
         verdict = verify_resharding(problem, planner(problem, seed))
         assert verdict.ok
         assert verdict.value >= optimum
-    *better, proof = Search(problem, None, 0).run(Budget())
+    *better, proof = OrderSearch(problem, None, 0).run(Budget())
     assert isinstance(proof, Bound)
     assert proof.value == optimum
     verdict = verify_resharding(problem, better[-1])

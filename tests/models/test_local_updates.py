@@ -12,10 +12,10 @@ from milp_plan.contract import FormulationContract
 from milp_plan.core import Objective
 from milp_plan.kinds.local_updates.check import verify_local_updates
 from milp_plan.kinds.local_updates.planners import chain_of, orders, step_time
-from milp_plan.kinds.local_updates.planted import planted_local_updates
 from milp_plan.kinds.local_updates.problem import LocalUpdatesProblem, Stage
 from milp_plan.models.handed import compile_source
 from tests.support.local_updates import least
+from tests.support.planted_local_updates import planted_local_updates
 from tests.support.seeds import few
 
 from .solving import formulation, solve_here

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
+from fractions import Fraction
 from itertools import chain, combinations
 
 import pytest
 
+from formulations.remat_lazy_memory.rows import Watch, Watched
 from milp_plan.api import Guide
+from milp_plan.backends import Limits, Stop
 from milp_plan.contract import FormulationContract
-from milp_plan.kinds.rematerialisation.check import verify_rematerialisation
-from milp_plan.kinds.rematerialisation.planted import planted_remat
-from milp_plan.kinds.rematerialisation.problem import RematerialisationObjective
+from milp_plan.kinds.rematerialisation.check import usage, verify_rematerialisation
+from milp_plan.kinds.rematerialisation.problem import (
+    Computation,
+    RematerialisationObjective,
+    RematerialisationPlan,
+    RematerialisationProblem,
+)
 from milp_plan.kinds.rematerialisation.stages import Staged
-from tests.support.rematerialisation import drawn, least, least_paged, powered
+from tests.support.planted_rematerialisation import planted_remat
+from tests.support.rematerialisation import ask_scipy, drawn, least, least_paged, powered
 from tests.support.seeds import few
 
 from .solving import formulation, limits_for, solve_here
@@ -51,6 +60,10 @@ class TestRetention(_Contract):
 class TestBackbone(_Contract):
     reference = "remat_backbone"
     seeds = range(12)
+
+
+class TestLazyMemory(_Contract):
+    reference = "remat_lazy_memory"
 
 
 def staged_plans(problem, most=None):
@@ -160,3 +173,86 @@ def test_backbone_with_a_host_mostly_finds_the_optimum():
     there = [(optimum, found) for optimum, found in pairs if optimum]
     assert len(there) >= 8
     assert sum(optimum == found for optimum, found in there) >= 0.7 * len(there)
+
+
+def any_plan(problem, rng):
+    """Return a plan of random runs, and the problem with a budget that just admits it."""
+    names = [entry.name for entry in problem.computations]
+    runs = []
+    for place, name in enumerate(names):
+        before = [n for n in names[:place] if problem.computations[problem.numbers[n]].again]
+        runs += [rng.choice(before) for _ in range(rng.randint(0, 3)) if before]
+        runs.append(name)
+    theirs = RematerialisationPlan(problem.name, tuple(runs))
+    return theirs, replace(problem, budget=max(usage(problem, theirs)))
+
+
+@pytest.mark.parametrize("seed", few(range(150), 50))
+def test_every_plan_is_a_solution_of_every_model_with_lazy_memory(seed):
+    rng = random.Random(seed)
+    theirs, problem = any_plan(drawn(seed, once=0.2), rng)
+    count = len(problem.computations)
+    steps = frozenset(rng.sample(range(count), rng.randint(0, count)))
+    pairs = [(step, j) for step in steps for j in range(count) if rng.random() < 0.5]
+    model = Watched(problem, Watch(steps, frozenset(pairs)))
+    vector = model.vector([problem.numbers[name] for name in theirs.runs])
+    assert model.compiled.violation(vector)[0] < 1e-9
+    value = verify_rematerialisation(problem, theirs).value
+    assert model.compiled.cost @ vector * model.tick <= value * (1 + 1e-12)
+
+
+def refined(problem, **switches):
+    """Yield the optimum of each model and its plan, until a plan exceeds nothing new."""
+    form, guide = formulation("remat_lazy_memory"), Guide()
+    options = form.Options(**switches)
+    while guide is not None:
+        model = form.build(problem, options, guide)
+        report = ask_scipy(model, Limits(), None)
+        if report.stop is Stop.INFEASIBLE:
+            yield None, None
+            return
+        plan = form.decode(problem, options, guide, model.name_values(report.solution))
+        yield report.objective * form.scale(problem, options, guide).unit, plan
+        guide = None if plan is None else form.refined(problem, options, guide, plan)
+
+
+@pytest.mark.parametrize("seed", few(range(100), 30))
+def test_lazy_memory_meets_the_optimum(seed):
+    problem = drawn(seed, once=0.1)
+    optimum = least(problem)
+    for bound, plan in refined(problem):
+        if bound is None:
+            assert optimum is None
+            return
+        assert optimum is None or round(bound) <= optimum
+        verdict = verify_rematerialisation(problem, plan)
+        assert verdict.value is not None  # it may hold too much, but its runs are in order
+        if verdict.ok:
+            assert round(bound) == verdict.value == optimum
+
+
+def test_lazy_memory_mostly_ends_with_a_plan():
+    ends = [list(refined(p))[-1][1] for p in map(drawn, range(30)) if least(p)]
+    assert len(ends) > 5
+
+
+def test_few_columns_give_large_problems_a_bound():
+    size = 20
+    rows = [
+        Computation(
+            f"o{i}",
+            7 + 3 * i % 5,
+            10 + i,
+            tuple(f"o{j}" for j in {i - 1, size - 1 - i} if 0 <= j < i),
+        )
+        for i in range(size)
+    ]
+    problem = RematerialisationProblem("mirrored", tuple(rows)).within(
+        Fraction(7, 10), fraction=True
+    )
+    ((first, none),) = refined(problem, columns=0, integers=False)
+    (*_, (last, plan)) = refined(problem)
+    assert none is None
+    assert 0 < first <= last
+    verdict = verify_rematerialisation(problem, plan)
+    assert (verdict.ok, verdict.value) == (True, round(last))

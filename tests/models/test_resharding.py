@@ -11,8 +11,8 @@ from milp_plan.backends import Limits
 from milp_plan.contract import FormulationContract
 from milp_plan.core import Objective
 from milp_plan.kinds.resharding.check import verify_resharding
-from milp_plan.kinds.resharding.planted import planted_resharding
 from milp_plan.models.handed import compile_source
+from tests.support.planted_resharding import planted_resharding
 from tests.support.resharding import least
 from tests.support.seeds import few
 

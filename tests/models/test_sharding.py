@@ -15,9 +15,9 @@ from milp_plan.core.sharding import sharding_problem
 from milp_plan.kinds.sharding.check import verify_sharding
 from milp_plan.kinds.sharding.coarsen import reduce_sharding
 from milp_plan.kinds.sharding.covers import broken_covers, with_covers
-from milp_plan.kinds.sharding.planted import planted_sharding
 from milp_plan.kinds.sharding.reading import read_labelling
 from milp_plan.lp import CompiledModel
+from tests.support.planted_sharding import planted_sharding
 from tests.support.seeds import few
 from tests.support.sharding import layered, optimum, random_problem
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.first_come import first_come
 from milp_plan import zoo
 from milp_plan.check import verify
 from milp_plan.core import FULL, InputError
@@ -14,17 +15,16 @@ from milp_plan.kinds.local_updates.planners import (
     Chain,
     best_cuts,
     chain_of,
-    chain_plan,
-    first_come,
     greedy,
     orders,
     step_time,
 )
-from milp_plan.kinds.local_updates.planted import planted_local_updates
 from milp_plan.kinds.local_updates.problem import LocalUpdatesProblem, Stage
 from milp_plan.kinds.local_updates.transform import blocks_of, with_local_updates
 from milp_plan.kinds.pipeline.placement import place
 from milp_plan.kinds.pipeline.template import pipeline_problem, uniform
+from milp_plan.kinds.schedule.planners.dispatch import dispatch_order
+from tests.support.planted_local_updates import planted_local_updates
 
 SCALE = 20
 
@@ -100,6 +100,29 @@ def crossing(plan, boundary):
     """Transfers between the devices of two stages, either way."""
     ends = {f"d{boundary}", f"d{boundary + 1}"}
     return [t for t in plan.transfers if {*t.source, *t.target} == ends]
+
+
+def chain_plan(problem, rows):
+    """Plan of a pipeline problem in which each device runs its row in order (``F3@5``)."""
+    waiting = [list(row) for row in rows]
+    done, order = set(), []
+    before = problem.graph.predecessors
+    while any(waiting):
+        moved = False
+        for row in waiting:
+            while row:
+                letter, stage, batch = row[0]
+                name = f"{letter}{stage}@{batch}"
+                if not done.issuperset(before[name]):
+                    break
+                order.append(name)
+                done.add(name)
+                row.pop(0)
+                moved = True
+        if not moved:
+            return None
+    placements = {name: problem.placements(name)[0] for name in order}
+    return dispatch_order(problem, placements, order, insertion=False)
 
 
 @pytest.mark.parametrize(("stages", "batches", "transfer"), [(2, 3, 0), (4, 6, 10), (5, 5, 3)])

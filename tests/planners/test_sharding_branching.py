@@ -13,7 +13,7 @@ from milp_plan.core.sharding import ShardingProblem, sharding_problem
 from milp_plan.kinds.sharding.coarsen.masks import possible_labels
 from milp_plan.kinds.sharding.coarsen.reading import labelling_of
 from milp_plan.kinds.sharding.coarsen.rebuild import without_labels
-from milp_plan.kinds.sharding.coarsen.stage import Reduction
+from milp_plan.kinds.sharding.coarsen.stage import ShardingReduction
 from milp_plan.kinds.sharding.labelling import Integers, Labelling
 from milp_plan.kinds.sharding.messages import Dual
 from milp_plan.kinds.sharding.planners import anytime, branching
@@ -79,7 +79,9 @@ def explored(
 def manner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """With reductions; without any; without, and depth first."""
     if request.param != "whole":
-        monkeypatch.setattr(branching, "reduced", lambda labelling: Reduction(labelling, ()))
+        monkeypatch.setattr(
+            branching, "reduced", lambda labelling: ShardingReduction(labelling, ())
+        )
         monkeypatch.setattr(branching, "_eliminated", lambda labelling: None)
     if request.param == "deep":
         monkeypatch.setattr(branching, "MOST_BYTES", 0)

@@ -13,10 +13,10 @@ from milp_plan.kinds.pipeline.stash import with_hosts
 from milp_plan.kinds.pipeline.template import pipeline_problem, uniform
 from milp_plan.kinds.placement.planted import planted_serial
 from milp_plan.kinds.schedule.kind import KIND
-from milp_plan.kinds.sharding.planted import planted_sharding
 from milp_plan.run import Settings, solve
 from milp_plan.run.solving import Choice, choose
 from tests.support.anything import optimum, random_case
+from tests.support.planted_sharding import planted_sharding
 
 from .cases import trap
 

@@ -9,9 +9,9 @@ from fractions import Fraction
 import numpy as np
 
 from milp_plan.core import Channel
-from milp_plan.kinds.local_updates.planted import planted_local_updates
 from milp_plan.kinds.packing.problem import Buffer, PackingProblem
-from milp_plan.kinds.resharding.planted import planted_resharding
+from tests.support.planted_local_updates import planted_local_updates
+from tests.support.planted_resharding import planted_resharding
 
 from . import anything, hybrid, jobs, rematerialisation, sharding, training
 

@@ -13,13 +13,13 @@ from milp_plan.kinds.jobs.bounds import jobs_obstacle
 from milp_plan.kinds.jobs.check import read_runs, verify_jobs
 from milp_plan.kinds.jobs.planners import in_turn
 from milp_plan.kinds.local_updates.check import verify_local_updates
-from milp_plan.kinds.local_updates.planted import planted_local_updates
 from milp_plan.kinds.resharding.check import ports, verify_resharding
-from milp_plan.kinds.resharding.planted import planted_resharding
 from milp_plan.kinds.training.api import check
 from milp_plan.kinds.training.configuration import Schedule
 from milp_plan.kinds.training.exports import refusals
 from milp_plan.kinds.training.exports.formats import FORMATS
+from tests.support.planted_local_updates import planted_local_updates
+from tests.support.planted_resharding import planted_resharding
 
 from .jobs import chains, plain
 from .training import planned

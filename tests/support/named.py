@@ -13,9 +13,9 @@ from random import Random
 from typing import Any, NamedTuple
 
 from milp_plan.core import Objective, PlanningProblem
-from milp_plan.kinds.local_updates.planted import planted_local_updates
-from milp_plan.kinds.resharding.planted import planted_resharding
 from milp_plan.models.registry import get
+from tests.support.planted_local_updates import planted_local_updates
+from tests.support.planted_resharding import planted_resharding
 
 from . import local_updates, packing, rematerialisation, resharding, sharding, shops
 from .anything import random_case, schedule_case, serial_case, uneven_case
@@ -176,6 +176,7 @@ _MAKERS: dict[str, tuple[Callable[[int], Any], Callable[[Any], int | None]]] = {
     "pipeline_order": (_pipeline, _value(brute_force)),
     "pipeline_period": (_pipeline, _value(brute_force)),
     "remat_backbone": (_remat, _least_remat),
+    "remat_lazy_memory": (_remat, _least_remat),
     "remat_retention": (_remat, _least_remat),
     "remat_staged": (_remat, _least_remat),
     "resharding": (_reshard, resharding.least),

@@ -76,7 +76,7 @@ class _Reading:
 
 
 def verify_hybrid(problem: HybridProblem, plan: HybridPlan) -> Verdict:
-    """Hold a plan against every rule and recompute its value; never raises, whatever it holds.
+    """Check a plan against every rule and recompute its value; never raises.
 
     Returns
     -------

@@ -35,7 +35,7 @@ _PROVENANCE = {
 _Number = Count | Annotated[float, msgspec.Meta(ge=0)]
 
 
-class Way(msgspec.Struct, frozen=True, rename="camel"):
+class PiperConfiguration(msgspec.Struct, frozen=True, rename="camel"):
     """A configuration (the source says TMPC): times in seconds, sizes in bytes."""
 
     id: str
@@ -47,11 +47,11 @@ class Way(msgspec.Struct, frozen=True, rename="camel"):
     sync_time_bw: dict[str, _Number]
 
 
-class Node(msgspec.Struct, frozen=True):
+class PiperNode(msgspec.Struct, frozen=True):
     """A layer: tensor degree -> configurations."""
 
     id: int
-    ways: dict[str, list[Way]] = msgspec.field(name="TMPCs")
+    ways: dict[str, list[PiperConfiguration]] = msgspec.field(name="TMPCs")
     name: str = ""
 
 
@@ -70,7 +70,7 @@ class Workload(msgspec.Struct, frozen=True, rename="camel"):
     max_memory_per_device: _Number
     bandwidth: _Number
     mbs_in_batch: Positive
-    nodes: list[Node]
+    nodes: list[PiperNode]
     edges: list[Edge]
 
 
@@ -209,7 +209,7 @@ def _decimal(amount: Fraction) -> int | float:
     return float(amount)
 
 
-def _names(nodes: list[Node]) -> dict[int, str]:
+def _names(nodes: list[PiperNode]) -> dict[int, str]:
     """Node id -> the name in the file, made unique by the id where it is not."""
     count = Counter(node.name for node in nodes)
     return {
@@ -218,7 +218,7 @@ def _names(nodes: list[Node]) -> dict[int, str]:
     }
 
 
-def _layer(node: Node, names: dict[int, str]) -> Layer:
+def _layer(node: PiperNode, names: dict[int, str]) -> Layer:
     return Layer(
         names[node.id],
         {
@@ -228,7 +228,7 @@ def _layer(node: Node, names: dict[int, str]) -> Layer:
     )
 
 
-def _configuration(way: Way, names: dict[int, str]) -> Configuration:
+def _configuration(way: PiperConfiguration, names: dict[int, str]) -> Configuration:
     return Configuration(
         way.id,
         exact(way.time_per_sample),
@@ -267,7 +267,9 @@ def _node_findings(workload: Workload) -> Iterator[Finding]:
                 )
 
 
-def _way_findings(where: str, way: Way, sources: set[int], targets: set[int]) -> Iterator[Finding]:
+def _way_findings(
+    where: str, way: PiperConfiguration, sources: set[int], targets: set[int]
+) -> Iterator[Finding]:
     for label, given, known, ends in (
         ("syncTimeFw", way.sync_time_fw, sources, "the id of a node with an edge to this one"),
         ("syncTimeBw", way.sync_time_bw, targets, "the id of a node with an edge from this one"),

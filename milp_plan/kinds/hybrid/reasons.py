@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from milp_plan.core import Counts, UnsupportedProblemError, Verdict
-from milp_plan.run.reasons.base import Block, Move, Reasons, Remedy, Resource, Usage, Why
+from milp_plan.core import Counts, Verdict
+from milp_plan.run.reasons.base import (
+    Block,
+    Move,
+    Reasons,
+    Remedy,
+    Resource,
+    Usage,
+    Why,
+    moves_of,
+    used_up,
+)
 
 from .plan import HybridPlan
 from .problem import HybridProblem
@@ -21,11 +31,7 @@ MEMORY, DEVICES, RATE = "memory of each device", "devices", "link between any tw
 class HybridReasons(Reasons[HybridProblem, HybridPlan]):
     """Reasons of :class:`milp_plan.kinds.hybrid.HybridProblem`."""
 
-    noun = "layers"
-
-    def parts(self, problem: HybridProblem) -> tuple[str, ...]:
-        """Layers."""
-        return tuple(layer.name for layer in problem.layers)
+    noun, members, place_noun = "layers", "layers", "tensor degree"
 
     def keep(self, problem: HybridProblem, names: Collection[str]) -> HybridProblem:
         """Leave layers out, with the flows from and to them: stages of the others hold less."""
@@ -66,10 +72,7 @@ class HybridReasons(Reasons[HybridProblem, HybridPlan]):
 
     def pinned(self, problem: HybridProblem, part: str, place: str) -> HybridProblem:
         """Leave one tensor degree to a layer."""
-        known = self.places(problem, part)
-        if place not in known:
-            text = f"layer {part!r} has no tensor degree {place!r}; it has: {', '.join(known)}"
-            raise UnsupportedProblemError(text)
+        self.require_place(problem, part, place)
         layers = tuple(
             replace(layer, configurations={int(place): layer.configurations[int(place)]})
             if layer.name == part
@@ -99,7 +102,7 @@ class HybridReasons(Reasons[HybridProblem, HybridPlan]):
         ]
         memory.sort(key=lambda entry: -entry.amount)
         devices = Usage(DEVICES, "devices", parts["devices"], limits.devices, Counts.THINGS)
-        full = [entry.name for entry in (*memory, devices) if entry.amount == entry.whole]
+        limits_used = (*memory, devices)
         blocks = tuple(
             Block(
                 f"stage {i}",
@@ -116,32 +119,29 @@ class HybridReasons(Reasons[HybridProblem, HybridPlan]):
         if count > 1 and usage[0].amount > usage[1].amount:
             text = f"a faster {usage[0].name}: {usage[1].name} sets the pace then"
             remedies.append(Remedy(text, usage[0].amount - usage[1].amount))
-        return Why((), tuple(usage), (*memory, devices), tuple(full), blocks, tuple(remedies))
+        return Why((), tuple(usage), limits_used, used_up(limits_used), blocks, tuple(remedies))
 
     def moves(
         self, problem: HybridProblem, before: HybridPlan, other: HybridProblem, after: HybridPlan
     ) -> tuple[Move, ...]:
         """Layers in other stages, with other degrees or configurations, by both."""
-        sides = [_told(plan) for plan in (before, after)]
-        groups: dict[tuple[str, str], list[str]] = {}
-        for layer in problem.layers:
-            words = [side.get(layer.name, "nowhere") for side in sides]
-            if words[0] != words[1]:
-                groups.setdefault((words[0], words[1]), []).append(layer.name)
+        sides = [_stage_texts(plan) for plan in (before, after)]
         work = [_work(*side) for side in ((problem, before), (other, after))]
         unit = other.units.time_scale
-        return tuple(
-            Move(
-                "stage",
-                *key,
-                tuple(names),
-                {"work per sample": round(sum(work[1][n] - work[0][n] for n in names) * unit)},
-            )
-            for key, names in sorted(groups.items(), key=lambda entry: -len(entry[1]))
+
+        def cost(names: Sequence[str]) -> dict[str, int]:
+            return {"work per sample": round(sum(work[1][n] - work[0][n] for n in names) * unit)}
+
+        pairs = (
+            (layer.name, *(side.get(layer.name, "nowhere") for side in sides))
+            for layer in problem.layers
+        )
+        return moves_of(
+            ((name, ("stage", one, two)) for name, one, two in pairs if one != two), cost
         )
 
 
-def _told(plan: HybridPlan) -> dict[str, str]:
+def _stage_texts(plan: HybridPlan) -> dict[str, str]:
     """Layer -> stage, degrees and configuration in words."""
     return {
         choice.layer: f"stage {i}, data {stage.data}, tensor {stage.tensor}, {choice.configuration}"

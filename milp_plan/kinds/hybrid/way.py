@@ -29,7 +29,7 @@ class HybridWay(Way[HybridProblem, HybridPlan]):
 
     @classmethod
     def unsuited(cls, problem: HybridProblem, repeatable: bool) -> str | None:
-        """Every such problem."""
+        """Accept every problem of the kind."""
         return None
 
     def steps(self) -> Iterable[Step]:

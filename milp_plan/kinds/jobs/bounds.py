@@ -213,7 +213,7 @@ def _makespan(sizes: Sizes) -> Iterator[Bound]:
 
 
 def _instants(releases: Sequence[int], most: int = 64) -> list[int]:
-    """Return releases, or so many of them, evenly."""
+    """Return releases, at most a given number of them, evenly."""
     found = sorted(set(releases))
     step = -(-len(found) // most)
     return found[::step]

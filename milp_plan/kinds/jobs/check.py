@@ -61,7 +61,7 @@ Lines = dict[tuple[str, int], list[Reading]]
 
 
 def verify_jobs(problem: JobsProblem, plan: JobsPlan) -> Verdict:
-    """Hold a plan against its problem; never raises, however broken the plan is.
+    """Check a plan against its problem; never raises, however broken the plan is.
 
     Returns
     -------

@@ -217,11 +217,11 @@ class Jobs(Kind["JobsProblem", "JobsPlan"]):
 
 
 def _start(name: str, problem: JobsProblem, seed: int) -> JobsPlan | None:
-    from .planners import STARTS, Tables
+    from .planners import STARTS, JobTables
 
     if not problem.plain:
         return None
-    tables = Tables(problem)
+    tables = JobTables(problem)
     return tables.plan(STARTS[name](tables, seed), name)
 
 

@@ -16,12 +16,12 @@ PARTS = (JOBS,)
 
 def run_jobs() -> None:
     """Call the loops of jobs."""
-    from .planners import STARTS, Gangs, Tables
+    from .planners import STARTS, Gangs, JobTables
     from .problem import Job, JobsProblem, Option, Pool, Unit
 
     options = (Option("loops", "gpu", 1, 3), Option("loops", "gpu", 2, 2))
     jobs = tuple(Job(f"j{i}", (Unit(options),)) for i in range(3))
     problem = JobsProblem("loops", (Pool("gpu", 2),), jobs)
-    tables = Tables(problem)
+    tables = JobTables(problem)
     tables.plan(tables.anneal(STARTS["soonest end"](tables, 0), 2, 0), "loops")
     Gangs(problem).within(9, Budget(END_S))

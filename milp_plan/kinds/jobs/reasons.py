@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from milp_plan.core import Counts, UnsupportedProblemError, Verdict
+from milp_plan.core import Counts, Verdict
 from milp_plan.run.reasons.base import (
     Block,
     Move,
@@ -16,6 +16,9 @@ from milp_plan.run.reasons.base import (
     Usage,
     Why,
     chain_of,
+    largest_first,
+    moves_of,
+    used_up,
 )
 
 from .problem import JobsPlan, JobsProblem, Option
@@ -26,16 +29,7 @@ HOST = "memory of the host"
 class JobsReasons(Reasons[JobsProblem, JobsPlan]):
     """Reasons of :class:`milp_plan.kinds.jobs.problem.JobsProblem`."""
 
-    noun = "jobs"
-
-    def parts(self, problem: JobsProblem) -> tuple[str, ...]:
-        """Jobs."""
-        return tuple(job.name for job in problem.jobs)
-
-    def keep(self, problem: JobsProblem, names: Collection[str]) -> JobsProblem:
-        """Leave jobs out."""
-        wanted = set(names)
-        return replace(problem, jobs=tuple(job for job in problem.jobs if job.name in wanted))
+    noun, members, place_noun = "jobs", "jobs", "option"
 
     def resources(self, problem: JobsProblem) -> tuple[Resource, ...]:
         """Memory and devices of each pool, memory of the host."""
@@ -61,19 +55,16 @@ class JobsReasons(Reasons[JobsProblem, JobsPlan]):
     def places(self, problem: JobsProblem, part: str) -> tuple[str, ...]:
         """Options of its units in words: ``"fsdp on 4 of gpu"``."""
         job = next(job for job in problem.jobs if job.name == part)
-        return tuple(dict.fromkeys(_told(o) for unit in job.units for o in unit.options))
+        return tuple(dict.fromkeys(_option_text(o) for unit in job.units for o in unit.options))
 
     def pinned(self, problem: JobsProblem, part: str, place: str) -> JobsProblem:
         """Leave one option to the units of a job that have it."""
-        known = self.places(problem, part)
-        if place not in known:
-            text = f"job {part!r} has no option {place!r}; it has: {', '.join(known)}"
-            raise UnsupportedProblemError(text)
+        self.require_place(problem, part, place)
         jobs = []
         for job in problem.jobs:
             units = []
             for unit in job.units:
-                kept = tuple(option for option in unit.options if _told(option) == place)
+                kept = tuple(option for option in unit.options if _option_text(option) == place)
                 fixed = job.name == part and kept
                 units.append(replace(unit, options=kept) if fixed else unit)
             jobs.append(replace(job, units=tuple(units)))
@@ -103,10 +94,9 @@ class JobsReasons(Reasons[JobsProblem, JobsPlan]):
             for number in entry.run.devices:
                 name = f"{entry.option.pool} {number}"
                 busy[name] = busy.get(name, 0) + entry.option.ticks
-        usage = [
+        usage = largest_first(
             Usage(name, "device", ticks, makespan, Counts.TIME) for name, ticks in busy.items()
-        ]
-        usage.sort(key=lambda entry: (-entry.amount, entry.name))
+        )
         limits = []
         memory = max(
             (pool.memory for pool in problem.pools if pool.memory is not None), default=None
@@ -125,19 +115,12 @@ class JobsReasons(Reasons[JobsProblem, JobsPlan]):
         blocks = []
         for name in sorted(ends, key=lambda name: -ends[name]):
             own = [entry for entry in readings if entry.run.job == name]
-            places = tuple(dict.fromkeys(_told(entry.option) for entry in own))
+            places = tuple(dict.fromkeys(_option_text(entry.option) for entry in own))
             ticks = sum(entry.option.ticks for entry in own)
-            told = (name, "job", len(own), places, ticks, on_chain.get(name, 0), Counts.TIME)
-            blocks.append(Block(*told))
-        full = tuple(entry.name for entry in limits if entry.amount == entry.whole)
-        return Why(
-            chain,
-            tuple(usage),
-            tuple(limits),
-            full,
-            tuple(blocks),
-            tuple(_remedies(problem, on_chain)),
-        )
+            on_it = on_chain.get(name, 0)
+            blocks.append(Block(name, "job", len(own), places, ticks, on_it, Counts.TIME))
+        remedies = tuple(_remedies(problem, on_chain))
+        return Why(chain, usage, tuple(limits), used_up(limits), tuple(blocks), remedies)
 
     def moves(
         self, problem: JobsProblem, before: JobsPlan, other: JobsProblem, after: JobsPlan
@@ -147,24 +130,23 @@ class JobsReasons(Reasons[JobsProblem, JobsPlan]):
 
         sides = [read_runs(problem, before), read_runs(other, after)]
         ends = [completions(side) for side in sides]
-        groups: dict[tuple[str, str, str], list[str]] = {}
+        changes: list[tuple[str, tuple[str, str, str]]] = []
         for name in (name for name in ends[0] if name in ends[1]):
             words = [
-                ", ".join(dict.fromkeys(_told(e.option) for e in side if e.run.job == name))
+                ", ".join(dict.fromkeys(_option_text(e.option) for e in side if e.run.job == name))
                 for side in sides
             ]
             if words[0] != words[1]:
-                groups.setdefault(("option", words[0], words[1]), []).append(name)
+                changes.append((name, ("option", words[0], words[1])))
             elif ends[0][name] != ends[1][name]:
                 word = "earlier" if ends[1][name] < ends[0][name] else "later"
-                groups.setdefault(("completion", "as planned first", word), []).append(name)
-        return tuple(
-            Move(*key, tuple(names), {"completion": sum(ends[1][n] - ends[0][n] for n in names)})
-            for key, names in sorted(groups.items(), key=lambda entry: -len(entry[1]))
+                changes.append((name, ("completion", "as planned first", word)))
+        return moves_of(
+            changes, lambda names: {"completion": sum(ends[1][n] - ends[0][n] for n in names)}
         )
 
 
-def _told(option: Option) -> str:
+def _option_text(option: Option) -> str:
     return f"{option.technique} on {option.devices} of {option.pool}"
 
 

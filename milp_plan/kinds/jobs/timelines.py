@@ -93,7 +93,7 @@ class Timelines:
         return sum(map(len, differing)) <= MOST_CHOICES
 
     def within(self, limit: int, budget: Budget) -> Relaxed:
-        """Say whether a plan may be within so many ticks.
+        """Say whether a plan may be within a number of ticks.
 
         Parameters
         ----------
@@ -110,7 +110,7 @@ class Timelines:
         return Bound(TIMELINES, limit + 1, detail)
 
     def groups(self, limit: int) -> dict[tuple[Choice, ...], int]:
-        """Units by the options that are left to them within so many ticks."""
+        """Units by the options that are left to them within a number of ticks."""
         found: Counter[tuple[Choice, ...]] = Counter()
         for job, kinds in enumerate(self.sizes.kinds):
             for choices, count in kinds.items():
@@ -118,7 +118,7 @@ class Timelines:
         return found
 
     def left(self, job: int, choices: tuple[Choice, ...], limit: int) -> tuple[Choice, ...]:
-        """Return the options of a unit of a job that plans within so many ticks can take."""
+        """Return the options of a unit of a job that plans within a number of ticks can take."""
         spare = limit - self.sizes.problem.jobs[job].release - self.sizes.lengths[job]
         least = min(ticks for _, _, ticks in choices)
         return tuple(choice for choice in choices if choice[2] - least <= spare)
@@ -221,7 +221,7 @@ class _Round:
 
 
 def _worths(lengths: Integers, own: Integers, slots: int) -> tuple[Integers, Integers]:
-    """Most worth of patterns of up to so many slots, and what they end with (-1: an idle slot)."""
+    """Most worth of patterns by slots, and what they end with (-1: an idle slot)."""
     worth, taken = np.zeros(slots + 1, np.int64), np.full(slots + 1, -1, np.int64)
     order = np.argsort(lengths)
     lengths, own = lengths[order], own[order]

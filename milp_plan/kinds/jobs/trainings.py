@@ -1,4 +1,4 @@
-"""Jobs that name a model: how long a step takes on so many devices, by our own planners.
+"""Jobs that name a model: how long a step takes on a number of devices, by our own planners.
 
 A model of the zoo is planned as a pipeline (operators on one device each, with as many
 micro-batches as the job says) and as sharded (a strategy for each layer on a mesh of all devices,

@@ -23,8 +23,8 @@ from .planners import (
     STARTS,
     Chains,
     Gangs,
+    JobTables,
     Rounding,
-    Tables,
     allotments,
     arrivals,
     gangs,
@@ -32,7 +32,7 @@ from .planners import (
 )
 from .planners.enumeration import EVERY_ORDER, best_order, suits
 from .problem import JobsObjective, JobsPlan, JobsProblem
-from .time_indexed import Answer, Known, refine
+from .time_indexed import Known, SlotAnswer, refine
 from .timelines import TIMELINES, settled
 
 IN_TURN, ALLOTMENTS, PERTURBED, SLOTS = "in turn", "least work", "perturbed ranks", "slots"
@@ -75,7 +75,7 @@ class JobsWay(Way[JobsProblem, JobsPlan]):
 
     @classmethod
     def unsuited(cls, problem: JobsProblem, repeatable: bool) -> str | None:
-        """Every such problem."""
+        """Accept every problem of the kind."""
         return None
 
     def steps(self) -> Iterable[Step]:
@@ -119,7 +119,7 @@ class JobsWay(Way[JobsProblem, JobsPlan]):
         seed = ledger.settings.seed
         with ledger.budget.phase("starts"):
             if problem.plain:
-                tables = Tables(problem)
+                tables = JobTables(problem)
                 for name, make in STARTS.items():
                     self._baseline(name, tables.plan(make(tables, seed), name))
                 for name in POLICIES if any(job.release for job in problem.jobs) else ():
@@ -145,7 +145,7 @@ class JobsWay(Way[JobsProblem, JobsPlan]):
     def relax(self) -> None:
         """Exclude makespans by what fits on a device; those that are left say which options."""
         ledger, problem = self.ledger, self.ledger.problem
-        tables = Tables(problem) if problem.plain else None
+        tables = JobTables(problem) if problem.plain else None
         with ledger.budget.phase("timelines"):
             part = ledger.budget.part("timelines", TIMELINES_SHARE)
             for search, limit, found in settled(
@@ -172,7 +172,7 @@ class JobsWay(Way[JobsProblem, JobsPlan]):
                 self.halve(search, part, GANGS_WORK * 8**number // sizes)
 
     def halve(self, search: Gangs, part: Budget, nodes: int) -> None:
-        """Settle makespans between bound and value, each by so many nodes at most."""
+        """Settle makespans between bound and value, each by a limited number of nodes."""
         ledger, value, low = self.ledger, self.ledger.value, self.ledger.lower
         text = ledger.kind.measure(ledger.problem).text
         while value is not None and low is not None and low < value and not ledger.done:
@@ -193,7 +193,7 @@ class JobsWay(Way[JobsProblem, JobsPlan]):
         self.search(lambda: False)
 
     def search(self, over: Callable[[], bool], most: int | None = None) -> None:
-        """Improve lists, or ranks, until it is over, or in a repeatable run so many times."""
+        """Improve lists, or ranks, until it is over; a repeatable run limits the rounds."""
         ledger, problem = self.ledger, self.ledger.problem
         rounds = most if ledger.repeatable else None
         number = ledger.settings.seed
@@ -206,7 +206,7 @@ class JobsWay(Way[JobsProblem, JobsPlan]):
 
     def _lists(self, problem: JobsProblem) -> Callable[[int], None]:
         """Anneal, from the best plan or others; a call is a short cooling, so that it can end."""
-        ledger, tables = self.ledger, Tables(problem)
+        ledger, tables = self.ledger, JobTables(problem)
         jobs = len(problem.jobs)
         calls = max(200, min(ROUNDS, 4_000_000 // (problem.devices + 8 * jobs))) * 2
         draws = max(1, calls // DRAWN)
@@ -277,7 +277,7 @@ class JobsWay(Way[JobsProblem, JobsPlan]):
                     break
         ledger.details["models"] = sizes
 
-    def take(self, answer: Answer) -> None:
+    def take(self, answer: SlotAnswer) -> None:
         """Take what a model says: a plan, or a bound."""
         ledger = self.ledger
         if answer.bound is not None:

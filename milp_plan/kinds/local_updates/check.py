@@ -15,7 +15,7 @@ OBJECTIVE = "makespan"
 
 
 def verify_local_updates(problem: LocalUpdatesProblem, plan: LocalUpdatesPlan) -> Verdict:
-    """Hold a plan against its problem; never raises, however broken the plan is.
+    """Check a plan against its problem; never raises, however broken the plan is.
 
     Returns
     -------

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from milp_plan.draw.canvas import time_scale
-from milp_plan.draw.panels import Axis, Panel, row_box
+from milp_plan.draw.panels import Axis, Curve, Panel, row_box
 
 from .check import task_stops
 from .problem import LocalUpdatesPlan, LocalUpdatesProblem
-
-if TYPE_CHECKING:
-    pass
-
-from milp_plan.draw.panels import Curve
 
 _FILLS = {"forward": "#56B4E9", "head": "#E69F00", "backward": "#009E73"}
 

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from milp_plan.core import Counts, Verdict
-from milp_plan.run.reasons.base import Move, Reasons, Remedy, Resource, Task, Usage, Why, chain_of
+from milp_plan.run.reasons.base import (
+    Move,
+    Reasons,
+    Remedy,
+    Resource,
+    Task,
+    Usage,
+    Why,
+    chain_of,
+    largest_first,
+    used_up,
+)
 
+from .check import task_stops
 from .problem import LocalUpdatesPlan, LocalUpdatesProblem
 
 BUDGET = "budget"
-WORDS = {"F": "forward", "A": "head", "B": "backward"}
 
 
 class LocalUpdatesReasons(Reasons[LocalUpdatesProblem, LocalUpdatesPlan]):
@@ -50,23 +61,20 @@ class LocalUpdatesReasons(Reasons[LocalUpdatesProblem, LocalUpdatesPlan]):
 
     def why(self, problem: LocalUpdatesProblem, plan: LocalUpdatesPlan, verdict: Verdict) -> Why:
         """The chain of tasks, how busy devices are, and which limits are used up."""
-        from .planners import plan_stops
-
-        stops = plan_stops(problem, plan)
-        tasks = list(_tasks(problem, {problem.by_name[n] for n in plan.cuts}, stops))
+        cuts = sorted(problem.by_name[name] for name in plan.cuts)
+        tasks = list(_tasks(problem, cuts, task_stops(problem, cuts)))
         value = verdict.value or 0
-        usage = [
+        usage = largest_first(
             Usage(name, "device", ticks, value, Counts.TIME)
-            for name, ticks in sorted(verdict.components.items(), key=lambda e: (-e[1], e[0]))
-        ]
+            for name, ticks in verdict.components.items()
+        )
         limits = self.used(problem, plan)
-        full = tuple(entry.name for entry in limits if entry.amount == entry.whole)
         spent = problem.price(plan.cuts)
         busiest = max(verdict.components.values(), default=0)
         remedies = []
         if problem.budget is not None and spent < sum(s.price for s in problem.stages[:-1]):
             remedies.append(Remedy("a budget for more cuts", value - busiest))
-        return Why(chain_of(tasks), tuple(usage), limits, full, (), tuple(remedies))
+        return Why(chain_of(tasks), usage, limits, used_up(limits), (), tuple(remedies))
 
     def used(self, problem: LocalUpdatesProblem, plan: LocalUpdatesPlan) -> tuple[Usage, ...]:
         """What is limited, and what a plan uses of it."""
@@ -103,20 +111,23 @@ class LocalUpdatesReasons(Reasons[LocalUpdatesProblem, LocalUpdatesPlan]):
 
 
 def _tasks(
-    problem: LocalUpdatesProblem, cuts: set[int], stops: Mapping[tuple[str, int, int], int]
+    problem: LocalUpdatesProblem, cuts: Sequence[int], stops: Mapping[tuple[str, int, int], int]
 ) -> Iterator[Task]:
     """Tasks of stages, and transfers between them where these take time."""
-    for (letter, place, batch), stop in stops.items():
-        stage, what = problem.stages[place], WORDS[letter]
+    for (what, place, batch), stop in stops.items():
+        stage = problem.stages[place]
         name = f"{what} of {stage.name}, micro-batch {batch}"
-        sources = {"F": place - 1, "B": len(problem.stages) if place in cuts else place + 1}
-        source, inputs = sources.get(letter, -1), tuple[str, ...]()
+        sources = {
+            "forward": place - 1,
+            "backward": len(problem.stages) if place in cuts else place + 1,
+        }
+        source, inputs = sources.get(what, -1), tuple[str, ...]()
         if 0 <= source < len(problem.stages):
             other = problem.stages[source].name
             inputs = (f"{what} of {other}, micro-batch {batch}",)
             if problem.transfer:
                 sent = f"{what} of micro-batch {batch} from {other} to {stage.name}"
-                ready = stops[letter, source, batch]
+                ready = stops[what, source, batch]
                 yield Task(sent, None, (), ready, ready + problem.transfer, inputs)
                 inputs = (sent,)
         start = stop - int(getattr(stage, what))

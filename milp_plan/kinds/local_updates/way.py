@@ -19,7 +19,7 @@ class LocalUpdatesWay(Way[LocalUpdatesProblem, LocalUpdatesPlan]):
 
     @classmethod
     def unsuited(cls, problem: LocalUpdatesProblem, repeatable: bool) -> str | None:
-        """Every such problem."""
+        """Accept every problem of the kind."""
         return None
 
     @classmethod
@@ -40,8 +40,8 @@ class LocalUpdatesWay(Way[LocalUpdatesProblem, LocalUpdatesPlan]):
 
     def search(self) -> None:
         """Labels; where they come to an end, the best plan is proved."""
-        from .planners import Search
+        from .planners import CutSearch
 
         ledger = self.ledger
-        search = Search(ledger.problem, ledger.value, ledger.lower or 0)
+        search = CutSearch(ledger.problem, ledger.value, ledger.lower or 0)
         self.follow(search.run(ledger.budget.part("search", SEARCH_SHARE)))

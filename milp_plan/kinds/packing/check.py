@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
 
 from milp_plan.check.statement import misattributed, overclaimed
 from milp_plan.core import Verdict, Violation
@@ -18,7 +19,7 @@ _Placed = list[tuple[Buffer, int]]
 
 
 def verify_packing(problem: PackingProblem, plan: PackingPlan) -> Verdict:
-    """Hold a packing against its problem; never raises, however broken the plan is.
+    """Check a packing against its problem; never raises, however broken the plan is.
 
     Returns
     -------
@@ -33,7 +34,7 @@ def verify_packing(problem: PackingProblem, plan: PackingPlan) -> Verdict:
     missing = len(placed) < len(problem.buffers)
     value = None if missing else max(offset + buffer.size for buffer, offset in placed)
     broken += overclaimed(problem, plan, value, "a height")
-    load = _peak_load(problem)
+    load = max(load_over_time(problem.buffers).values())
     figures = {"peak_load": load} | ({} if value is None else {"waste": value - load})
     return Verdict(tuple(broken), OBJECTIVE, value, figures)
 
@@ -123,13 +124,11 @@ def _overlap(first: tuple[Buffer, int], second: tuple[Buffer, int]) -> Violation
     return Violation("overlap", names, f"{text} from {start} to {stop}")
 
 
-def _peak_load(problem: PackingProblem) -> int:
+def load_over_time(buffers: Iterable[Buffer]) -> dict[int, int]:
+    """Return the sum of sizes from each instant on at which it changes."""
     changes: dict[int, int] = {}
-    for buffer in problem.buffers:
+    for buffer in buffers:
         changes[buffer.lower] = changes.get(buffer.lower, 0) + buffer.size
         changes[buffer.upper] = changes.get(buffer.upper, 0) - buffer.size
-    held = peak = 0
-    for time in sorted(changes):
-        held += changes[time]
-        peak = max(peak, held)
-    return peak
+    times = sorted(changes)
+    return dict(zip(times, accumulate(changes[time] for time in times), strict=True))

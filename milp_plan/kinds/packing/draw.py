@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 from milp_plan.core import Units
 from milp_plan.draw.canvas import Scale, size_scale
 from milp_plan.draw.panels import Axis, Box, Curve, Panel
 
-from .check import verify_packing
-from .problem import Buffer, PackingPlan, PackingProblem
+from .check import load_over_time, verify_packing
+from .problem import PackingPlan, PackingProblem
 
 _FILLS = {"buffer": "#56B4E9", "breaks a rule": "#D55E00"}
-
-
-def _load(buffers: Iterable[Buffer]) -> tuple[list[int], list[int]]:
-    """Instants at which the sum of sizes changes, and the sums from them on."""
-    changes: dict[int, int] = {}
-    for buffer in buffers:
-        changes[buffer.lower] = changes.get(buffer.lower, 0) + buffer.size
-        changes[buffer.upper] = changes.get(buffer.upper, 0) - buffer.size
-    times, loads, held = sorted(changes), [], 0
-    for time in times:
-        held += changes[time]
-        loads.append(held)
-    return times, loads
 
 
 def packing_panels(problem: PackingProblem, plan: PackingPlan) -> tuple[Panel, ...]:
@@ -36,8 +23,8 @@ def packing_panels(problem: PackingProblem, plan: PackingPlan) -> tuple[Panel, .
     addresses = addresses_panel("Addresses", plan, problem.capacity, broken)
     assert addresses.y is not None
     size = addresses.y.scale
-    times, loads = _load(place.buffer for place in plan.places)
-    points = [(at, size(held)) for at, held in zip(times, loads, strict=True)]
+    loads = load_over_time(place.buffer for place in plan.places)
+    points = [(at, size(load)) for at, load in loads.items()]
     curves = [Curve("alive", points, "#0072B2"), *addresses.curves]
     return addresses, Panel("Alive", addresses.x, Axis("size", size), curves=curves, from_zero=True)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from milp_plan.core import Counts, Verdict
-from milp_plan.run.reasons.base import Move, Reasons, Remedy, Resource, Usage, Why
+from milp_plan.run.reasons.base import Move, Reasons, Remedy, Resource, Usage, Why, used_up
 
 from .problem import PackingPlan, PackingProblem
 
@@ -17,16 +17,7 @@ MOST = 12
 class PackingReasons(Reasons[PackingProblem, PackingPlan]):
     """Reasons of :class:`milp_plan.kinds.packing.problem.PackingProblem`."""
 
-    noun = "buffers"
-
-    def parts(self, problem: PackingProblem) -> tuple[str, ...]:
-        """Buffers."""
-        return tuple(buffer.name for buffer in problem.buffers)
-
-    def keep(self, problem: PackingProblem, names: Collection[str]) -> PackingProblem:
-        """Leave buffers out: the others stay where they lie."""
-        wanted = set(names)
-        return replace(problem, buffers=tuple(b for b in problem.buffers if b.name in wanted))
+    noun, members = "buffers", "buffers"
 
     def resources(self, problem: PackingProblem) -> tuple[Resource, ...]:
         """The capacity."""
@@ -65,8 +56,7 @@ class PackingReasons(Reasons[PackingProblem, PackingPlan]):
                 f"smaller or shorter-lived buffers among those alive at {full.time}: {_some(names)}"
             )
         )
-        binding = (CAPACITY,) if problem.capacity == height else ()
-        return Why((), usage, limits, binding, (), tuple(remedies))
+        return Why((), usage, limits, used_up(limits), (), tuple(remedies))
 
     def moves(
         self,

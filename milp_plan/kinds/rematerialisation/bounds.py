@@ -58,7 +58,7 @@ def absent_bound(problem: RematerialisationProblem) -> Bound:
 
 
 def _cheapest(problem: RematerialisationProblem, place: int, excess: int) -> int:
-    """Price of bringing back so many bytes of what idles across a first run; 0 where none can."""
+    """Price of bringing back some bytes of what idles across a first run; 0 where none can."""
     idle, whole = [], []
     for operator in range(place):
         entry, (run, transfer) = problem.computations[operator], problem.prices[operator]

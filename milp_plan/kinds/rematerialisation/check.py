@@ -28,7 +28,7 @@ class Copy:
 def verify_rematerialisation(
     problem: RematerialisationProblem, plan: RematerialisationPlan
 ) -> Verdict:
-    """Hold a plan against its problem; never raises, however broken the plan is.
+    """Check a plan against its problem; never raises, however broken the plan is.
 
     Returns
     -------

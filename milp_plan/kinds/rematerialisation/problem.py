@@ -79,7 +79,7 @@ class Host:
     latency
         Ticks that each transfer takes at least.
     amount, ticks
-        Bytes that go over in so many ticks beyond that.
+        Bytes that are transferred in ``ticks`` beyond that.
     power
         Energy of a tick of a transfer.
     """
@@ -91,7 +91,7 @@ class Host:
     power: int = 0
 
     def transfer(self, size: int) -> int:
-        """Ticks of a transfer of so many bytes, one way."""
+        """Ticks of a transfer of a number of bytes, one way."""
         return self.latency - (-size * self.ticks // self.amount)
 
 

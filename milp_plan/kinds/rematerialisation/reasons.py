@@ -8,7 +8,18 @@ from dataclasses import replace
 
 from milp_plan.core import Counts, Verdict
 from milp_plan.core.amounts import size_text
-from milp_plan.run.reasons.base import Link, Move, Reasons, Remedy, Resource, Usage, Why
+from milp_plan.run.reasons.base import (
+    Link,
+    Move,
+    Reasons,
+    Remedy,
+    Resource,
+    Usage,
+    Why,
+    largest_first,
+    moves_of,
+    used_up,
+)
 
 from .problem import RematerialisationObjective, RematerialisationPlan, RematerialisationProblem
 
@@ -18,11 +29,7 @@ BUDGET, HOST, ADDED = "memory budget", "memory of the host", "limit of added tim
 class RematerialisationReasons(Reasons[RematerialisationProblem, RematerialisationPlan]):
     """Reasons of :class:`milp_plan.kinds.rematerialisation.problem.RematerialisationProblem`."""
 
-    noun = "operators"
-
-    def parts(self, problem: RematerialisationProblem) -> tuple[str, ...]:
-        """Operators."""
-        return tuple(entry.name for entry in problem.computations)
+    noun, members = "operators", "computations"
 
     def keep(
         self, problem: RematerialisationProblem, names: Collection[str]
@@ -70,15 +77,15 @@ class RematerialisationReasons(Reasons[RematerialisationProblem, Rematerialisati
         added = _added(problem, plan)
         budget = problem.budget
         peak = verdict.components["peak_memory"]
-        amounts = tuple(
-            Usage(name, "runs again", ticks, max(1, sum(added.values())), Counts.TIME)
-            for name, ticks in sorted(added.items(), key=lambda entry: (-entry[1], entry[0]))
+        total = max(1, sum(added.values()))
+        amounts = largest_first(
+            Usage(name, "runs again", ticks, total, Counts.TIME)
+            for name, ticks in added.items()
             if ticks
         )
-        limits, binding = [], []
+        limits: tuple[Usage, ...] = ()
         if budget is not None:
-            limits.append(Usage(BUDGET, "memory", peak, budget, Counts.SIZE))
-            binding += [BUDGET] if budget == peak else []
+            limits = (Usage(BUDGET, "memory", peak, budget, Counts.SIZE),)
         remedies = []
         if budget is not None and amounts:
             short = problem.peak - budget
@@ -92,14 +99,8 @@ class RematerialisationReasons(Reasons[RematerialisationProblem, Rematerialisati
             Remedy(f"room to keep what {entry.name!r} makes: no run of it again", entry.amount)
             for entry in amounts[:3]
         ]
-        return Why(
-            tuple(_chain(problem, plan)),
-            amounts,
-            tuple(limits),
-            tuple(binding),
-            (),
-            tuple(remedies),
-        )
+        chain = tuple(_chain(problem, plan))
+        return Why(chain, amounts, limits, used_up(limits), (), tuple(remedies))
 
     def moves(
         self,
@@ -111,20 +112,10 @@ class RematerialisationReasons(Reasons[RematerialisationProblem, Rematerialisati
         """Operators that run another number of times, by both numbers."""
         counts = Counter(before.runs), Counter(after.runs)
         costs = _added(problem, before), _added(other, after)
-        groups: dict[tuple[int, int], list[str]] = {}
-        for entry in problem.computations:
-            pair = (counts[0][entry.name], counts[1][entry.name])
-            if pair[0] != pair[1]:
-                groups.setdefault(pair, []).append(entry.name)
-        return tuple(
-            Move(
-                "runs",
-                str(one),
-                str(two),
-                tuple(names),
-                {"added time": sum(costs[1][n] - costs[0][n] for n in names)},
-            )
-            for (one, two), names in sorted(groups.items(), key=lambda entry: -len(entry[1]))
+        runs = ((name, counts[0][name], counts[1][name]) for name in problem.numbers)
+        return moves_of(
+            ((name, ("runs", str(one), str(two))) for name, one, two in runs if one != two),
+            lambda names: {"added time": sum(costs[1][n] - costs[0][n] for n in names)},
         )
 
 

@@ -8,19 +8,20 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable
 from threading import Event
+from typing import Any
 
-from milp_plan.core.bound import Bound
+from milp_plan.models.protocol import Guide
+from milp_plan.models.registry import get
 from milp_plan.run.beside import Beside
-from milp_plan.run.model import backend
+from milp_plan.run.model import Solver, make_options
 from milp_plan.run.settings import MODEL_ALONE
-from milp_plan.run.way import Step, Way
+from milp_plan.run.way import LEAST_S, Step, Way
 
-from .lazy_memory_rows import Answer, Known, refine
 from .planners import NAME, Annealing, greedy, keys_of, once, plan_of, relieved
 from .problem import RematerialisationObjective, RematerialisationPlan, RematerialisationProblem
 from .small_way import offer_best_of_all, offer_once
 
-MODELS, REPAIRED = "watched steps", "watched steps, repaired"
+LAZY, MODELS = "remat_lazy_memory", "watched steps"
 ANNEALING = "annealing of runs"
 
 MODEL_SHARE = 0.4
@@ -28,6 +29,9 @@ MODEL_SHARE = 0.4
 
 FORMULATION_SHARE = 0.7
 """Part of the time left for the formulation that was named."""
+
+QUICK_COLUMNS = 12_000
+"""Columns of the linear program that gives large problems a bound before their first model."""
 
 COOLINGS, ANNEALING_SHARE = 2, 0.1
 """Coolings before the first model (all of a repeatable run), and their part of the limit."""
@@ -57,7 +61,7 @@ class RematerialisationWay(Way[RematerialisationProblem, RematerialisationPlan])
             Step("once", lambda: offer_once(ledger), always=True),
             Step("greedy", self.relieve),
             Step("annealing", self.anneal_first),
-            Step("formulation", self.formulate, lambda: ledger.formulation is not None),
+            Step("formulation", self.formulate, self.another_is_named),
             Step("models", self.model),
             Step("annealing to the end", self.anneal_on, lambda: not ledger.repeatable),
         )
@@ -85,7 +89,7 @@ class RematerialisationWay(Way[RematerialisationProblem, RematerialisationPlan])
         self.anneal(lambda: part.over, COOLINGS)
 
     def anneal(self, over: Callable[[], bool], coolings: int | None = None) -> None:
-        """Cool from the best plan, again and again or so many times, until it is over."""
+        """Cool from the best plan, again and again or a fixed number of times, until it is over."""
         ledger, problem = self.ledger, self.annealed
         plan = ledger.plan if ledger.plan is not None and not ledger.plan.reloads else None
         keys = once(problem) if plan is None else keys_of(problem, plan)
@@ -109,6 +113,11 @@ class RematerialisationWay(Way[RematerialisationProblem, RematerialisationPlan])
         """Go on as long as there is time."""
         self.anneal(lambda: False)
 
+    def another_is_named(self) -> bool:
+        """Whether a formulation was named that is not the one that is asked anyway."""
+        named = self.ledger.formulation
+        return named is not None and named.found.name != LAZY
+
     def formulate(self) -> None:
         """Ask the formulation that was named; the best plan is its start."""
         self.ask_part("formulation", FORMULATION_SHARE, better=False)
@@ -129,35 +138,43 @@ class RematerialisationWay(Way[RematerialisationProblem, RematerialisationPlan])
         beside.check()
 
     def watch(self) -> None:
-        """Ask models that watch more and more; what exceeds the budget is repaired."""
+        """Ask the model whose memory rows are lazy; a plan that exceeds the budget is repaired."""
         ledger, budget = self.ledger, self.ledger.budget
         limits = ledger.limits(MODEL_SHARE * budget.limit_s, gap=0.0)
         limits = dataclasses.replace(limits, threads=max(1, ledger.threads - 1))
-        ask = backend(ledger.settings.solver)
-        rounds: list[list[int]] = []
-
-        def known() -> Known:
-            return Known(ledger.plan, ledger.value)
-
         with budget.phase("models"):
-            for answer in refine(ledger.problem, ask, limits, budget, known):
-                rounds.append([answer.steps, answer.columns, answer.rows])
-                self.take(answer)
-                if ledger.done:
-                    break
-        ledger.details["models"] = rounds
+            solver = self.lazy()
+            if self.large:
+                quick = self.lazy(columns=QUICK_COLUMNS, integers=False)
+                answer = quick.run(ledger.problem, Guide(), limits, budget, confirm=False)
+                ledger.believe(answer, by=MODELS)
+            if budget.left_s > LEAST_S and not ledger.done:
+                ledger.details["models"] = self.ask_lazily(
+                    solver, Guide(), limits, budget, lambda: ledger.plan,
+                    by=MODELS, phase="models", repair=self.repaired,
+                )  # fmt: skip
 
-    def take(self, answer: Answer) -> None:
-        """Take what a model says: a plan, one that exceeds the budget, a bound, or that none is."""
-        ledger, problem = self.ledger, self.ledger.problem
-        if answer.infeasible:
-            ledger.refute(f"memory watched at {answer.steps} steps: no plan is within the budget")
-            return
-        if answer.bound is not None:
-            detail = f"memory watched at {answer.steps} of {len(problem.computations)} steps"
-            ledger.prove(Bound(MODELS, answer.bound, detail))
-        if answer.plan is None or ledger.offer(answer.plan, MODELS, "models", sure=False):
-            return
-        keys = relieved(problem, keys_of(problem, answer.plan), ledger.settings.seed)
-        if keys is not None:
-            ledger.offer(plan_of(problem, keys, REPAIRED), REPAIRED, "models")
+    def lazy(self, **options: Any) -> Solver:
+        """Return the formulation whose memory rows are lazy: the one that was named, if it is."""
+        named = self.ledger.formulation
+        if named is not None and named.found.name == LAZY and not options:
+            return named
+        found = get(LAZY)
+        return Solver(found, make_options(found, options), self.ledger.settings.solver)
+
+    @property
+    def large(self) -> bool:
+        """Whether the first model is so large that a linear program with fewer columns goes ahead.
+
+        Where every operator runs once, that depends on how many steps hold too much.
+        """
+        problem = self.ledger.problem
+        assert problem.budget is not None
+        over = sum(held > problem.budget for held in problem.held)
+        return over > max(4, QUICK_COLUMNS // (2 * len(problem.computations)))
+
+    def repaired(self, plan: RematerialisationPlan) -> RematerialisationPlan | None:
+        """Return a plan within the budget with more runs than one that exceeds it."""
+        problem = self.ledger.problem
+        keys = relieved(problem, keys_of(problem, plan), self.ledger.settings.seed)
+        return None if keys is None else plan_of(problem, keys, f"{MODELS}, repaired")

@@ -154,7 +154,7 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
         return ReshardingReasons()
 
     def obstacle(self, problem: ReshardingProblem, budget: Budget) -> str | None:
-        """Slices that nobody has."""
+        """Slices that no card has."""
         from .bounds import resharding_obstacle
 
         return resharding_obstacle(problem)

@@ -13,7 +13,7 @@ from functools import cached_property
 from milp_plan.core.errors import Finding, InputError, below_findings
 
 from .problem import Card, ReshardingProblem, Slice
-from .tiles import Tile, slices_between, volume
+from .tiles import Tile, part_of, slices_between, volume
 
 WEIGHTS, OPTIMIZER = "weights", "optimizer"
 
@@ -80,7 +80,7 @@ class Degrees:
 
     def stage(self, parameter: Parameter, layers: int) -> int:
         """Return the stage of a parameter."""
-        ends = (_bound(layers, stage + 1, self.pipeline) for stage in range(self.pipeline))
+        ends = (part_of(layers, stage, self.pipeline)[1] for stage in range(self.pipeline))
         return next(stage for stage, end in enumerate(ends) if parameter.layer < end)
 
     def tiles(self, parameter: Parameter, what: str, layers: int) -> list[Tile]:
@@ -91,9 +91,12 @@ class Degrees:
             for tensor in range(self.tensor):
                 box: list[tuple[int, int]] = [(0, extent) for extent in parameter.shape]
                 if parameter.split is not None:
-                    box[parameter.split] = _part(box[parameter.split], tensor, self.tensor)
+                    extent = parameter.shape[parameter.split]
+                    box[parameter.split] = part_of(extent, tensor, self.tensor)
                 if what == OPTIMIZER and self.optimizer_sharded:
-                    box[0] = _part(box[0], data, self.data)
+                    low, high = box[0]
+                    start, stop = part_of(high - low, data, self.data)
+                    box[0] = low + start, low + stop
                 rank = (stage * self.data + data) * self.tensor + tensor
                 host = self.hosts[rank // self.devices_per_host]
                 found.append(Tile(host, tuple(box)))
@@ -206,14 +209,3 @@ class Migration:
         devices. It is reached: a slice goes to exactly the hosts that lack it.
         """
         return sum(entry.size * len(entry.receivers) for entry in self.slices)
-
-
-def _bound(extent: int, part: int, parts: int) -> int:
-    """Where a part ends, all as equal as can be, larger ones first."""
-    size, larger = divmod(extent, parts)
-    return part * size + min(part, larger)
-
-
-def _part(whole: tuple[int, int], part: int, parts: int) -> tuple[int, int]:
-    low, high = whole
-    return low + _bound(high - low, part, parts), low + _bound(high - low, part + 1, parts)

@@ -103,7 +103,7 @@ class ReshardingProblem(CheckedProblem):
         return ceil_div(entry.size * TICKS_PER_SECOND, rate)
 
     def least_ticks(self, entry: Slice) -> int:
-        """Nanoseconds of a delivery by the fastest sender; one that nobody has takes none."""
+        """Nanoseconds of a delivery by the fastest sender; one that no card has takes none."""
         return min((self.ticks(entry, sender) for sender in entry.senders), default=0)
 
     def one_by_one(self) -> ReshardingProblem:

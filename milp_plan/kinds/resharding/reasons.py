@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
-from milp_plan.core import Counts, UnsupportedProblemError, Verdict
-from milp_plan.run.reasons.base import Move, Reasons, Remedy, Resource, Task, Usage, Why, chain_of
+from milp_plan.core import Counts, Verdict
+from milp_plan.run.reasons.base import (
+    Move,
+    Reasons,
+    Remedy,
+    Resource,
+    Task,
+    Usage,
+    Why,
+    chain_of,
+    largest_first,
+    moves_of,
+    used_up,
+)
 
 from .problem import ReshardingPlan, ReshardingProblem
 
@@ -15,16 +27,7 @@ from .problem import ReshardingPlan, ReshardingProblem
 class ReshardingReasons(Reasons[ReshardingProblem, ReshardingPlan]):
     """Reasons of :class:`milp_plan.kinds.resharding.problem.ReshardingProblem`."""
 
-    noun = "slices"
-
-    def parts(self, problem: ReshardingProblem) -> tuple[str, ...]:
-        """Slices."""
-        return tuple(entry.name for entry in problem.slices)
-
-    def keep(self, problem: ReshardingProblem, names: Collection[str]) -> ReshardingProblem:
-        """Leave slices out."""
-        wanted = set(names)
-        return replace(problem, slices=tuple(s for s in problem.slices if s.name in wanted))
+    noun, members, place_noun = "slices", "slices", "sender"
 
     def resources(self, problem: ReshardingProblem) -> tuple[Resource, ...]:
         """What each card sends and receives in a second."""
@@ -56,9 +59,7 @@ class ReshardingReasons(Reasons[ReshardingProblem, ReshardingPlan]):
 
     def pinned(self, problem: ReshardingProblem, part: str, place: str) -> ReshardingProblem:
         """Leave one sender to a slice."""
-        if place not in self.places(problem, part):
-            known = ", ".join(self.places(problem, part)) or "nobody"
-            raise UnsupportedProblemError(f"{place!r} does not have slice {part!r}; {known} has it")
+        self.require_place(problem, part, place)
         slices = [replace(s, senders=(place,)) if s.name == part else s for s in problem.slices]
         return replace(problem, slices=tuple(slices))
 
@@ -72,12 +73,9 @@ class ReshardingReasons(Reasons[ReshardingProblem, ReshardingPlan]):
         ]
         chain = chain_of(tasks)
         value = verdict.value or 0
-        usage = sorted(
-            (
-                Usage(port, "card", ticks, value, Counts.TIME)
-                for port, ticks in verdict.components.items()
-            ),
-            key=lambda entry: (-entry.amount, entry.name),
+        usage = largest_first(
+            Usage(port, "card", ticks, value, Counts.TIME)
+            for port, ticks in verdict.components.items()
         )
         spent: Counter[str] = Counter()
         for link in chain:
@@ -88,8 +86,7 @@ class ReshardingReasons(Reasons[ReshardingProblem, ReshardingPlan]):
             Remedy(f"a faster card {name}: it sets the pace of deliveries on the chain", ticks)
             for name, ticks in spent.most_common(3)
         ]
-        full = [entry.name for entry in usage if entry.amount == value]
-        return Why(chain, tuple(usage), (), tuple(full), (), tuple(remedies))
+        return Why(chain, usage, (), used_up(usage), (), tuple(remedies))
 
     def moves(
         self,
@@ -101,25 +98,15 @@ class ReshardingReasons(Reasons[ReshardingProblem, ReshardingPlan]):
         """Slices that another card sends, by both; then those sent at other times."""
         one = {entry.slice: entry for entry in before.deliveries}
         two = {entry.slice: entry for entry in after.deliveries}
-        groups: dict[tuple[str, str, str], list[str]] = {}
+        changes: list[tuple[str, tuple[str, str, str]]] = []
         for name in (name for name in one if name in two):
             if one[name].sender != two[name].sender:
-                key = ("sender", one[name].sender, two[name].sender)
+                changes.append((name, ("sender", one[name].sender, two[name].sender)))
             elif one[name].start != two[name].start:
                 word = "earlier" if two[name].start < one[name].start else "later"
-                key = ("start", "as planned first", word)
-            else:
-                continue
-            groups.setdefault(key, []).append(name)
-        return tuple(
-            Move(
-                *key,
-                tuple(names),
-                {
-                    "sending": sum(
-                        two[n].stop - two[n].start - one[n].stop + one[n].start for n in names
-                    )
-                },
-            )
-            for key, names in sorted(groups.items(), key=lambda entry: -len(entry[1]))
-        )
+                changes.append((name, ("start", "as planned first", word)))
+
+        def longer(name: str) -> int:
+            return two[name].stop - two[name].start - one[name].stop + one[name].start
+
+        return moves_of(changes, lambda names: {"sending": sum(map(longer, names))})

@@ -80,7 +80,7 @@ def tiles(shape: Sequence[int], mesh: Mesh, layout: Sequence[str], where: str) -
             part = count = 0
             for axis in WORDS[word]:
                 part, count = part * sizes[axis] + place[axis], (count or 1) * sizes[axis]
-            box.append(_part(extent, part, count or 1))
+            box.append(part_of(extent, part, count or 1))
         found.append(Tile(mesh.hosts[place[0]], tuple(box)))
     return found
 
@@ -131,7 +131,8 @@ def volume(box: Box) -> int:
     return number
 
 
-def _part(extent: int, part: int, count: int) -> tuple[int, int]:
+def part_of(extent: int, part: int, count: int) -> tuple[int, int]:
+    """Return the range of one of several parts, all as equal as can be, larger ones first."""
     size, larger = divmod(extent, count)
     start = part * size + min(part, larger)
     return start, start + size + (part < larger)

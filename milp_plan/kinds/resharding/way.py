@@ -26,7 +26,7 @@ class ReshardingWay(Way[ReshardingProblem, ReshardingPlan]):
 
     @classmethod
     def unsuited(cls, problem: ReshardingProblem, repeatable: bool) -> str | None:
-        """Every such problem."""
+        """Accept every problem of the kind."""
         return None
 
     @classmethod
@@ -64,9 +64,9 @@ class ReshardingWay(Way[ReshardingProblem, ReshardingPlan]):
 
     def search(self) -> None:
         """Orders of deliveries; small problems are proved here, in exact integers."""
-        from .planners import Search
+        from .planners import OrderSearch
 
         ledger = self.ledger
         if len(ledger.problem.slices) <= SEARCHED:
-            search = Search(ledger.problem, ledger.value, ledger.lower or 0)
+            search = OrderSearch(ledger.problem, ledger.value, ledger.lower or 0)
             self.follow(search.run(ledger.budget.part("search", SEARCH_SHARE)))

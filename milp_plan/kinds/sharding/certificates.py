@@ -27,7 +27,7 @@ from milp_plan.core.compiled import compiled
 from .labelling import BAN, Flags, Integers
 
 if TYPE_CHECKING:
-    from .messages import Dual, Floats, Messages, Tables
+    from .messages import Dual, Floats, Messages, MessageTables
 
 _FIRM_BITS = 61
 """Sums of integers in the exact bound stay below two to this."""
@@ -107,7 +107,7 @@ def _rounded(messages: Floats, scale: int) -> Integers:
 
 
 @compiled
-def _add_memory(t: Tables, sums: Integers, bits: int, costs: Integers) -> None:
+def _add_memory(t: MessageTables, sums: Integers, bits: int, costs: Integers) -> None:
     """Add what the memory of labels costs, rounded down; ``sums`` are running sums of prices."""
     for i in range(len(t.offsets) - 1):
         width = t.part_offsets[i + 1] - t.part_offsets[i]
@@ -123,7 +123,7 @@ def _add_memory(t: Tables, sums: Integers, bits: int, costs: Integers) -> None:
 
 @compiled
 def _integer_bound(
-    t: Tables, m: Messages, costs: Integers, scale: int, excess: Integers
+    t: MessageTables, m: Messages, costs: Integers, scale: int, excess: Integers
 ) -> tuple[int, int]:
     """Return high and low 32 bits of the sum of minima, in units of 1 / scale; fill the excess.
 

@@ -13,7 +13,7 @@ OBJECTIVE = "total_cost"
 
 
 def verify_sharding(problem: ShardingProblem, plan: ShardingPlan) -> Verdict:
-    """Hold a sharding plan against its problem; never raises, however broken the plan is.
+    """Check a sharding plan against its problem; never raises, however broken the plan is.
 
     Returns
     -------

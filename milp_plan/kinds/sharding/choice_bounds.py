@@ -9,7 +9,7 @@ import numpy as np
 from milp_plan.core.compiled import compiled, copy_into
 
 from .labelling import BAN, Integers, Labelling
-from .messages import Tables, tables_of
+from .messages import MessageTables, tables_of
 
 EVERY_CHOICE = "every choice"
 NO_CHOICE = "every choice of strategies was looked at; none fits masks and limit"
@@ -41,7 +41,7 @@ def best_choice(labelling: Labelling) -> Choice | None:
 
 
 @compiled
-def _search(t: Tables, room: Integers, best_labels: Integers) -> bool:
+def _search(t: MessageTables, room: Integers, best_labels: Integers) -> bool:
     """Depth first, cut by cost and memory; whether there is a plan, its labels are written."""
     count = len(t.offsets) - 1
     labels = np.full(count, -1, dtype=np.int64)
@@ -73,7 +73,7 @@ def _search(t: Tables, room: Integers, best_labels: Integers) -> bool:
 
 
 @compiled
-def _least(t: Tables) -> Integers:
+def _least(t: MessageTables) -> Integers:
     """Least cost of the operators from each on, with their edges to those before them."""
     count = len(t.offsets) - 1
     rest = np.zeros(count + 1, dtype=np.int64)
@@ -94,7 +94,7 @@ def _least(t: Tables) -> Integers:
 
 
 @compiled
-def _added(t: Tables, i: int, labels: Integers) -> int:
+def _added(t: MessageTables, i: int, labels: Integers) -> int:
     """Cost of an operator's label with those of the operators before it."""
     total = t.cost[t.offsets[i] + labels[i]]
     if total >= BAN:
@@ -113,7 +113,7 @@ def _added(t: Tables, i: int, labels: Integers) -> int:
 
 
 @compiled
-def _hold(t: Tables, i: int, label: int, sign: int, room: Integers) -> bool:
+def _hold(t: MessageTables, i: int, label: int, sign: int, room: Integers) -> bool:
     """Take what a label uses from the room of the rows, or give it back; whether none lacks any."""
     width = t.part_offsets[i + 1] - t.part_offsets[i]
     fits = True

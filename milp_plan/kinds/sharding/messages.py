@@ -51,7 +51,7 @@ def links_of(labelling: Labelling) -> Links:
     )
 
 
-class Tables(NamedTuple):
+class MessageTables(NamedTuple):
     """Arrays of a labelling (:class:`.Labelling`) and its links."""
 
     offsets: Integers
@@ -86,10 +86,10 @@ class Prices(NamedTuple):
     capacity: Floats
 
 
-def tables_of(labelling: Labelling) -> Tables:
+def tables_of(labelling: Labelling) -> MessageTables:
     """Return the arrays that compiled loops go through."""
     b, links = labelling, links_of(labelling)
-    return Tables(
+    return MessageTables(
         b.offsets, b.cost, b.ends, b.table_offsets, b.table,
         links.starts, links.neighbours, links.edges,
         b.part_offsets, b.parts, b.use_offsets, b.usage,
@@ -205,7 +205,7 @@ def _offsets(sizes: Integers) -> Integers:
 
 
 @compiled
-def _price(t: Tables, prices: Floats, out: Floats) -> None:
+def _price(t: MessageTables, prices: Floats, out: Floats) -> None:
     sums = np.zeros(len(prices) + 1)
     for r in range(len(prices)):
         sums[r + 1] = sums[r] + prices[r]
@@ -220,7 +220,7 @@ def _price(t: Tables, prices: Floats, out: Floats) -> None:
 
 
 @compiled
-def _pass(t: Tables, m: Messages, costs: Floats, beliefs: Floats, down: bool) -> float:
+def _pass(t: MessageTables, m: Messages, costs: Floats, beliefs: Floats, down: bool) -> float:
     """Send messages up (or down) the numbers of operators; return the bound they prove."""
     count = len(t.offsets) - 1
     bound = 0.0
@@ -278,7 +278,7 @@ def _pass(t: Tables, m: Messages, costs: Floats, beliefs: Floats, down: bool) ->
 
 @compiled
 def _ascend(
-    t: Tables,
+    t: MessageTables,
     m: Messages,
     v: Prices,
     passes: int,

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from milp_plan.core import Counts, Finding, InputError, UnsupportedProblemError, Verdict
+from milp_plan.core import Counts, Finding, InputError, Verdict
 from milp_plan.core.sharding import (
     Integers,
     ShardingPlan,
@@ -16,17 +16,26 @@ from milp_plan.core.sharding import (
     StrategyTable,
     TransitionTable,
 )
-from milp_plan.run.reasons.base import Block, Move, Reasons, Remedy, Resource, Usage, Why
+from milp_plan.run.reasons.base import (
+    Block,
+    Move,
+    Reasons,
+    Remedy,
+    Resource,
+    Usage,
+    Why,
+    largest_first,
+    moves_of,
+    used_up,
+)
 
 LIMIT = "memory limit"
-MOST = 12
-"""Operators and edges that are told by name."""
 
 
 class ShardingReasons(Reasons[ShardingProblem, ShardingPlan]):
     """Reasons of :class:`milp_plan.core.sharding.ShardingProblem`."""
 
-    noun = "operators"
+    noun, place_noun = "operators", "strategy"
 
     def parts(self, problem: ShardingProblem) -> tuple[str, ...]:
         """Operators."""
@@ -81,9 +90,7 @@ class ShardingReasons(Reasons[ShardingProblem, ShardingPlan]):
         """Allow one strategy of an operator alone."""
         number, s = problem.operators.index(part), problem.strategies
         first, stop = s.offsets[number : number + 2].tolist()
-        if place not in self.places(problem, part):
-            known = ", ".join(self.places(problem, part)[:MOST])
-            raise UnsupportedProblemError(f"{part!r} has no strategy {place!r}; it has: {known}")
+        self.require_place(problem, part, place)
         allowed = s.allowed.copy()
         for row in range(first, stop):
             allowed[row] &= problem.label(number, row - first) == place
@@ -100,7 +107,6 @@ class ShardingReasons(Reasons[ShardingProblem, ShardingPlan]):
         for (one, two), cost in pairs:
             name = f"{problem.operators[one]} to {problem.operators[two]}"
             usage.append(Usage(name, "edge", cost, total, counts))
-        usage.sort(key=lambda entry: (-entry.amount, entry.name))
         limits: tuple[Usage, ...] = ()
         peak = verdict.components["peak_usage"]
         if problem.limit is not None:
@@ -122,9 +128,8 @@ class ShardingReasons(Reasons[ShardingProblem, ShardingPlan]):
             for c, (a, b) in sorted(changed, reverse=True)[:3]
         ]
         remedies.sort(key=lambda remedy: -(remedy.at_most or 0))
-        full = (LIMIT,) if problem.limit == peak else ()
         blocks = tuple(_blocks(problem, plan, own, pairs))
-        return Why((), tuple(usage), limits, full, blocks, tuple(remedies))
+        return Why((), largest_first(usage), limits, used_up(limits), blocks, tuple(remedies))
 
     def moves(
         self,
@@ -154,12 +159,11 @@ class ShardingReasons(Reasons[ShardingProblem, ShardingPlan]):
                 share = (now - was) // len(ends)
                 rest = (now - was) - share * len(ends) if place == 0 else 0
                 costs[words[k]]["edges"] += share + rest
-        groups: dict[tuple[str, str], list[str]] = {}
-        for k in sorted(moved):
-            groups.setdefault(words[k], []).append(problem.operators[k])
-        return tuple(
-            Move("strategy", *key, tuple(names), dict(costs[key]), _counts(problem))
-            for key, names in sorted(groups.items(), key=lambda entry: -len(entry[1]))
+        by_name = {problem.operators[k]: words[k] for k in sorted(moved)}
+        return moves_of(
+            ((name, ("strategy", *pair)) for name, pair in by_name.items()),
+            lambda names: dict(costs[by_name[names[0]]]),
+            _counts(problem),
         )
 
 

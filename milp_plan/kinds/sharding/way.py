@@ -21,7 +21,7 @@ from milp_plan.run.settings import MODEL_ALONE
 from milp_plan.run.way import Step, Way
 
 from .choice_bounds import NO_CHOICE, few_choices
-from .coarsen import Reduction, reduce_sharding
+from .coarsen import ShardingReduction, reduce_sharding
 from .coarsen.projection import projected
 from .labelling_way import solve_labelling
 from .loops import SHARDING, SHARDING_SEARCH
@@ -33,7 +33,7 @@ from .planners.first import first_choices
 PLANNER = "tree moves"
 
 CAPS = Caps(largest=20_000_000, entries=500_000_000, stored=20_000_000)
-"""Tables up to which operators are eliminated: a few seconds, and less than a gigabyte."""
+"""MessageTables up to which operators are eliminated: a few seconds, and less than a gigabyte."""
 
 REDUCE_SHARE = 0.3
 """Part of the time left for reductions."""
@@ -67,7 +67,7 @@ class ShardingWay(Way[ShardingProblem, ShardingPlan]):
 
     name = "sharding"
     uses = MODEL_ALONE
-    reduction: Reduction
+    reduction: ShardingReduction
     board: Board
     kept_s: float
 

@@ -8,7 +8,7 @@ Each kind of :mod:`milp_plan.run.kinds` names its :class:`Reasons`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Generic, Literal, TypeVar
@@ -18,12 +18,15 @@ from milp_plan.core import Counts, UnsupportedProblemError, Verdict
 P = TypeVar("P")
 S = TypeVar("S")
 
+MOST_LISTED = 12
+"""Places that a message lists."""
+
 What = Literal["memory", "host memory", "devices", "link", "added time", "price"]
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """Something that a problem has so much of.
+    """A limited resource of a problem.
 
     Parameters
     ----------
@@ -191,6 +194,41 @@ class Move:
     counts: Counts = Counts.TIME
 
 
+def moves_of(
+    changes: Iterable[tuple[str, tuple[str, str, str]]],
+    cost: Callable[[Sequence[str]], Mapping[str, int]],
+    counts: Counts = Counts.TIME,
+) -> tuple[Move, ...]:
+    """Return one move for all parts that change alike, the most frequent change first.
+
+    Parameters
+    ----------
+    changes
+        Parts, each with what differs and how it is before and after.
+    cost
+        What the changes of some parts add.
+    counts
+        What these amounts count.
+    """
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for part, change in changes:
+        groups.setdefault(change, []).append(part)
+    return tuple(
+        Move(*change, tuple(parts), cost(parts), counts)
+        for change, parts in sorted(groups.items(), key=lambda entry: -len(entry[1]))
+    )
+
+
+def used_up(limits: Iterable[Usage]) -> tuple[str, ...]:
+    """Return the names of limits of which nothing is left."""
+    return tuple(entry.name for entry in limits if entry.amount == entry.whole)
+
+
+def largest_first(usage: Iterable[Usage]) -> tuple[Usage, ...]:
+    """Return usages by amount, then by name."""
+    return tuple(sorted(usage, key=lambda entry: (-entry.amount, entry.name)))
+
+
 def scaled(resources: Collection[Resource], factor: Fraction) -> dict[str, int]:
     """Amounts of limited resources times a factor, rounded down, at least 1 where there is any."""
     return {
@@ -253,18 +291,23 @@ class Reasons(ABC, Generic[P, S]):
     ----------
     noun
         What parts are called: ``"operators"``.
+    members
+        Member of a problem that lists its parts; each part has a name.
+    place_noun
+        What a place of a part is called.
     partless
         Whether a problem without any part still asks for a plan.
     """
 
     noun: ClassVar[str]
+    members: ClassVar[str] = ""
+    place_noun: ClassVar[str] = "place"
     partless: ClassVar[bool] = False
 
-    @abstractmethod
     def parts(self, problem: P) -> tuple[str, ...]:
         """Names of parts that can be left out."""
+        return tuple(part.name for part in getattr(problem, self.members))
 
-    @abstractmethod
     def keep(self, problem: P, names: Collection[str]) -> P:
         """Return the problem of some parts alone: every plan of the whole gives one of it.
 
@@ -273,6 +316,11 @@ class Reasons(ABC, Generic[P, S]):
         InputError
             They make no problem.
         """
+        item: Any = problem
+        wanted = set(names)
+        parts = tuple(part for part in getattr(item, self.members) if part.name in wanted)
+        smaller: P = replace(item, **{self.members: parts})
+        return smaller
 
     @abstractmethod
     def resources(self, problem: P) -> tuple[Resource, ...]:
@@ -301,6 +349,20 @@ class Reasons(ABC, Generic[P, S]):
             Parts of this kind have no places.
         """
         raise UnsupportedProblemError(f"{self.noun} of this kind of problem cannot be moved")
+
+    def require_place(self, problem: P, part: str, place: str) -> None:
+        """Refuse a place where a part cannot be.
+
+        Raises
+        ------
+        UnsupportedProblemError
+            With the places of the part.
+        """
+        known = self.places(problem, part)
+        if place not in known:
+            listed = ", ".join(known[:MOST_LISTED]) or "none"
+            text = f"{part!r} has no {self.place_noun} {place!r}; it has: {listed}"
+            raise UnsupportedProblemError(text)
 
     def carried(self, plan: S) -> S:
         """Return a plan without its claims, which are about the problem it was made for."""

@@ -24,7 +24,7 @@ from ..problem import HybridProblem
 from .free_layers import without_free_layers
 from .lattice import Lattice, all_down_sets, prefixes
 from .sweep import CROWDED, EXHAUSTED, Front, Rule, gather, new_draft, new_front, settle, sweep
-from .tables import Family, Tables, family, is_exact, tables
+from .tables import Family, HybridTables, family, is_exact, tables
 
 Mask = npt.NDArray[np.uint64]
 
@@ -105,8 +105,10 @@ class _ThresholdSearch:
         if self.on_news is not None:
             self.on_news(self.value, self.bound)
 
-    def attempt(self, entry: Tables, sets: Family, most: float, optimistic: bool) -> bool | None:
-        """Look for a plan whose stages take at most so many seconds, and take it over if it fits.
+    def attempt(
+        self, entry: HybridTables, sets: Family, most: float, optimistic: bool
+    ) -> bool | None:
+        """Look for a plan whose stages take at most some seconds, and take it over if it fits.
 
         Returns whether there is one in the entry's (rounded) sizes; ``None`` when exact choices
         were given up on the way. An optimistic attempt takes nothing over.
@@ -135,7 +137,7 @@ class _ThresholdSearch:
                 self.news()
         return True
 
-    def explore(self, entry: Tables, sets: Family) -> float:
+    def explore(self, entry: HybridTables, sets: Family) -> float:
         """Bisect roughly for a plan in a family that does not hold all; what is too fast there."""
         low = self.bound
         if not self.attempt(entry, sets, inf, False):
@@ -146,7 +148,9 @@ class _ThresholdSearch:
                 low = most
         return low
 
-    def improve(self, tight: Tables, relaxed: Tables, sets: Family, most: float) -> bool | None:
+    def improve(
+        self, tight: HybridTables, relaxed: HybridTables, sets: Family, most: float
+    ) -> bool | None:
         """Look for a plan at most that slow; ``False``: there is none, ``None``: not known.
 
         Tried on sizes rounded down first: their failures are proofs, and most of their plans fit.
@@ -166,7 +170,7 @@ class _ThresholdSearch:
             self.news()
         return False
 
-    def prove(self, tight: Tables, relaxed: Tables, sets: Family, hint: float) -> bool:
+    def prove(self, tight: HybridTables, relaxed: HybridTables, sets: Family, hint: float) -> bool:
         """Bisect in the family of all plans until none can be better; whether that is certain.
 
         ``hint``: seconds that are probably too few for any plan.
@@ -242,7 +246,7 @@ def _run(search: _ThresholdSearch, problem: HybridProblem, lattice: Lattice | No
     return search.prove(tight, relaxed, family(tight.arrays, lattice), hint)
 
 
-def _read_back(entry: Tables, sets: Family, front: Front) -> tuple[HybridPlan, float]:
+def _read_back(entry: HybridTables, sets: Family, front: Front) -> tuple[HybridPlan, float]:
     """Plan behind the entry of the empty set that takes the fewest devices, and its seconds."""
     at = len(sets.sizes) - 1
     slot = int(np.argmin(front.entries[at, : front.size[at], 1]))
@@ -273,7 +277,7 @@ def _fits(problem: HybridProblem, plan: HybridPlan) -> bool:
 
 
 def best_stage(
-    entry: Tables, masks: tuple[Mask, Mask], j: int, degrees: tuple[int, int]
+    entry: HybridTables, masks: tuple[Mask, Mask], j: int, degrees: tuple[int, int]
 ) -> tuple[Stage, float]:
     """Return a stage with its best configurations, and its seconds per sample.
 

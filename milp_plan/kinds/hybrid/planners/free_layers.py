@@ -11,7 +11,7 @@ from ..problem import Configuration, Flow, HybridProblem, Layer, Limits
 
 
 @dataclass(frozen=True)
-class Reduction:
+class FreeLayers:
     """A problem without its free layers.
 
     A layer is free when at every tensor degree of the problem it has an allowed configuration
@@ -48,13 +48,13 @@ class Reduction:
         return replace(plan, stages=tuple(stages))
 
 
-def without_free_layers(problem: HybridProblem) -> Reduction:
+def without_free_layers(problem: HybridProblem) -> FreeLayers:
     """Leave out the layers that cost nothing, all but one if there are no others."""
     removed = [name for name in problem.order if _is_free(problem, name)]
     if len(removed) == len(problem.layers):
         removed.pop()
     if not removed:
-        return Reduction(problem, problem, ())
+        return FreeLayers(problem, problem, ())
     flows = {(flow.source, flow.target): flow for flow in problem.flows}
     for name in removed:
         sources, targets = _neighbours(flows.values())
@@ -66,7 +66,7 @@ def without_free_layers(problem: HybridProblem) -> Reduction:
     gone = set(removed)
     layers = tuple(_trimmed(layer, gone) for layer in problem.layers if layer.name not in gone)
     smaller = replace(problem, layers=layers, flows=tuple(flows.values()))
-    return Reduction(problem, smaller, tuple(removed))
+    return FreeLayers(problem, smaller, tuple(removed))
 
 
 def allowed(entry: Configuration, limits: Limits) -> bool:

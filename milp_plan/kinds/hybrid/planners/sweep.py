@@ -59,7 +59,7 @@ class Rule(NamedTuple):
     optimistic: bool
 
 
-class Way(NamedTuple):
+class Extension(NamedTuple):
     """A drafted stage: the sets at its end and its beginning, how many layers, tensor number.
 
     ``least``: its data degree, by its work; ``rest``: devices of all before it, at least.
@@ -162,7 +162,7 @@ def insert(front: Front, at: int, entry: tuple[int, int, int, int, int, int]) ->
 
 
 @compiled
-def extend(arrays: Arrays, front: Front, draft: Draft, way: Way, rule: Rule) -> bool:
+def extend(arrays: Arrays, front: Front, draft: Draft, way: Extension, rule: Rule) -> bool:
     """Put a drafted stage before all that a set has after it; whether there was room."""
     for e in range(front.size[way.outer]):
         for d in arrays.data_degrees:
@@ -225,7 +225,7 @@ def sweep(sets: Family, front: Front, draft: Draft, span: tuple[int, int], rule:
                 ):
                     continue
                 items = gather(arrays, sets.words[i], sets.words[k], j, draft)
-                if not extend(arrays, front, draft, Way(i, k, items, j, least, rest), rule):
+                if not extend(arrays, front, draft, Extension(i, k, items, j, least, rest), rule):
                     return CROWDED
         if front.size[total - 1] > 0:
             return REACHED

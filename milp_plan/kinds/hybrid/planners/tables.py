@@ -63,7 +63,7 @@ class Family(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Tables:
+class HybridTables:
     """Arrays, and what their rows are called."""
 
     problem: HybridProblem
@@ -71,7 +71,7 @@ class Tables:
     configurations: tuple[Configuration, ...]
 
 
-def tables(problem: HybridProblem, *, relaxed: bool = False) -> Tables:
+def tables(problem: HybridProblem, *, relaxed: bool = False) -> HybridTables:
     """Write a problem as arrays, without the configurations that others dominate.
 
     Parameters
@@ -129,7 +129,7 @@ def tables(problem: HybridProblem, *, relaxed: bool = False) -> Tables:
         devices=limits.devices,
         micro_batches=limits.micro_batches,
     )
-    return Tables(problem, arrays, tuple(rows))
+    return HybridTables(problem, arrays, tuple(rows))
 
 
 def is_exact(problem: HybridProblem) -> bool:

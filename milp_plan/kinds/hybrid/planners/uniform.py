@@ -16,7 +16,7 @@ from ..plan import HybridPlan
 from ..problem import HybridProblem, Layer
 from .exact import best_stage
 from .lattice import Lattice, prefixes
-from .tables import Family, Tables, family, tables
+from .tables import Family, HybridTables, family, tables
 
 
 def repeated_layers(problem: HybridProblem) -> tuple[str, ...]:
@@ -70,7 +70,7 @@ def _splits(at: list[int], layers: int, devices: int) -> Iterator[list[int]]:
 
 
 def _degrees(
-    entry: Tables, sets: Family, best: tuple[HybridPlan, float] | None
+    entry: HybridTables, sets: Family, best: tuple[HybridPlan, float] | None
 ) -> tuple[HybridPlan, float] | None:
     """Try every data and tensor degree on a split; return the better of it and the best so far."""
     arrays, stages = sets.arrays, len(sets.sizes) - 1

@@ -2,8 +2,7 @@
 
 from .chains import LRTF, RANKS, Chains, in_turn
 from .gangs import GANGS, Gangs
-from .introspection import Simulation
-from .lists import ANNEALING, STARTS, Listing, Tables, allotments, placed
+from .lists import ANNEALING, STARTS, JobTables, Listing, allotments, placed
 from .online import FIFO, LONGEST, POLICIES, SRPT, arrivals
 from .rounding import Rounding
 
@@ -19,10 +18,9 @@ __all__ = [
     "STARTS",
     "Chains",
     "Gangs",
+    "JobTables",
     "Listing",
     "Rounding",
-    "Simulation",
-    "Tables",
     "allotments",
     "arrivals",
     "in_turn",

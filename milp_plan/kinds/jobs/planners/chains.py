@@ -275,7 +275,7 @@ class _Dispatch:
         )
 
     def _room(self, device: _Device, since: int, wanted: int, kept: Weights | None = None) -> int:
-        """The first instant from one on at which so many bytes are free on a device.
+        """The first instant from one on at which a number of bytes is free on a device.
 
         ``kept`` are weights that lie there and stay; they are among what is wanted.
         """

@@ -36,7 +36,7 @@ Lane = tuple[str, int]
 
 
 @dataclass(frozen=True)
-class Found:
+class BestOrder:
     """What looking at every order has shown.
 
     ``plan`` is better than what was known before, or ``None``; ``least`` is the least value of any
@@ -47,7 +47,7 @@ class Found:
     least: int | None
 
 
-def best_order(problem: JobsProblem, budget: Budget, known: int | None = None) -> Found:
+def best_order(problem: JobsProblem, budget: Budget, known: int | None = None) -> BestOrder:
     """Look at every order of a problem that :func:`suits`.
 
     Parameters
@@ -150,7 +150,7 @@ class _Timetables:
             for units in problem.fits
         ]
 
-    def run(self) -> Found:
+    def run(self) -> BestOrder:
         """Look at everything, or as much as the budget allows."""
         jobs = self.problem.jobs
         lanes = {(p.name, d): 0 for p in self.problem.pools for d in range(p.devices)}
@@ -160,7 +160,7 @@ class _Timetables:
         plan = self.plan() if self.visits else None
         proved = not self.over and _ordered(self.problem) and _one_at_a_time(self.problem)
         proved &= not (self.hosted and any(map(_overtakes, jobs)))
-        return Found(plan, self.best if proved else None)
+        return BestOrder(plan, self.best if proved else None)
 
     def go(self, state: _State, visits: tuple[_Visit, ...]) -> None:
         """Place every visit that may come next, and go on from there."""

@@ -29,7 +29,7 @@ from milp_plan.core.compiled import compiled
 
 from ..bounds import Sizes
 from ..problem import JobsObjective, JobsPlan, JobsProblem
-from .lists import Tables, placed
+from .lists import JobTables, placed
 from .loops import DEVICES, POOL, TICKS
 
 GANGS = "every order and option"
@@ -59,7 +59,7 @@ def suits(problem: JobsProblem) -> bool:
 
 
 @dataclass
-class Answer:
+class GangAnswer:
     """What is known of plans within a makespan.
 
     ``plan`` is one; ``none`` says that there is none. Neither: the budget was over.
@@ -80,7 +80,7 @@ class Gangs:
 
     def __init__(self, problem: JobsProblem) -> None:
         self.problem = problem
-        self.tables = Tables(problem)
+        self.tables = JobTables(problem)
         work = {
             job: min(
                 int(self.tables.options[DEVICES, o] * self.tables.options[TICKS, o])
@@ -104,7 +104,7 @@ class Gangs:
                 kept.append(o)
         return kept
 
-    def within(self, limit: int, budget: Budget, nodes: int | None = None) -> Answer:
+    def within(self, limit: int, budget: Budget, nodes: int | None = None) -> GangAnswer:
         """Look for a plan of a makespan of at most ``limit`` ticks.
 
         Parameters
@@ -118,7 +118,7 @@ class Gangs:
         """
         prices = self._prices(limit)
         if prices is None:
-            return Answer(None, False)
+            return GangAnswer(None, False)
         jobs, devices = len(self.order), int(self.tables.bases[-1])
         flat = [option for row in self.rows for option in row]
         options = np.ascontiguousarray(self.tables.options[:, flat])
@@ -152,12 +152,12 @@ class Gangs:
                 at,
             )
         if state != FOUND:
-            return Answer(None, state == NONE)
+            return GangAnswer(None, state == NONE)
         starts = [
             (self.order[job], 0, self.tables.rows[flat[option]][0], int(now[depth + 1]))
             for depth, (job, option) in enumerate(taken.T[:jobs].tolist())
         ]
-        return Answer(placed(self.problem, starts, GANGS), False)
+        return GangAnswer(placed(self.problem, starts, GANGS), False)
 
     def _prices(self, limit: int) -> Integers | None:
         """Prices with which sums stay within 64 bits; ``None`` where none do."""
@@ -274,7 +274,7 @@ def advance(  # noqa: PLR0917
     used: Integers,
     at: Integers,
 ) -> int:
-    """Go on with the search for so many nodes; return what it has come to.
+    """Go on with the search for a number of nodes; return what it has come to.
 
     Row ``d`` of ``free``, ``now``, ``last``, ``spare`` and ``least`` is of the node at depth ``d``;
     ``taken`` is the job and the option that lead on from it.

@@ -31,14 +31,14 @@ PARTS = 24
 
 @dataclass(frozen=True)
 class Listing:
-    """An order of jobs, and a number of an option in :class:`Tables` for each, or -1."""
+    """An order of jobs, and a number of an option in :class:`JobTables` for each, or -1."""
 
     order: Sequence[int]
     choice: Sequence[int]
 
 
 @dataclass
-class Tables:
+class JobTables:
     """A problem of single units as arrays.
 
     Parameters
@@ -112,7 +112,7 @@ class Tables:
         return Listing([numbers[run.job] for run in runs], choice)
 
     def anneal(self, listing: Listing, rounds: int, seed: int) -> Listing:
-        """Return a list that is better, or as good, after so many changes."""
+        """Return a list that is better, or as good, after a number of changes."""
         order, choice = (np.array(part, np.int64) for part in (listing.order, listing.choice))
         loops.anneal(
             self.options,
@@ -169,15 +169,15 @@ def placed(
 # -- greedy starts ---------------------------------------------------------------------------------
 
 
-def _ticks(tables: Tables, option: int) -> int:
+def _ticks(tables: JobTables, option: int) -> int:
     return int(tables.options[loops.TICKS, option])
 
 
-def _work(tables: Tables, option: int) -> int:
+def _work(tables: JobTables, option: int) -> int:
     return int(tables.options[loops.DEVICES, option]) * _ticks(tables, option)
 
 
-def longest_first(tables: Tables, choice: Sequence[int]) -> Listing:
+def longest_first(tables: JobTables, choice: Sequence[int]) -> Listing:
     """Jobs of long options first; of the weighted objective, those of most weight per work."""
     jobs = range(len(choice))
     if tables.objective == loops.MAKESPAN:
@@ -192,7 +192,7 @@ def longest_first(tables: Tables, choice: Sequence[int]) -> Listing:
     return Listing(order, choice)
 
 
-def one_by_one(tables: Tables, _seed: int = 0) -> Listing:
+def one_by_one(tables: JobTables, _seed: int = 0) -> Listing:
     """All devices, or as many as the job can use, one job after the other: current practice."""
     choice = [
         max(tables.of(job), key=lambda o: (tables.options[loops.DEVICES, o], -_ticks(tables, o)))
@@ -201,7 +201,7 @@ def one_by_one(tables: Tables, _seed: int = 0) -> Listing:
     return Listing(range(len(choice)), choice)
 
 
-def fewest_devices(tables: Tables, _seed: int = 0) -> Listing:
+def fewest_devices(tables: JobTables, _seed: int = 0) -> Listing:
     """The fewest devices a job can run on, longest first."""
     choice = [
         min(tables.of(job), key=lambda o: (tables.options[loops.DEVICES, o], _ticks(tables, o)))
@@ -210,7 +210,7 @@ def fewest_devices(tables: Tables, _seed: int = 0) -> Listing:
     return longest_first(tables, choice)
 
 
-def marginal_gain(tables: Tables, _seed: int = 0) -> Listing:
+def marginal_gain(tables: JobTables, _seed: int = 0) -> Listing:
     """Give devices to the job that gains most ticks by more of them, while there are any left."""
     jobs = range(len(tables.problem.jobs))
     ladders = [sorted(tables.of(job), key=lambda o: _devices(tables, o)) for job in jobs]
@@ -233,11 +233,11 @@ def marginal_gain(tables: Tables, _seed: int = 0) -> Listing:
         left -= max(1, _devices(tables, ladders[best][rung[best]]) - before)
 
 
-def _devices(tables: Tables, option: int) -> int:
+def _devices(tables: JobTables, option: int) -> int:
     return int(tables.options[loops.DEVICES, option])
 
 
-def drawn(tables: Tables, seed: int = 0) -> Listing:
+def drawn(tables: JobTables, seed: int = 0) -> Listing:
     """Any order and any options."""
     rng = Random(seed)
     jobs = list(range(len(tables.problem.jobs)))
@@ -246,7 +246,7 @@ def drawn(tables: Tables, seed: int = 0) -> Listing:
     return Listing(jobs, choice)
 
 
-def soonest_end(tables: Tables, _seed: int = 0) -> Listing:
+def soonest_end(tables: JobTables, _seed: int = 0) -> Listing:
     """Each job by the option that ends first when its turn comes; those of most work first."""
     least = [
         min(tables.of(job), key=lambda o: _work(tables, o)) for job in range(len(tables.weight))
@@ -254,7 +254,7 @@ def soonest_end(tables: Tables, _seed: int = 0) -> Listing:
     return Listing(longest_first(tables, least).order, [-1] * len(least))
 
 
-def least_work(tables: Tables, limit: int) -> Listing:
+def least_work(tables: JobTables, limit: int) -> Listing:
     """The options of least device time that end by a limit, longest first."""
     choice = []
     for job in range(len(tables.problem.jobs)):
@@ -265,7 +265,7 @@ def least_work(tables: Tables, limit: int) -> Listing:
     return longest_first(tables, choice)
 
 
-STARTS: Mapping[str, Callable[[Tables, int], Listing]] = {
+STARTS: Mapping[str, Callable[[JobTables, int], Listing]] = {
     "one by one": one_by_one,
     "fewest devices": fewest_devices,
     "marginal gain": marginal_gain,
@@ -275,7 +275,7 @@ STARTS: Mapping[str, Callable[[Tables, int], Listing]] = {
 """Greedy starts by name."""
 
 
-def allotments(tables: Tables, lower: int) -> Iterator[Listing]:
+def allotments(tables: JobTables, lower: int) -> Iterator[Listing]:
     """Least device time for makespans from a bound up to twice as much."""
     for part in range(PARTS):
         yield least_work(tables, lower + lower * part // PARTS)

@@ -58,7 +58,7 @@ def starts_of(  # noqa: PLR0917 (loops take arrays)
 def _hold(  # noqa: PLR0917
     free: Integers, base: int, stop: int, begin: int, count: int, end: int
 ) -> None:
-    """Let so many devices that are free at an instant, the latest of them, be free at another."""
+    """Let some devices that are free at an instant, the latest of them, be free at another."""
     low, high = base + count, stop
     while low < high:  # the first that is free later
         middle = (low + high) // 2

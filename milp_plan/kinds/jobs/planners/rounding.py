@@ -8,7 +8,7 @@ from __future__ import annotations
 from random import Random
 
 from ..timelines import Relaxed, Timelines
-from .lists import Listing, Tables, longest_first
+from .lists import JobTables, Listing, longest_first
 
 DRAWS = 24
 """Choices of options of which the best is kept."""
@@ -28,7 +28,7 @@ class Rounding:
         What was asked, for how many ticks, and the answer, with shares.
     """
 
-    def __init__(self, tables: Tables, search: Timelines, limit: int, found: Relaxed) -> None:
+    def __init__(self, tables: JobTables, search: Timelines, limit: int, found: Relaxed) -> None:
         self.tables = tables
         self.largest: list[int] = []
         self.open: dict[int, tuple[list[int], list[float]]] = {}

@@ -41,7 +41,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SlotAnswer:
     """What became of a model.
 
     Parameters
@@ -66,7 +66,7 @@ class Answer:
 
 def refine(
     problem: JobsProblem, ask: Ask, limits: Limits, budget: Budget, known: Callable[[], Known]
-) -> Iterator[Answer]:
+) -> Iterator[SlotAnswer]:
     """Ask models, until value and bound meet, or nothing more is to be had.
 
     Parameters
@@ -150,10 +150,10 @@ def _size(model: Slotted) -> int:
     return len(model.blocks.all) * (model.horizon // model.slot + 1)
 
 
-def _asked(model: Slotted, ask: Ask, limits: Limits, budget: Budget) -> tuple[Answer, Stop]:
+def _asked(model: Slotted, ask: Ask, limits: Limits, budget: Budget) -> tuple[SlotAnswer, Stop]:
     compiled = model.compiled
     if compiled is None:
-        return Answer(model.target, None, model.target + 1, 0, 0, 0), Stop.INFEASIBLE
+        return SlotAnswer(model.target, None, model.target + 1, 0, 0, 0), Stop.INFEASIBLE
     left = min(limits.time_s, budget.left_s)
     report = ask(compiled, dataclasses.replace(limits, time_s=left), None)
     if report.stop is Stop.INTERRUPTED:
@@ -166,4 +166,4 @@ def _asked(model: Slotted, ask: Ask, limits: Limits, budget: Budget) -> tuple[An
     if report.stop is Stop.INFEASIBLE and not unconfirmed(compiled, Means(ask, limits, budget)):
         bound = model.target + 1
     size = (model.horizon // model.slot + 1, compiled.num_columns, compiled.num_rows)
-    return Answer(model.target, plan, bound, *size), report.stop
+    return SlotAnswer(model.target, plan, bound, *size), report.stop

@@ -1,20 +1,17 @@
 """Planners of local updates: schedules of given cuts, and which boundaries to cut."""
 
-from .dispatch import first_come
 from .greedy import GREEDY, greedy
-from .schedules import Chain, Task, chain_of, chain_plan, orders, plan_stops, step_time, stops_of
-from .search import SEARCH, Search, best_cuts
+from .schedules import Chain, Task, chain_of, orders, plan_stops, step_time, stops_of
+from .search import SEARCH, CutSearch, best_cuts
 
 __all__ = [
     "GREEDY",
     "SEARCH",
     "Chain",
-    "Search",
+    "CutSearch",
     "Task",
     "best_cuts",
     "chain_of",
-    "chain_plan",
-    "first_come",
     "greedy",
     "orders",
     "plan_stops",

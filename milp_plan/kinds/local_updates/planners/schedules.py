@@ -12,9 +12,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from milp_plan.core import Plan, PlanningProblem
-from milp_plan.kinds.schedule.planners.dispatch import dispatch_order
-
 from ..problem import LocalUpdatesPlan, LocalUpdatesProblem
 
 Task = tuple[str, int, int]
@@ -126,31 +123,3 @@ def stops_of(
                 moved = True
     assert len(stops) == len(tasks), "devices wait for each other"
     return stops
-
-
-def chain_plan(problem: PlanningProblem, rows: Sequence[Sequence[Task]]) -> Plan | None:
-    """Return the plan of a pipeline problem in which each device runs its row in order.
-
-    Operators are those of :func:`.pipeline_problem` (``F3@5``), with the heads
-    and passes of :func:`milp_plan.kinds.local_updates.transform.with_local_updates`.
-    """
-    waiting = [list(row) for row in rows]
-    done: set[str] = set()
-    order: list[str] = []
-    before = problem.graph.predecessors
-    while any(waiting):
-        moved = False
-        for row in waiting:
-            while row:
-                letter, stage, batch = row[0]
-                name = f"{letter}{stage}@{batch}"
-                if not done.issuperset(before[name]):
-                    break
-                order.append(name)
-                done.add(name)
-                row.pop(0)
-                moved = True
-        if not moved:
-            return None
-    placements = {name: problem.placements(name)[0] for name in order}
-    return dispatch_order(problem, placements, order, insertion=False)

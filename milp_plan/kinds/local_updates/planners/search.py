@@ -40,7 +40,7 @@ class _Label:
         )
 
 
-class Search:
+class CutSearch:
     """Labels at each boundary, kept while none beats them.
 
     Proof that nothing better is left out. Behind a cut, later stages know of earlier ones only when
@@ -159,5 +159,5 @@ def _keep(labels: list[_Label], new: _Label) -> None:
 
 def best_cuts(problem: LocalUpdatesProblem) -> LocalUpdatesPlan | None:
     """Return the best plan, searched to the end; ``None`` where there is none."""
-    found = [plan for plan in Search(problem, None).run(Budget()) if not isinstance(plan, Bound)]
+    found = [plan for plan in CutSearch(problem, None).run(Budget()) if not isinstance(plan, Bound)]
     return found[-1] if found else None

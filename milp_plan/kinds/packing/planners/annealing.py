@@ -28,7 +28,7 @@ _GUESSES = 8
 COST, BEST, AIM = 0, 1, 2
 
 
-class Desk(NamedTuple):
+class OrderArrays(NamedTuple):
     """Where orders are annealed.
 
     ``meet``: whether two buffers have a section in common; ``order``: of the buffers; ``position``:
@@ -51,15 +51,15 @@ class Desk(NamedTuple):
 
 
 @compiled
-def _place(field: Field, desk: Desk, first: int, limit: float, cost: float) -> float:
+def _place(field: Field, arrays: OrderArrays, first: int, limit: float, cost: float) -> float:
     """Place buffers of the step from the ``first`` on; stop when they cost too much."""
-    offset, by_offset, aim = desk.trial, desk.below, desk.state[AIM]
-    for done in range(first, len(desk.other)):
-        i = desk.other[done]
+    offset, by_offset, aim = arrays.trial, arrays.below, arrays.state[AIM]
+    for done in range(first, len(arrays.other)):
+        i = arrays.other[done]
         size, begin = field.size[i], np.int64(0)
         for at in range(done):
             j = by_offset[at]
-            if not desk.meet[i, j]:
+            if not arrays.meet[i, j]:
                 continue
             if offset[j] - begin >= size:
                 break
@@ -78,43 +78,43 @@ def _place(field: Field, desk: Desk, first: int, limit: float, cost: float) -> f
 
 
 @compiled
-def _chosen(field: Field, desk: Desk) -> tuple[int, int]:
+def _chosen(field: Field, arrays: OrderArrays) -> tuple[int, int]:
     """Draw a step: which place of the order goes where."""
-    count, kind = len(desk.order), np.random.random()
+    count, kind = len(arrays.order), np.random.random()
     high, seen = -1, 0
     if kind < _NEAR:
         for i in range(count):
-            if desk.offset[i] + field.size[i] > desk.state[AIM]:
+            if arrays.offset[i] + field.size[i] > arrays.state[AIM]:
                 seen += 1
                 if np.random.randint(seen) == 0:
                     high = i
     if high < 0:
         return np.random.randint(count), np.random.randint(count)
     if kind < _OUT:
-        old = desk.position[high]
+        old = arrays.position[high]
         new = np.random.randint(old + 1)
         for _ in range(_GUESSES):
-            if desk.meet[high, desk.order[new]]:
+            if arrays.meet[high, arrays.order[new]]:
                 break
             new = np.random.randint(old + 1)
         return int(old), new
     near = np.random.randint(count)
     for _ in range(_GUESSES):
-        if desk.meet[high, near]:
+        if arrays.meet[high, near]:
             break
         near = np.random.randint(count)
-    return int(desk.position[near]), np.random.randint(count)
+    return int(arrays.position[near]), np.random.randint(count)
 
 
 @compiled
-def anneal(field: Field, desk: Desk, warmth: float, seed: int, steps: int) -> float:
+def anneal(field: Field, arrays: OrderArrays, warmth: float, seed: int, steps: int) -> float:
     """Try some steps; return how much the best offsets stick out."""
     np.random.seed(seed)
-    order, other, trial, below = desk.order, desk.other, desk.trial, desk.below
+    order, other, trial, below = arrays.order, arrays.other, arrays.trial, arrays.below
     for _ in range(steps):
-        if desk.state[BEST] == 0:
+        if arrays.state[BEST] == 0:
             break
-        old, new = _chosen(field, desk)
+        old, new = _chosen(field, arrays)
         if new == old:
             continue
         copy_into(order, other)
@@ -124,38 +124,38 @@ def anneal(field: Field, desk: Desk, warmth: float, seed: int, steps: int) -> fl
             copy_into(order[old + 1 : new + 1], other[old:new])
         other[new] = order[old]
         first, put, cost = min(old, new), 0, 0.0
-        for j in desk.sorted:
-            if desk.position[j] < first:
-                below[put], trial[j] = j, desk.offset[j]
-                cost += max(0.0, trial[j] + field.size[j] - desk.state[AIM])
+        for j in arrays.sorted:
+            if arrays.position[j] < first:
+                below[put], trial[j] = j, arrays.offset[j]
+                cost += max(0.0, trial[j] + field.size[j] - arrays.state[AIM])
                 put += 1
-        limit = desk.state[COST] - warmth * log(1.0 - np.random.random())
-        cost = _place(field, desk, first, limit, cost)
+        limit = arrays.state[COST] - warmth * log(1.0 - np.random.random())
+        cost = _place(field, arrays, first, limit, cost)
         if cost > limit:
             continue
         copy_into(other, order)
-        copy_into(trial, desk.offset)
-        copy_into(below, desk.sorted)
+        copy_into(trial, arrays.offset)
+        copy_into(below, arrays.sorted)
         for at in range(first, len(order)):
-            desk.position[order[at]] = at
-        desk.state[COST] = cost
-        if cost < desk.state[BEST]:
-            desk.state[BEST] = cost
-            copy_into(trial, desk.best)
-    return float(desk.state[BEST])
+            arrays.position[order[at]] = at
+        arrays.state[COST] = cost
+        if cost < arrays.state[BEST]:
+            arrays.state[BEST] = cost
+            copy_into(trial, arrays.best)
+    return float(arrays.state[BEST])
 
 
-def begin(field: Field, order: Indices, aim: int) -> Desk:
+def begin(field: Field, order: Indices, aim: int) -> OrderArrays:
     """Place all buffers in an order."""
     meet = field.lower[:, None] < field.upper[None, :]
     meet &= meet.T
     position, by_offset, below = (np.zeros(len(order), np.int32) for _ in range(3))
     offset, trial, best = (np.zeros(len(order), np.int64) for _ in range(3))
     state = np.array([0.0, 0.0, aim])
-    desk = Desk(
+    arrays = OrderArrays(
         meet, order.copy(), position, offset, by_offset, order.copy(), trial, below, best, state
     )
     position[order] = np.arange(len(order))
-    state[COST] = state[BEST] = _place(field, desk, 0, np.inf, 0.0)
+    state[COST] = state[BEST] = _place(field, arrays, 0, np.inf, 0.0)
     offset[:], best[:], by_offset[:] = trial, trial, below
-    return desk
+    return arrays

@@ -133,8 +133,8 @@ class Packer:
         chunk = max(1, _WORK // len(self.buffers) ** 2)
         for turn in range(len(_BEGINNINGS)) if budget.repeatable else count():
             aim = min((low + best) // 2, int(low * (1 + _NEAR)))
-            desk = begin(f, self.orders[_BEGINNINGS[turn % len(_BEGINNINGS)]], aim)
-            steps, least = _STEPS * 2 ** (turn // len(_BEGINNINGS)), desk.state[BEST] + 1.0
+            arrays = begin(f, self.orders[_BEGINNINGS[turn % len(_BEGINNINGS)]], aim)
+            steps, least = _STEPS * 2 ** (turn // len(_BEGINNINGS)), arrays.state[BEST] + 1.0
             if budget.repeatable:
                 steps = min(steps, _SHORT * chunk)
             for done in range(0, steps, chunk):
@@ -142,12 +142,12 @@ class Packer:
                     return
                 warmth = aim * _WARM * (_COOL / _WARM) ** (done / steps)
                 some = min(chunk, steps - done)
-                reached = anneal(f, desk, warmth, seed + 1_000 * turn + done, some)
-                height = self._height(desk.best) if reached < least else best
+                reached = anneal(f, arrays, warmth, seed + 1_000 * turn + done, some)
+                height = self._height(arrays.best) if reached < least else best
                 least = min(least, reached)
                 if height < best:
                     best = height
-                    yield self.plan(desk.best, ANNEALED)
+                    yield self.plan(arrays.best, ANNEALED)
                 if reached == 0:
                     break
 
@@ -187,9 +187,9 @@ class Packer:
                 result = trial.go_on(min(nodes, used + left), budget)
                 left -= trial.nodes - used
                 if result == PACKED:
-                    yield self.plan(trial.desk.offset, SEARCH)
+                    yield self.plan(trial.arrays.offset, SEARCH)
                     placed = True
-                    high = self._height(trial.desk.offset) - 1
+                    high = self._height(trial.arrays.offset) - 1
                 elif result == FAILED:
                     low = top + 1
                     detail = f"no packing of {top * self.grain} or less, in {trial.nodes} nodes"

@@ -23,7 +23,7 @@ FAILED, PACKED, RUNNING = 0, 1, 2
 """What a search ends with: no packing is as low, one is, or it needs more nodes."""
 
 
-class Desk(NamedTuple):
+class SearchArrays(NamedTuple):
     """Where the search works: a row for each depth.
 
     ``items`` and ``order``: buffers without a place, by number and by least offset. ``floor`` and
@@ -61,16 +61,21 @@ class Desk(NamedTuple):
 
 
 @compiled
-def _starts(field: Field, desk: Desk, depth: int, low: int) -> int:
+def _starts(field: Field, arrays: SearchArrays, depth: int, low: int) -> int:
     """Find the least offsets of a group; return the section it ends with.
 
     What comes next lies at ``bottom`` with a larger rank, or above. So whatever rests lower, or
     there with a smaller rank, will rest on something that is still to come: it starts no lower than
     the lowest such top of its sections.
     """
-    items, start, floor, reach = desk.items[depth], desk.start[depth], desk.floor[depth], desk.reach
-    high, bottom, last = desk.stop[depth, low], desk.bottom[depth], desk.last[depth]
-    rank = desk.rank[depth]
+    items, start, floor, reach = (
+        arrays.items[depth],
+        arrays.start[depth],
+        arrays.floor[depth],
+        arrays.reach,
+    )
+    high, bottom, last = arrays.stop[depth, low], arrays.bottom[depth], arrays.last[depth]
+    rank = arrays.rank[depth]
     first, stop, waits = field.lower[items[low]], np.int64(0), False
     for at in range(low, high):
         i = items[at]
@@ -99,16 +104,16 @@ def _starts(field: Field, desk: Desk, depth: int, low: int) -> int:
 
 
 @compiled
-def _may_fit(field: Field, desk: Desk, depth: int, low: int) -> bool:
+def _may_fit(field: Field, arrays: SearchArrays, depth: int, low: int) -> bool:
     """Order a group by least offsets; whether the sections have room for it.
 
     In each section, buffers with a start of s or more fill what lies above s.
     """
-    order, start, load = desk.order[depth], desk.start[depth], desk.load
-    high, rank = desk.stop[depth, low], desk.rank[depth]
-    last = _starts(field, desk, depth, low)
-    first = field.lower[desk.items[depth, low]]
-    desk.state[NODES] += 1
+    order, start, load = arrays.order[depth], arrays.start[depth], arrays.load
+    high, rank = arrays.stop[depth, low], arrays.rank[depth]
+    last = _starts(field, arrays, depth, low)
+    first = field.lower[arrays.items[depth, low]]
+    arrays.state[NODES] += 1
     for at in range(low, high):
         i = order[at]
         begin = start[i]
@@ -123,7 +128,7 @@ def _may_fit(field: Field, desk: Desk, depth: int, low: int) -> bool:
     load[first:last] = 0
     for at in range(high - 1, low - 1, -1):
         i = order[at]
-        size, room = field.size[i], desk.state[TOP] - start[i]
+        size, room = field.size[i], arrays.state[TOP] - start[i]
         for section in range(field.lower[i], field.upper[i]):
             load[section] += size
             if load[section] > room:
@@ -132,13 +137,17 @@ def _may_fit(field: Field, desk: Desk, depth: int, low: int) -> bool:
 
 
 @compiled
-def _rank(field: Field, desk: Desk, depth: int, low: int) -> None:
+def _rank(field: Field, arrays: SearchArrays, depth: int, low: int) -> None:
     """Rank a group by the load of its fullest sections, then as ranks were at first."""
-    items, load, rank = desk.items[depth, low : desk.stop[depth, low]], desk.load, desk.rank[depth]
+    items, load, rank = (
+        arrays.items[depth, low : arrays.stop[depth, low]],
+        arrays.load,
+        arrays.rank[depth],
+    )
     keys, first, second = np.empty((3, len(items)), np.int64)
     load[:] = 0
     for at, i in enumerate(items):
-        keys[at] = desk.rank[0, i]
+        keys[at] = arrays.rank[0, i]
         for section in range(field.lower[i], field.upper[i]):
             load[section] += field.size[i]
     sort_stably(keys, first)
@@ -153,39 +162,39 @@ def _rank(field: Field, desk: Desk, depth: int, low: int) -> None:
 
 
 @compiled
-def _lay(field: Field, desk: Desk, depth: int, low: int, chosen: int) -> int:
+def _lay(field: Field, arrays: SearchArrays, depth: int, low: int, chosen: int) -> int:
     """Fill the next row with the group less the chosen buffer; return where it ends."""
-    items, order, floor = desk.items[depth], desk.order[depth], desk.floor[depth]
-    high, below, rank = desk.stop[depth, low], desk.floor[depth + 1], desk.rank[depth + 1]
+    items, order, floor = arrays.items[depth], arrays.order[depth], arrays.floor[depth]
+    high, below, rank = arrays.stop[depth, low], arrays.floor[depth + 1], arrays.rank[depth + 1]
     end, put, group = np.int64(0), low, low
-    top = desk.start[depth, chosen] + field.size[chosen]
+    top = arrays.start[depth, chosen] + field.size[chosen]
     for at in range(low, high):
         i = items[at]
         if i == chosen:
             continue
         if put > low and field.lower[i] >= end:
-            desk.stop[depth + 1, group] = put
+            arrays.stop[depth + 1, group] = put
             group = put
         end = max(end, field.upper[i])
-        desk.group[i] = group
-        desk.items[depth + 1, put] = i
-        desk.fill[put] = put
+        arrays.group[i] = group
+        arrays.items[depth + 1, put] = i
+        arrays.fill[put] = put
         put += 1
-        below[i], rank[i] = floor[i], desk.rank[depth, i]
+        below[i], rank[i] = floor[i], arrays.rank[depth, i]
         if field.lower[i] < field.upper[chosen] and field.lower[chosen] < field.upper[i]:
             below[i] = max(floor[i], top)
     if put > low:
-        desk.stop[depth + 1, group] = put
+        arrays.stop[depth + 1, group] = put
     for at in range(low, high):
         i = order[at]
         if i != chosen:
-            desk.order[depth + 1, desk.fill[desk.group[i]]] = i
-            desk.fill[desk.group[i]] += 1
+            arrays.order[depth + 1, arrays.fill[arrays.group[i]]] = i
+            arrays.fill[arrays.group[i]] += 1
     return put
 
 
 @compiled
-def _allowed(field: Field, desk: Desk, chosen: int, begin: int) -> bool:
+def _allowed(field: Field, arrays: SearchArrays, chosen: int, begin: int) -> bool:
     """Whether a buffer may come next beside those of the same lifetime; see :func:`_search`."""
     for step in (-1, 1):
         j = chosen + step
@@ -194,44 +203,44 @@ def _allowed(field: Field, desk: Desk, chosen: int, begin: int) -> bool:
         ):
             if field.alignment[j] == field.alignment[chosen] == 1:
                 larger = field.size[chosen] - field.size[j]
-                if not desk.placed[j]:
+                if not arrays.placed[j]:
                     if j < chosen and larger == 0:
                         return False
-                elif larger > 0 and desk.offset[j] + field.size[j] == begin:
+                elif larger > 0 and arrays.offset[j] + field.size[j] == begin:
                     return False
             j += step
     return True
 
 
 @compiled
-def _enter(field: Field, desk: Desk, depth: int, low: int) -> None:
+def _enter(field: Field, arrays: SearchArrays, depth: int, low: int) -> None:
     """Begin with the group of a row that starts there."""
-    high, limit = desk.stop[depth, low], desk.state[TOP]
+    high, limit = arrays.stop[depth, low], arrays.state[TOP]
     for at in range(low, high):
-        i = desk.items[depth, at]
-        rest = aligned(desk.floor[depth, i], field.alignment[i])
+        i = arrays.items[depth, at]
+        rest = aligned(arrays.floor[depth, i], field.alignment[i])
         limit = min(limit, rest + field.size[i])
-    desk.at[depth], desk.low[depth], desk.high[depth] = low, low, high
-    desk.limit[depth] = limit
+    arrays.at[depth], arrays.low[depth], arrays.high[depth] = low, low, high
+    arrays.limit[depth] = limit
 
 
 @compiled
-def _next(field: Field, desk: Desk, depth: int) -> int:
+def _next(field: Field, arrays: SearchArrays, depth: int) -> int:
     """Return the next buffer of a group to try at its least offset, or -1."""
-    while desk.at[depth] < desk.high[depth]:
-        i = desk.order[depth, desk.at[depth]]
-        begin = desk.start[depth, i]
-        if begin >= desk.limit[depth]:
+    while arrays.at[depth] < arrays.high[depth]:
+        i = arrays.order[depth, arrays.at[depth]]
+        begin = arrays.start[depth, i]
+        if begin >= arrays.limit[depth]:
             return -1
-        desk.at[depth] += 1
-        rests = aligned(desk.floor[depth, i], field.alignment[i]) == begin
-        if rests and _allowed(field, desk, i, begin):
+        arrays.at[depth] += 1
+        rests = aligned(arrays.floor[depth, i], field.alignment[i]) == begin
+        if rests and _allowed(field, arrays, i, begin):
             return int(i)
     return -1
 
 
 @compiled
-def _search(field: Field, desk: Desk, nodes: int) -> int:
+def _search(field: Field, arrays: SearchArrays, nodes: int) -> int:
     """Pack all groups of the first row, from the bottom upwards; FAILED is a proof.
 
     Of the packings up to ``top`` take one with the least sum of offset times squared size, and of
@@ -243,46 +252,46 @@ def _search(field: Field, desk: Desk, nodes: int) -> int:
     without these need no look; groups without a common section do not disturb each other, and
     any ranks of their own will do.
 
-    Called again on the same desk with more nodes, it goes on.
+    Called again on the same arrays with more nodes, it goes on.
     """
-    depth = desk.state[DEPTH]
-    while desk.state[NODES] < nodes:
-        chosen = _next(field, desk, depth)
+    depth = arrays.state[DEPTH]
+    while arrays.state[NODES] < nodes:
+        chosen = _next(field, arrays, depth)
         if chosen < 0:
             depth -= 1
             if depth == 0:
                 return FAILED
-            for at in range(desk.low[depth], desk.end[depth]):
-                desk.placed[desk.items[depth + 1, at]] = False
-            desk.placed[desk.order[depth, desk.at[depth] - 1]] = False
+            for at in range(arrays.low[depth], arrays.end[depth]):
+                arrays.placed[arrays.items[depth + 1, at]] = False
+            arrays.placed[arrays.order[depth, arrays.at[depth] - 1]] = False
             continue
-        begin, low = desk.start[depth, chosen], desk.low[depth]
-        desk.offset[chosen] = begin
-        end = _lay(field, desk, depth, low, chosen)
-        desk.bottom[depth + 1], desk.last[depth + 1] = begin, desk.rank[depth, chosen]
-        by_load = desk.state[BY_LOAD] > 0 and low < end and desk.stop[depth + 1, low] < end
+        begin, low = arrays.start[depth, chosen], arrays.low[depth]
+        arrays.offset[chosen] = begin
+        end = _lay(field, arrays, depth, low, chosen)
+        arrays.bottom[depth + 1], arrays.last[depth + 1] = begin, arrays.rank[depth, chosen]
+        by_load = arrays.state[BY_LOAD] > 0 and low < end and arrays.stop[depth + 1, low] < end
         if by_load:
-            desk.last[depth + 1] = -1
+            arrays.last[depth + 1] = -1
         fits, first = True, low
         while first < end and fits:
             if by_load:
-                _rank(field, desk, depth + 1, first)
-            fits = _may_fit(field, desk, depth + 1, first)
-            first = desk.stop[depth + 1, first]
+                _rank(field, arrays, depth + 1, first)
+            fits = _may_fit(field, arrays, depth + 1, first)
+            first = arrays.stop[depth + 1, first]
         if not fits:
             continue
-        desk.placed[chosen] = True
-        desk.end[depth] = end
+        arrays.placed[chosen] = True
+        arrays.end[depth] = end
         if end > low:
             depth += 1
-            _enter(field, desk, depth, low)
+            _enter(field, arrays, depth, low)
             continue
-        while depth > 0 and desk.high[depth] >= desk.end[depth - 1]:
+        while depth > 0 and arrays.high[depth] >= arrays.end[depth - 1]:
             depth -= 1
         if depth == 0:
             return PACKED
-        _enter(field, desk, depth, desk.high[depth])
-    desk.state[DEPTH] = depth
+        _enter(field, arrays, depth, arrays.high[depth])
+    arrays.state[DEPTH] = depth
     return RUNNING
 
 
@@ -299,31 +308,31 @@ class Trial:
         ranks = np.zeros((size + 2, size), np.int32)
         ranks[:2] = rank
         parts += [ranks, np.array([0, 1, top, by_load])]
-        self.field, self.desk = field, Desk(*parts)
+        self.field, self.arrays = field, SearchArrays(*parts)
         self.result = RUNNING if self._begin() else FAILED
 
     @property
     def nodes(self) -> int:
         """Groups that were looked at."""
-        return int(self.desk.state[NODES])
+        return int(self.arrays.state[NODES])
 
     def go_on(self, nodes: int, budget: Budget) -> int:
-        """Search until there are so many nodes, or the budget ends."""
+        """Search up to a number of nodes, or the budget ends."""
         while self.result == RUNNING and self.nodes < nodes and not budget.over:
             some = min(nodes, self.nodes + _SLICE)
-            self.result = int(_search(self.field, self.desk, some))
+            self.result = int(_search(self.field, self.arrays, some))
         return self.result
 
     def _begin(self) -> bool:
         """Lay all buffers into the first row; whether there is room for them."""
-        f, desk = self.field, self.desk
+        f, arrays = self.field, self.arrays
         size = len(f.size)
         cuts = np.flatnonzero(f.lower[1:] >= np.maximum.accumulate(f.upper)[:-1]) + 1
-        desk.items[1], desk.end[0], desk.last[1] = np.arange(size), size, -1
+        arrays.items[1], arrays.end[0], arrays.last[1] = np.arange(size), size, -1
         for low, high in zip([0, *cuts.tolist()], [*cuts.tolist(), size], strict=True):
-            desk.order[1, low:high] = low + np.argsort(desk.rank[1, low:high])
-            desk.stop[1, low] = high
-            if not _may_fit(f, desk, 1, low):
+            arrays.order[1, low:high] = low + np.argsort(arrays.rank[1, low:high])
+            arrays.stop[1, low] = high
+            if not _may_fit(f, arrays, 1, low):
                 return False
-        _enter(f, desk, 1, 0)
+        _enter(f, arrays, 1, 0)
         return True

@@ -32,7 +32,7 @@ LOOKS = 50
 
 
 @dataclass(frozen=True)
-class Found:
+class BestOfAll:
     """What looking at every plan has shown.
 
     ``plan`` is the best one, ``None`` where there is none better than what was known; ``value`` is
@@ -61,7 +61,7 @@ def best_of_all(
     budget: Budget,
     known: int | None = None,
     states: int = MOST_STATES,
-) -> Found | None:
+) -> BestOfAll | None:
     """Return the best plan of all; ``None`` where there are too many, or no time is left.
 
     Parameters
@@ -93,7 +93,7 @@ class _SequenceSearch:
         self.peak = problem.objective is RematerialisationObjective.PEAK_MEMORY
         self.left: list[_Reached] = []
 
-    def run(self, budget: Budget) -> Found | None:
+    def run(self, budget: Budget) -> BestOfAll | None:
         problem = self.problem
         fastest: dict[tuple[int, int, int], int] = {}
         queue = [_Reached(0, 0, 0, 0, 0, -1, -1, False)]
@@ -105,13 +105,13 @@ class _SequenceSearch:
             fastest[state[2:5]] = state.ticks
             self.left.append(state)
             if state.ran == len(self.sizes):
-                return Found(self.plan(), state.added)
+                return BestOfAll(self.plan(), state.added)
             if len(self.left) > self.most or (len(self.left) % LOOKS == 0 and budget.over):
                 return None
             for later in self.steps(state):
                 if self.known is None or later.added < self.known:
                     heapq.heappush(queue, later)
-        return Found(None, self.known)
+        return BestOfAll(None, self.known)
 
     def steps(self, state: _Reached) -> Iterator[_Reached]:
         """Every run and every reload that may come next."""

@@ -17,7 +17,7 @@ STEPS, ROOM = 12, 6
 """Added runs, and all runs, per operator, at which the greedy gives up."""
 
 
-class Tables(NamedTuple):
+class ProblemArrays(NamedTuple):
     """A problem as arrays.
 
     Parameters
@@ -37,11 +37,11 @@ class Tables(NamedTuple):
 
 
 @view
-def tables(problem: RematerialisationProblem) -> Tables:
+def tables(problem: RematerialisationProblem) -> ProblemArrays:
     """Return a problem as arrays."""
     rows = [(entry.cost, entry.size, entry.again) for entry in problem.computations]
     counts = [0, *(len(row) for row in problem.inputs)]
-    return Tables(
+    return ProblemArrays(
         np.array(rows, dtype=np.int64).T.copy(),
         np.cumsum(counts, dtype=np.int64),
         np.array([place for row in problem.inputs for place in row], dtype=np.int64),

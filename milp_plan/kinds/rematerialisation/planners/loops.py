@@ -175,7 +175,7 @@ def cost_of(table: Integers, keys: Integers, count: int) -> int:
 
 @compiled
 def hope(held: Integers, begin: int, end: int, size: int, budget: int) -> float:
-    """Most excess that letting go of so many bytes from run ``begin`` to before ``end`` removes."""
+    """Most excess that letting go of some bytes from run ``begin`` to before ``end`` removes."""
     total = 0.0
     for number in range(begin, end):
         if held[number] > budget:

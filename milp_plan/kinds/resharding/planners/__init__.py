@@ -2,13 +2,13 @@
 
 from .dispatch import BUSIEST, busiest_first
 from .greedy import LOAD_ONLY, RANDOMISED, load_only, randomised
-from .search import Search
+from .search import OrderSearch
 
 __all__ = [
     "BUSIEST",
     "LOAD_ONLY",
     "RANDOMISED",
-    "Search",
+    "OrderSearch",
     "busiest_first",
     "load_only",
     "randomised",

@@ -13,35 +13,35 @@ from heapq import heappop, heappush
 from itertools import count
 
 from ..problem import ReshardingPlan, ReshardingProblem
-from .desk import Desk, Send
+from .indexed import IndexedResharding, Send
 
 BUSIEST = "busiest ports first"
 
 
 def busiest_first(problem: ReshardingProblem, seed: int = 0) -> ReshardingPlan | None:  # noqa: ARG001
-    """Return the plan of these rules; ``None`` where nobody has a slice."""
+    """Return the plan of these rules; ``None`` where no card has a slice."""
     if any(not entry.senders for entry in problem.slices):
         return None
-    desk = Desk(problem)
-    return desk.plan(_Dispatch(desk).order(), BUSIEST)
+    indexed = IndexedResharding(problem)
+    return indexed.plan(_Dispatch(indexed).order(), BUSIEST)
 
 
 class _Dispatch:
     """What waits, what ports have left, and which of them are free."""
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
-        self.left = [0.0] * (2 * len(desk.cards))
+    def __init__(self, indexed: IndexedResharding) -> None:
+        self.indexed = indexed
+        self.left = [0.0] * (2 * len(indexed.cards))
         self.free = [True] * len(self.left)
         classes: dict[tuple[tuple[int, ...], tuple[int, ...]], list[int]] = {}
-        for number, row in enumerate(desk.sends):
+        for number, row in enumerate(indexed.sends):
             senders = tuple(sorted(card for card, _ in row))
-            classes.setdefault((senders, desk.receives[number]), []).append(number)
+            classes.setdefault((senders, indexed.receives[number]), []).append(number)
             self.count(number, 1)
         self.kinds = list(classes)
         self.waiting = list(classes.values())
         for rows in self.waiting:
-            rows.sort(key=lambda number: (desk.least[number], -number))  # the longest at the end
+            rows.sort(key=lambda number: (indexed.least[number], -number))  # the longest at the end
         self.at: list[list[int]] = [[] for _ in self.left]
         for kind, (senders, receivers) in enumerate(self.kinds):
             for port in (*senders, *receivers):
@@ -49,9 +49,9 @@ class _Dispatch:
 
     def count(self, number: int, sign: int) -> None:
         """Add a waiting slice to what its ports have left; senders share it."""
-        for port in self.desk.receives[number]:
-            self.left[port] += sign * self.desk.least[number]
-        row = self.desk.sends[number]
+        for port in self.indexed.receives[number]:
+            self.left[port] += sign * self.indexed.least[number]
+        row = self.indexed.sends[number]
         for card, ticks in row:
             self.left[card] += sign * ticks / len(row)
 
@@ -63,7 +63,9 @@ class _Dispatch:
         while True:
             for send in self.leaving(freed):
                 found.append(send)
-                heappush(events, (now + self.desk.ticks(send), next(number), self.desk.ports(send)))
+                heappush(
+                    events, (now + self.indexed.ticks(send), next(number), self.indexed.ports(send))
+                )
             if not events:
                 return found
             now, freed = events[0][0], set()
@@ -84,7 +86,7 @@ class _Dispatch:
                 continue
             slice_number = self.waiting[kind].pop()
             self.count(slice_number, -1)
-            for port in self.desk.ports((slice_number, card)):
+            for port in self.indexed.ports((slice_number, card)):
                 self.free[port] = False
             found.append((slice_number, card))
         return found

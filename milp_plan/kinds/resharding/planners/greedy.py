@@ -9,7 +9,7 @@ from __future__ import annotations
 from random import Random
 
 from ..problem import ReshardingPlan, ReshardingProblem
-from .desk import Desk, Send
+from .indexed import IndexedResharding, Send
 
 LOAD_ONLY, RANDOMISED = "load only", "randomised greedy"
 
@@ -21,14 +21,14 @@ def load_only(problem: ReshardingProblem, seed: int = 0) -> ReshardingPlan | Non
     """Slices in the order of the file, each from the sender that has least to send so far."""
     if any(not entry.senders for entry in problem.slices):
         return None
-    desk = Desk(problem)
+    indexed = IndexedResharding(problem)
     load = [0] * len(problem.cards)
     order: list[Send] = []
-    for number, row in enumerate(desk.sends):
+    for number, row in enumerate(indexed.sends):
         ticks, sender = min((load[card] + ticks, card) for card, ticks in row)
         load[sender] = ticks
         order.append((number, sender))
-    return desk.plan(order, LOAD_ONLY)
+    return indexed.plan(order, LOAD_ONLY)
 
 
 def randomised(problem: ReshardingProblem, seed: int = 0) -> ReshardingPlan | None:
@@ -39,52 +39,54 @@ def randomised(problem: ReshardingProblem, seed: int = 0) -> ReshardingPlan | No
     """
     if any(not entry.senders for entry in problem.slices):
         return None
-    desk, rng = Desk(problem), Random(seed)
+    indexed, rng = IndexedResharding(problem), Random(seed)
     best: ReshardingPlan | None = None
     for _ in range(PLANS):
-        plan = desk.plan(_rounds(desk, rng), RANDOMISED)
+        plan = indexed.plan(_rounds(indexed, rng), RANDOMISED)
         assert plan.value is not None
         if best is None or best.value is None or plan.value < best.value:
             best = plan
     return best
 
 
-def _rounds(desk: Desk, rng: Random) -> list[Send]:
+def _rounds(indexed: IndexedResharding, rng: Random) -> list[Send]:
     """Deliveries in the order in which they leave."""
-    waiting = list(range(len(desk.sends)))
-    free = [0] * (2 * len(desk.cards))
+    waiting = list(range(len(indexed.sends)))
+    free = [0] * (2 * len(indexed.cards))
     order: list[Send] = []
     now = 0
     while waiting:
         ready = [
             (number, card)
             for number in waiting
-            if all(free[port] <= now for port in desk.receives[number])
-            for card, _ in desk.sends[number]
+            if all(free[port] <= now for port in indexed.receives[number])
+            for card, _ in indexed.sends[number]
             if free[card] <= now
         ]
-        for send in _round(desk, rng, ready, waiting):
+        for send in _round(indexed, rng, ready, waiting):
             order.append(send)
             waiting.remove(send[0])
-            for port in desk.ports(send):
-                free[port] = now + desk.ticks(send)
+            for port in indexed.ports(send):
+                free[port] = now + indexed.ticks(send)
         now = min((time for time in free if time > now), default=now)
     return order
 
 
-def _round(desk: Desk, rng: Random, ready: list[Send], waiting: list[int]) -> list[Send]:
+def _round(
+    indexed: IndexedResharding, rng: Random, ready: list[Send], waiting: list[int]
+) -> list[Send]:
     """Draw maximal conflict-free sets of what may leave now; return the best."""
     if not ready:
         return []
-    load = [0.0] * (2 * len(desk.cards))
+    load = [0.0] * (2 * len(indexed.cards))
     for number in waiting:
-        for port in desk.receives[number]:
-            load[port] += desk.least[number]
-        for card, ticks in desk.sends[number]:
-            load[card] += ticks / len(desk.sends[number])
+        for port in indexed.receives[number]:
+            load[port] += indexed.least[number]
+        for card, ticks in indexed.sends[number]:
+            load[card] += ticks / len(indexed.sends[number])
     best: list[Send] = []
     key: tuple[float, ...] = (1.0,)
-    held_by = [(send, (*desk.ports(send), -1 - send[0])) for send in ready]
+    held_by = [(send, (*indexed.ports(send), -1 - send[0])) for send in ready]
     for _ in range(DRAWS):
         rng.shuffle(held_by)
         taken: set[int] = set()

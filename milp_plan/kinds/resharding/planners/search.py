@@ -9,7 +9,7 @@ from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 
 from ..problem import ReshardingPlan, ReshardingProblem
-from .desk import Desk, Send
+from .indexed import IndexedResharding, Send
 
 SEARCH = "orders of deliveries"
 
@@ -20,12 +20,12 @@ CHECKED = 512
 """Nodes between two looks at the clock."""
 
 
-class Search:
+class OrderSearch:
     """Depth first, in the order of starts.
 
     Proof that nothing better is left out. Some optimal plan has every delivery start at 0 or when
-    one of its ports gets free, so it is that of its order of starts (:meth:`Desk.plan`). Left out
-    is only
+    one of its ports gets free, so it is that of its order of starts
+    (:meth:`IndexedResharding.plan`). Left out is only
 
     - a delivery that starts before the last one, or at the same time with a lower number: other
       orders of the same plan have it in its place;
@@ -39,24 +39,24 @@ class Search:
     """
 
     def __init__(self, problem: ReshardingProblem, known: int | None, lower: int) -> None:
-        self.desk = desk = Desk(problem)
+        self.indexed = indexed = IndexedResharding(problem)
         self.best = known
         self.lower = lower
         self.seen: set[tuple[int, int, int, tuple[int, ...]]] = set()
         self.nodes = 0
         kinds: dict[object, int] = {}
-        self.twin_before = [-1] * len(desk.sends)
-        for number, row in enumerate(desk.sends):
-            key = (row, desk.receives[number])
+        self.twin_before = [-1] * len(indexed.sends)
+        for number, row in enumerate(indexed.sends):
+            key = (row, indexed.receives[number])
             self.twin_before[number] = kinds.get(key, -1)
             kinds[key] = number
 
     def run(self, budget: Budget) -> Iterator[ReshardingPlan | Bound]:
         """Yield better and better plans, and a bound when nothing is left."""
-        count = len(self.desk.sends)
+        count = len(self.indexed.sends)
         everything = (1 << count) - 1
         most = NODES if budget.nodes is None else min(NODES, budget.nodes)
-        free = [0] * (2 * len(self.desk.cards))
+        free = [0] * (2 * len(self.indexed.cards))
         stack: list[tuple[int, list[int], int, tuple[Send, ...]]] = [(everything, free, 0, ())]
         while stack:
             if self.nodes >= most or (self.nodes % CHECKED == 0 and budget.over):
@@ -64,7 +64,7 @@ class Search:
             left, free, now, order = stack.pop()
             self.nodes += 1
             if not left:
-                plan = self.desk.plan(order, SEARCH)
+                plan = self.indexed.plan(order, SEARCH)
                 assert plan.value is not None
                 if self.best is None or plan.value < self.best:
                     self.best = plan.value
@@ -76,8 +76,8 @@ class Search:
                 continue
             for start, send in reversed(self._next(left, free, now, order)):
                 after = free.copy()
-                for port in self.desk.ports(send):
-                    after[port] = start + self.desk.ticks(send)
+                for port in self.indexed.ports(send):
+                    after[port] = start + self.indexed.ticks(send)
                 stack.append((left & ~(1 << send[0]), after, start, (*order, send)))
         if self.best is not None:
             detail = f"no order of deliveries is shorter, {self.nodes} tried"
@@ -90,10 +90,10 @@ class Search:
         found = []
         last = order[-1][0] if order else -1
         soonest = None
-        for number, row in enumerate(self.desk.sends):
+        for number, row in enumerate(self.indexed.sends):
             if not left >> number & 1:
                 continue
-            ready = max(now, *(free[port] for port in self.desk.receives[number]))
+            ready = max(now, *(free[port] for port in self.indexed.receives[number]))
             twin = self.twin_before[number]
             first = twin < 0 or not left >> twin & 1
             for card, ticks in row:
@@ -111,11 +111,11 @@ class Search:
             return False
         load = [max(time, now) for time in free]
         shared, senders = 0, set[int]()
-        for number, row in enumerate(self.desk.sends):
+        for number, row in enumerate(self.indexed.sends):
             if not left >> number & 1:
                 continue
-            least = self.desk.least[number]
-            for port in self.desk.receives[number]:
+            least = self.indexed.least[number]
+            for port in self.indexed.receives[number]:
                 load[port] += least
             if len(row) == 1:
                 load[row[0][0]] += least

@@ -4,6 +4,6 @@ Everything here keeps the optimum; every step knows how a choice for the smaller
 for the larger.
 """
 
-from .stage import Reduction, infeasible_rows, reduce_sharding
+from .stage import ShardingReduction, infeasible_rows, reduce_sharding
 
-__all__ = ["Reduction", "infeasible_rows", "reduce_sharding"]
+__all__ = ["ShardingReduction", "infeasible_rows", "reduce_sharding"]

@@ -13,13 +13,13 @@ from milp_plan.core.compiled import compiled
 from ..labelling import BAN, Flags, Integers, Labelling
 from .contraction import adjacency, summed
 from .rebuild import offsets_of
-from .steps import Eliminated
+from .steps import EliminatedOperator
 
 TABLE_CAP = 4096
 """Entries of a new table that are always accepted; more only where that many disappear."""
 
 
-def eliminated(labelling: Labelling) -> tuple[Labelling, Eliminated] | None:
+def eliminated(labelling: Labelling) -> tuple[Labelling, EliminatedOperator] | None:
     """Eliminate operators, no two of them neighbours; ``None`` where there are none.
 
     Bertele and Brioschi, Nonserial Dynamic Programming (1972): with one neighbour the best answers
@@ -57,7 +57,7 @@ def eliminated(labelling: Labelling) -> tuple[Labelling, Eliminated] | None:
         use_offsets=offsets_of(widths * counts),
         constant=b.constant + constant,
     )
-    return summed(smaller), Eliminated(_around(b, gone), gone)
+    return summed(smaller), EliminatedOperator(_around(b, gone), gone)
 
 
 def _around(labelling: Labelling, gone: Flags) -> Labelling:

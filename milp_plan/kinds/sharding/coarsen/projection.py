@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from ..labelling import BAN, Integers, Labelling
-from .stage import Reduction
-from .steps import Contracted, Eliminated, Relabelled
+from .stage import ShardingReduction
+from .steps import Contracted, EliminatedOperator, Relabelled
 
 UNKNOWN = -1
 
 
-def projected(reduction: Reduction, labels: Integers) -> Integers:
+def projected(reduction: ShardingReduction, labels: Integers) -> Integers:
     """Return labels of the smaller problem that are like the labels given, wherever those are left.
 
     Where none was lost on the way, undoing the reductions leads to a plan that costs no more.
@@ -60,14 +60,14 @@ def _contracted(step: Contracted, labels: Integers) -> Integers:
     return lower
 
 
-def _eliminated(step: Eliminated, labels: Integers) -> Integers:
+def _eliminated(step: EliminatedOperator, labels: Integers) -> Integers:
     return np.asarray(labels[~step.gone])
 
 
 _LOWER: dict[type, Callable[[Any, Integers], Integers]] = {
     Relabelled: _relabelled,
     Contracted: _contracted,
-    Eliminated: _eliminated,
+    EliminatedOperator: _eliminated,
 }
 
 

@@ -25,7 +25,7 @@ from .steps import Undo
 
 
 @dataclass(frozen=True, eq=False)
-class Reduction:
+class ShardingReduction:
     """A smaller labelling with the same optimum, and the way back.
 
     Parameters
@@ -149,7 +149,7 @@ def infeasible_rows(problem: ShardingProblem) -> str | None:
     return None
 
 
-def reduce_sharding(problem: ShardingProblem, time_limit_s: float = 60.0) -> Reduction:
+def reduce_sharding(problem: ShardingProblem, time_limit_s: float = 60.0) -> ShardingReduction:
     """Reduce a problem, exactly, until nothing changes or the time is up.
 
     Raises
@@ -160,20 +160,20 @@ def reduce_sharding(problem: ShardingProblem, time_limit_s: float = 60.0) -> Red
     proof = infeasible_rows(problem)
     labelling = labelling_of(problem)
     if proof is not None:
-        return Reduction(labelling, (), proof)
+        return ShardingReduction(labelling, (), proof)
     return reduced(labelling, time_limit_s)
 
 
-def reduced(labelling: Labelling, time_limit_s: float = 60.0) -> Reduction:
+def reduced(labelling: Labelling, time_limit_s: float = 60.0) -> ShardingReduction:
     """Reduce a labelling."""
     work = _Work(labelling, now() + time_limit_s)
     work.note("read")
     try:
         _fixed_point(work)
     except _Impossible as proof:
-        return Reduction(work.labelling, tuple(work.steps), str(proof), tuple(work.history))
+        return ShardingReduction(work.labelling, tuple(work.steps), str(proof), tuple(work.history))
     left = without_constant(work.labelling)
-    return Reduction(left, tuple(work.steps), None, tuple(work.history))
+    return ShardingReduction(left, tuple(work.steps), None, tuple(work.history))
 
 
 def _fixed_point(work: _Work) -> None:

@@ -56,7 +56,7 @@ class Contracted:
 
 
 @dataclass(frozen=True, eq=False)
-class Eliminated:
+class EliminatedOperator:
     """Operators without memory left out: each takes its best label, its neighbours' being known.
 
     Parameters

@@ -24,7 +24,7 @@ from milp_plan.core.budget import now
 
 from ..bounds import BOUND
 from ..choice_bounds import EVERY_CHOICE, Choice, best_choice
-from ..coarsen import Reduction
+from ..coarsen import ShardingReduction
 from ..coarsen.masks import possible_labels
 from ..coarsen.projection import projected
 from ..coarsen.rebuild import without_labels
@@ -253,7 +253,7 @@ class Worker:
         left = board.time_limit_s - board.elapsed_s
         found = reduced(smaller, min(_REDUCE_S, 0.2 * left))
         steps = (*self.narrowed.reduction.steps, step, *found.steps)
-        whole = Reduction(found.labelling, steps, found.infeasible_because)
+        whole = ShardingReduction(found.labelling, steps, found.infeasible_because)
         if found.infeasible_because is None and len(found.labelling):
             board.narrowed = Narrowed(whole, target)
             self._begin(board.narrowed)

@@ -10,7 +10,7 @@ from milp_plan.core.gap import within
 
 from ..bounds import BOUND
 from ..choice_bounds import Choice
-from ..coarsen import Reduction
+from ..coarsen import ShardingReduction
 from ..labelling import Integers, Labelling
 
 
@@ -37,7 +37,7 @@ class Narrowed:
         The known cost; ``None`` where nothing was left out.
     """
 
-    reduction: Reduction
+    reduction: ShardingReduction
     target: int | None
 
 
@@ -56,7 +56,7 @@ class Board:
 
     def __init__(self, labelling: Labelling, time_limit_s: float, gap: float) -> None:
         self.labelling, self.gap = labelling, gap
-        self.narrowed = Narrowed(Reduction(labelling, ()), None)
+        self.narrowed = Narrowed(ShardingReduction(labelling, ()), None)
         self.began = now()
         self.time_limit_s = time_limit_s
         self.value: int | None = None

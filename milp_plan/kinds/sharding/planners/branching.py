@@ -45,7 +45,7 @@ AGAIN = 0.7
 """Part of the labels since the last reductions at which they are tried again."""
 
 CAPS = Caps(largest=500_000, entries=5_000_000, stored=2_000_000)
-"""Tables up to which a node without memory is eliminated: tenths of a second."""
+"""MessageTables up to which a node without memory is eliminated: tenths of a second."""
 
 MOST_BYTES = 2**30
 """Of open nodes; beyond it the youngest is looked at first, which opens few."""

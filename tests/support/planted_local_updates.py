@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from .check import verify_local_updates
-from .problem import LocalUpdatesPlan, LocalUpdatesProblem, Stage
+from milp_plan.kinds.local_updates.check import verify_local_updates
+from milp_plan.kinds.local_updates.problem import LocalUpdatesPlan, LocalUpdatesProblem, Stage
 
 
 def planted_local_updates(

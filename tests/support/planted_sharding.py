@@ -10,8 +10,7 @@ from dataclasses import replace
 from random import Random
 
 from milp_plan.core.sharding import ShardingPlan, ShardingProblem, sharding_problem
-
-from .check import verify_sharding
+from milp_plan.kinds.sharding.check import verify_sharding
 
 
 def planted_sharding(seed: int, stretch: int = 1) -> tuple[ShardingProblem, ShardingPlan]:

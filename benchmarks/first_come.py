@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 
-from .schedules import Chain, Task
+from milp_plan.kinds.local_updates.planners.schedules import Chain, Task
 
 RANK = "FABX"
 """Letters of what came at the same instant, the first one first."""

@@ -13,7 +13,7 @@ Send = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Desk:
+class IndexedResharding:
     """Slices, senders and ports by number: card c sends at port c and receives at port n + c."""
 
     problem: ReshardingProblem

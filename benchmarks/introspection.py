@@ -14,8 +14,8 @@ from dataclasses import replace
 from fractions import Fraction
 from math import ceil
 
-from ..problem import Job, JobsPlan, JobsProblem, Option, Unit
-from .lists import STARTS, Listing, Tables, allotments, placed
+from milp_plan.kinds.jobs.planners.lists import STARTS, JobTables, Listing, allotments, placed
+from milp_plan.kinds.jobs.problem import Job, JobsPlan, JobsProblem, Option, Unit
 
 Chosen = list[tuple[int, int]]
 """Jobs in an order, each with the number of its option."""
@@ -79,7 +79,7 @@ class Simulation:
         problem = replace(self.problem, jobs=jobs)
         return problem, placed(problem, starts, "introspection")
 
-    def _tables(self, jobs: Sequence[int], speed: Sequence[Fraction]) -> Tables:
+    def _tables(self, jobs: Sequence[int], speed: Sequence[Fraction]) -> JobTables:
         """What is left of some jobs, at given speeds."""
         made = []
         for job in jobs:
@@ -89,7 +89,7 @@ class Simulation:
                 for number, option in enumerate(spec.units[0].options)
             )
             made.append(Job(spec.name, (Unit(options),)))
-        return Tables(replace(self.problem, jobs=tuple(made)))
+        return JobTables(replace(self.problem, jobs=tuple(made)))
 
     def _rest(self, job: int, number: int, option: Option, speed: Fraction) -> Option:
         begun = self.last[job] not in (None, number)
@@ -132,5 +132,5 @@ class Simulation:
             self.left[job] *= Fraction(end - cut, max(1, end - begin))
 
 
-def _end(tables: Tables, listing: Listing) -> int:
+def _end(tables: JobTables, listing: Listing) -> int:
     return max(stop for *_, stop in tables.spans(listing))

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from random import Random
 
-from .problem import Card, Delivery, ReshardingPlan, ReshardingProblem, Slice
+from milp_plan.kinds.resharding.problem import (
+    Card,
+    Delivery,
+    ReshardingPlan,
+    ReshardingProblem,
+    Slice,
+)
 
 
 def planted_resharding(

@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from .problem import Computation, RematerialisationPlan, RematerialisationProblem
-from .stages import Staged
+from milp_plan.kinds.rematerialisation.problem import (
+    Computation,
+    RematerialisationPlan,
+    RematerialisationProblem,
+)
+from milp_plan.kinds.rematerialisation.stages import Staged
 
 
 def planted_remat(seed: int) -> tuple[RematerialisationProblem, RematerialisationPlan]:

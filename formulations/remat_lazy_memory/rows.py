@@ -1,52 +1,19 @@
-r"""Rematerialisation with memory watched at some steps: a relaxation, small where few are watched.
-
-Let the first runs of operators p_0 < p_1 < ... be watched. Part k of a plan is everything behind
-the first run of p_(k-1), up to and with that of p_k; the last part ends with the plan. Letters:
-b(i) the bytes of operator i, F(k) the inputs of p_k and p_k itself.
-
-===========  ====================================================================================
-R[k,i]       operator i, which runs first before part k, runs again in part k
-S[k,i]       a copy of i is held while p_k runs first, i < p_k and not in F(k)
-a[k,i]       what is there once p_k has run: 1 for i in F(k), else S[k,i]
-``read``     a[k-1,i] + R[k,i] >= 1           i read in part k by a first run, made before it
-``again``    a[k-1,i] + R[k,i] >= R[k,j]      i read by j
-``keep``     a[k-1,i] + R[k,i] >= S[k,i]      i made before part k
-``memory``   sum_i b(i) S[k,i] <= budget - sum_{i in F(k)} b(i)
-``through``  T[k,i] >= a[k-1,i] + a[k,i] - R[k,i] - 1
-``inside``   sum_i b(i) T[k,i] <= budget - b(j) - b(inputs of j)      where R[k,j] = 1
-``cover``    sum_{i in C} S[k,i] <= |C| - 1      C too large, by less than a solver may notice
-===========  ====================================================================================
-
-The objective is sum_k,i cost(i) R[k,i].
-
-Every plan within the budget is a solution of at most its added time, so the optimum is a bound:
-let S[k,i] = 1 where a copy of i is held while p_k runs first, and R[k,i] = 1 where i runs again in
-part k. What is read in a part, or held at its end, was held at its beginning or is made in it;
-what is held while p_k runs first is within the budget, the inputs of p_k and its output among it.
-What is held at both ends of a part without running again in it (T = 1) is held during all of it,
-thus together with output and inputs of whatever j runs again there: a copy of another operator
-that is held at both ends is the same copy, since a new one would take a run. Rows for operators j
-that are not asked for are left out, which is a relaxation as well.
-
-The idea of steps is Checkmate's (Jain et al., MLSys 2020); that plans may run an operator in any
-order, and more than once, between two first runs is not excluded here.
-"""
+"""Columns and rows of a model that watches memory at some steps; plans from solutions and back."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import gcd, inf
-from typing import Any
+from itertools import accumulate
+from math import ceil, gcd, inf
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from milp_plan.lp import CompiledModel
-from milp_plan.lp.tableau import Tableau, Term
-
-from ..problem import RematerialisationProblem
+from milp_plan.api import CompiledModel, Tableau, Term
+from milp_plan.kinds.rematerialisation.problem import RematerialisationProblem
 
 Name = tuple[str, tuple[int, int]]
 
@@ -78,7 +45,7 @@ class Watched:
     Parameters
     ----------
     problem
-        With a budget.
+        Without a budget, no plan holds too much.
     watch
         Where to look.
     cutoff
@@ -92,8 +59,8 @@ class Watched:
     _both: list[tuple[int, int]] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        assert self.problem.budget is not None
-        self.budget: int = self.problem.budget
+        budget = self.problem.budget
+        self.budget: int = self.problem.peak if budget is None else budget
         self.steps = sorted(self.watch.steps)
         count = len(self.problem.computations)
         ends = [*self.steps, count - 1] if self.steps[-1:] != [count - 1] else self.steps
@@ -113,6 +80,8 @@ class Watched:
         """The model."""
         for part, span in enumerate(self.parts):
             self._columns(part, span.start)
+        if not self.table.places:  # nothing may run again; solvers want a column
+            self.table.column(("idle", (0, 0)), upper=0.0)
         for part, span in enumerate(self.parts):
             needed = {i for j in span for i in self.problem.inputs[j] if i < span.start}
             for i in sorted(needed):
@@ -247,16 +216,9 @@ class Watched:
                 held |= {i for i in span if kept.get((part, i), 0.0) > 0.5}
         return sequence
 
-    def vector(self, runs: list[int], last: list[int]) -> NDArray[np.float64]:
-        """Return the solution that a plan is.
-
-        Parameters
-        ----------
-        runs
-            Operators, one after the other.
-        last
-            For each run, the run that reads its copy last.
-        """
+    def vector(self, runs: list[int]) -> NDArray[np.float64]:
+        """Return the solution that a plan is: operators, one after the other."""
+        last = [copy.last for copy in copies_of(self.problem, runs)]
         model = self.compiled
         values = np.zeros(model.num_columns)
         part = done = 0
@@ -284,3 +246,78 @@ class Watched:
             total -= 0.0 if again is None else values[again]
             values[self.table.places["T", (part, i)]] = max(0.0, total - 1.0)
         return values
+
+    # -- lazy rows ---------------------------------------------------------------------------------
+
+    def exceeded(self, runs: list[int]) -> Watch:
+        """Return where to look next: what it is now, and what a plan exceeds."""
+        copies = copies_of(self.problem, runs)
+        held, done, part = usage_of(self.problem, copies), 0, 0
+        steps, inside = set(self.watch.steps), set(self.watch.inside)
+        covers, late = set(self.watch.covers), set[int]()
+        for number, operator in enumerate(runs):
+            over = held[number] > self.budget
+            if operator == done:
+                if over and operator not in steps:
+                    steps.add(operator)
+                elif over:
+                    covers.add((operator, self._cover(copies, number)))
+                part += part < len(self.steps) and operator == self.steps[part]
+                done += 1
+            elif over and part < len(self.steps) and (self.steps[part], operator) not in inside:
+                inside.add((self.steps[part], operator))
+            elif over:
+                late.add(done)
+        found = Watch(frozenset(steps), frozenset(inside), frozenset(covers))
+        if found == self.watch and late:
+            found = replace(found, steps=found.steps | late)
+        return found
+
+    def _cover(self, copies: list[Copy], number: int) -> frozenset[int]:
+        """What is held during a run beside its output and its inputs."""
+        operator = copies[number].operator
+        there = {c.operator for c in copies if c.made <= number <= c.last and self.size[c.operator]}
+        return frozenset(there - {operator, *self.problem.inputs[operator]})
+
+
+class Copy(NamedTuple):
+    """What a run makes, and the numbers of the run and of the last one that reads it."""
+
+    operator: int
+    made: int
+    last: int
+
+
+def copies_of(problem: RematerialisationProblem, runs: list[int]) -> list[Copy]:
+    """Return the copy that each run makes."""
+    made: dict[int, int] = {}
+    last: list[int] = []
+    for number, operator in enumerate(runs):
+        for source in problem.inputs[operator]:
+            last[made[source]] = number
+        made[operator] = number
+        last.append(number)
+    return [Copy(*entry) for entry in zip(runs, range(len(runs)), last, strict=True)]
+
+
+def usage_of(problem: RematerialisationProblem, copies: list[Copy]) -> list[int]:
+    """Return the bytes held during each run."""
+    changes = [0] * (len(copies) + 1)
+    for copy in copies:
+        size = problem.computations[copy.operator].size
+        changes[copy.made] += size
+        changes[copy.last + 1] -= size
+    return list(accumulate(changes[:-1]))
+
+
+def first_steps(problem: RematerialisationProblem, columns: int) -> frozenset[int]:
+    """Return steps to watch first: those that hold too much where every operator runs once.
+
+    Where that makes more than so many columns, the fullest ones of stretches of the order.
+    """
+    budget = problem.peak if problem.budget is None else problem.budget
+    over = [step for step, held in enumerate(problem.held) if held > budget]
+    most = max(4, columns // (2 * len(problem.computations)))
+    width = ceil(len(over) / most) if over else 1
+    groups = (over[place : place + width] for place in range(0, len(over), width))
+    return frozenset(max(group, key=problem.held.__getitem__) for group in groups)
