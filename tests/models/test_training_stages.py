@@ -11,9 +11,9 @@ from milp_plan.backends import Limits, Stop
 from milp_plan.contract import FormulationContract
 from milp_plan.core import InputError
 from milp_plan.kinds.training.check_stages import verify_training_stages
-from milp_plan.kinds.training.planted_stages import planted_training_stages
 from milp_plan.kinds.training.stages_problem import Chunk, Device, Load, Run, TrainingStagesProblem
 from milp_plan.models.handed import compile_source
+from tests.support.planted_stages import planted_training_stages
 from tests.support.seeds import few
 from tests.support.training_stages import least
 

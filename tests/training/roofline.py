@@ -36,7 +36,7 @@ class Roofline:
     def evenly_ns(self, c: Configuration) -> int:
         return self.least_ns(c)
 
-    def variants(self, c: Configuration) -> tuple[Configuration, ...]:
+    def variants(self, c: Configuration, _cutoff: float) -> tuple[Configuration, ...]:
         return ()
 
     def first_peak(self, c: Configuration) -> int:

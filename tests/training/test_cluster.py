@@ -24,11 +24,16 @@ def test_texts_are_groups_of_nodes(text: str, devices: int, groups: list) -> Non
     assert [(g.nodes, g.node_devices, g.device.name) for g in cluster.groups] == groups
 
 
-def test_links_are_those_of_the_smallest_level_that_joins_a_group() -> None:
+def test_a_group_has_links_in_its_nodes_and_between_them() -> None:
     (group,) = training_cluster("16x8xH100").groups
-    assert [group.level(span).link.name for span in (2, 8, 9, 128)] == [
-        *("NVLink4", "NVLink4", "NDR", "NDR")
+    assert [(level.devices, level.link.name) for level in group.levels] == [
+        *((8, "NVLink4"), (128, "NDR"))
     ]
+
+
+def test_devices_are_numbered_over_all_groups() -> None:
+    cluster = training_cluster("8x8xA100+8x8xV100")
+    assert [cluster.group_of(device) for device in (0, 63, 64, 127)] == [0, 0, 1, 1]
 
 
 def test_groups_meet_over_the_slower_network() -> None:

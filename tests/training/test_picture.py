@@ -15,7 +15,7 @@ from milp_plan.kinds.training.costing import PlanCosts
 from milp_plan.kinds.training.picture import step_bars
 from milp_plan.kinds.training.problem import TrainingProblem
 from milp_plan.kinds.training.replay import replay
-from milp_plan.kinds.training.report import Answer
+from milp_plan.kinds.training.report import TrainingAnswer
 from milp_plan.run import Settings, solve
 from tests.cli.cases import call
 
@@ -45,7 +45,7 @@ def test_bars_are_the_passes_of_the_replay(schedule: Schedule, virtual: int) -> 
         assert later == ({0, 1} if virtual > 1 else {0})
 
 
-def planned(problem: TrainingProblem) -> Answer:
+def planned(problem: TrainingProblem) -> TrainingAnswer:
     return api.answer_of(solve(problem, Settings(time_limit_s=100.0)))
 
 

@@ -11,7 +11,6 @@ from milp_plan.kinds.training import Configuration, Recompute, Schedule, api
 from milp_plan.kinds.training.check_stages import verify_training_stages
 from milp_plan.kinds.training.configuration import even_layers
 from milp_plan.kinds.training.costing import PlanCosts
-from milp_plan.kinds.training.planted_stages import planted_training_stages
 from milp_plan.kinds.training.problem import TrainingProblem
 from milp_plan.kinds.training.stage_costs import stages_problem
 from milp_plan.kinds.training.stage_plans import fastest_stages, split_as, with_stages
@@ -26,6 +25,7 @@ from milp_plan.kinds.training.stages_problem import (
     step_of,
 )
 from milp_plan.kinds.training.step import derive, excess_of
+from tests.support.planted_stages import planted_training_stages
 from tests.support.seeds import few
 
 NONE, FULL = Recompute.NONE, Recompute.FULL

@@ -16,7 +16,7 @@ from milp_plan.kinds.training.efficiency import Efficiency, shipped
 from .check import verify
 from .costs import ServingCosts
 from .problem import Deployment, ServingPlan, ServingProblem
-from .report import Answer
+from .report import ServingAnswer
 from .search import search
 
 RESERVE = 10
@@ -69,7 +69,7 @@ def plan_serving(
     fixed: Mapping[str, int] | None = None,
     budget: Budget | None = None,
     efficiency: Efficiency | None = None,
-) -> Answer:
+) -> ServingAnswer:
     """Return the best deployment, what comes next and what does not fit.
 
     Parameters
@@ -85,7 +85,7 @@ def plan_serving(
     """
     costs = ServingCosts(problem, efficiency or shipped())
     found = search(costs, fixed or {}, budget or Budget(30.0))
-    return Answer(problem, found, costs.efficiency, dict(fixed or {}))
+    return ServingAnswer(problem, found, costs.efficiency, dict(fixed or {}))
 
 
 def check(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
 
 import click
@@ -112,7 +113,7 @@ def serve(
     from milp_plan.kinds.training.efficiency import rates_of
     from milp_plan.kinds.training.formats import fixed_fields
 
-    from . import api, formats, report
+    from . import api, report
     from .problem import Objective, Phase
 
     if phase == "prefill":
@@ -131,7 +132,7 @@ def serve(
         first_token_ns=first_token,
         token_ns=token,
     )
-    fixed = fixed_fields(fix, formats.fixed_number)
+    fixed = fixed_fields(fix, _fixed_number)
     answer = api.plan_serving(problem, fixed, Budget(time_limit, ctx.obj), rates_of(rates))
     say(json.dumps(report.data(answer)) if as_json else str(answer))
     ended = interrupts.code() if answer.found.interrupted else Exit.DONE
@@ -139,6 +140,34 @@ def serve(
         none = Exit.INFEASIBLE if answer.found.finished else Exit.NO_PLAN
         ctx.exit(most_serious([none, ended]))
     ctx.exit(ended)
+
+
+def _fixed_number(text: str) -> tuple[str, int]:
+    """Read ``field=number`` for a field of a deployment.
+
+    Raises
+    ------
+    InputError
+        No field of that name, or no number above 0.
+    """
+    from milp_plan.core import Finding, InputError
+    from milp_plan.kinds.training.formats import ALIASES
+
+    from .problem import Deployment
+
+    name, _, value = text.partition("=")
+    name = ALIASES.get(name.strip().lower(), name.strip().lower().replace("-", "_"))
+    known = [field.name for field in fields(Deployment)]
+    if name not in known:
+        expected = f"one of {', '.join(known)}, with =number"
+        raise InputError([Finding("--fix", repr(text), expected, "correct it")])
+    try:
+        number = int(value)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise InputError([Finding(f"--fix {name}", repr(value), "a number above 0", "correct it")])
+    return name, number
 
 
 COMMANDS = (serve,)

@@ -15,7 +15,7 @@ from functools import cached_property
 from milp_plan.kinds.training.blocks import Block, Moe
 from milp_plan.kinds.training.cluster import DeviceGroup
 from milp_plan.kinds.training.collectives import Group, Traffic, point_to_point
-from milp_plan.kinds.training.costs import Clock, group_of
+from milp_plan.kinds.training.costs import NANO, Clock
 from milp_plan.kinds.training.efficiency import Efficiency
 from milp_plan.kinds.training.passes import Compute
 from milp_plan.kinds.training.work import Layout
@@ -23,7 +23,6 @@ from milp_plan.kinds.training.work import Layout
 from .problem import Deployment, Objective, Phase, ServingProblem
 from .work import PAGE, PassCounter, cache_elements, seen_tokens, weight_bytes
 
-NANO = 10**9
 MEGA = 10**6
 
 ROUND_NS = 5_000.0
@@ -207,7 +206,7 @@ class ServingCosts:
         c, cluster = counter.configuration, self.problem.cluster
         stages, parts, least = [], [0.0] * 4, 0.0
         for stage in range(d.pipeline):
-            group = cluster.groups[group_of(cluster, stage * c.stage_devices)]
+            group = cluster.groups[cluster.group_of(stage * c.stage_devices)]
             clock = _Pace(group, self.efficiency, counter)
             for block, count in model.kinds(c.spans(model, stage)):
                 clock.add(*counter.pieces(block), times=count)

@@ -165,12 +165,8 @@ class ServingProblem:
 
     def limit_bytes(self, deployment: Deployment, stage: int) -> int:
         """Memory that a plan may use on the devices of a pipeline stage."""
-        first = stage * deployment.tensor * deployment.data
-        for group in self.cluster.groups:
-            if first < group.devices:
-                return group.device.memory_bytes - self.reserve_bytes
-            first -= group.devices
-        return self.cluster.memory_bytes - self.reserve_bytes
+        group = self.cluster.group_of(stage * deployment.tensor * deployment.data)
+        return self.cluster.memories[group] - self.reserve_bytes
 
     def why_not(self, deployment: Deployment) -> str | None:
         """Say in one sentence why a deployment cannot run, memory apart; ``None`` if it can."""

@@ -11,7 +11,7 @@ from milp_plan.kinds.training.report import gigabytes, seconds
 
 from .costs import ROUND_NS, PassTime
 from .problem import Deployment, Objective, Phase, ServingProblem
-from .search import NOT_CONSIDERED, Candidate, Found, Miss
+from .search import NOT_CONSIDERED, Candidate, Miss, ServingResult
 from .work import cache_elements
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _GB = 10**9
 
 
 @dataclass(frozen=True)
-class Answer:
+class ServingAnswer:
     """What a run of ``serve`` says.
 
     Parameters
@@ -37,7 +37,7 @@ class Answer:
     """
 
     problem: ServingProblem
-    found: Found
+    found: ServingResult
     efficiency: Efficiency
     fixed: Mapping[str, int]
 
@@ -90,7 +90,7 @@ def cache_bytes_per_token(problem: ServingProblem) -> int:
     return round(elements * problem.cache_bytes)
 
 
-def lines(answer: Answer) -> Iterator[str]:
+def lines(answer: ServingAnswer) -> Iterator[str]:
     """Write the answer for people, line by line."""
     p = answer.problem
     size = f"prompt {p.prompt:,}"
@@ -122,7 +122,7 @@ def _in_short(p: ServingProblem, candidate: Candidate) -> str:
     return f"{_rate(rate)} tokens/s a device  {deployment_text(p, candidate.deployment)}"
 
 
-def _nothing(answer: Answer) -> Iterator[str]:
+def _nothing(answer: ServingAnswer) -> Iterator[str]:
     found = answer.found
     if found.why_empty is not None:
         yield f"  no deployment can run: {found.why_empty}"
@@ -135,7 +135,7 @@ def _nothing(answer: Answer) -> Iterator[str]:
         yield "  no deployment fits: each breaks a memory limit"
 
 
-def _figures(answer: Answer, best: Candidate) -> Iterator[str]:
+def _figures(answer: ServingAnswer, best: Candidate) -> Iterator[str]:
     p, figures = answer.problem, best.figures
     kind = "prompt tokens/s" if p.phase is Phase.PREFILL else "tokens/s"
     rate = figures.tokens_per_s
@@ -164,7 +164,7 @@ def _figures(answer: Answer, best: Candidate) -> Iterator[str]:
     )
 
 
-def costs_text(answer: Answer) -> str:
+def costs_text(answer: ServingAnswer) -> str:
     """Say for each device class what its rates come from."""
     groups = answer.problem.cluster.groups
     return answer.efficiency.origin(dict.fromkeys(group.device.name for group in groups))
@@ -186,7 +186,7 @@ def _parts(time: PassTime) -> str:
     )
 
 
-def _proof(answer: Answer) -> Iterator[str]:
+def _proof(answer: ServingAnswer) -> Iterator[str]:
     found = answer.found
     slow = f", {found.late:,} beyond the limits on times" if found.late else ""
     if found.finished:
@@ -199,12 +199,12 @@ def _proof(answer: Answer) -> Iterator[str]:
         yield f"  best of {found.considered:,} deployments {when}{slow}; no proof"
 
 
-def _left_out(answer: Answer) -> list[str]:
+def _left_out(answer: ServingAnswer) -> list[str]:
     given = [f"{name} {value}" for name, value in answer.fixed.items()]
     return [*(["other than " + ", ".join(given)] if given else []), *NOT_CONSIDERED]
 
 
-def data(answer: Answer) -> dict[str, Any]:
+def data(answer: ServingAnswer) -> dict[str, Any]:
     """Return the answer as plain data; the members are always the same."""
     p, found, best = answer.problem, answer.found, answer.best
     return {
@@ -238,7 +238,7 @@ def data(answer: Answer) -> dict[str, Any]:
     }
 
 
-def _row(answer: Answer, candidate: Candidate) -> dict[str, Any]:
+def _row(answer: ServingAnswer, candidate: Candidate) -> dict[str, Any]:
     figures = candidate.figures
     return {
         "first_token_ns": figures.first_token_ns,
@@ -249,7 +249,7 @@ def _row(answer: Answer, candidate: Candidate) -> dict[str, Any]:
     }
 
 
-def _candidate(answer: Answer, candidate: Candidate) -> dict[str, Any]:
+def _candidate(answer: ServingAnswer, candidate: Candidate) -> dict[str, Any]:
     figures = candidate.figures
     passes = {"prefill": figures.prefill, "decode": figures.decode}
     return {

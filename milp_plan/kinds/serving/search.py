@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from milp_plan.core.budget import Budget
 from milp_plan.kinds.training.blocks import Moe
 from milp_plan.kinds.training.space import divisors
+from milp_plan.kinds.training.step import excess_of
 
 from .check import late
 from .costs import Figures, ServingCosts, ServingMemory
@@ -55,7 +56,7 @@ class Miss:
 
 
 @dataclass
-class Found:
+class ServingResult:
     """Result of a search.
 
     Parameters
@@ -83,12 +84,12 @@ class Found:
     interrupted: bool = False
 
 
-def search(costs: ServingCosts, fixed: Mapping[str, int], budget: Budget) -> Found:
+def search(costs: ServingCosts, fixed: Mapping[str, int], budget: Budget) -> ServingResult:
     """Return the best deployments, of those that have the fixed fields.
 
     An interruption ends the search with those that were valued until then.
     """
-    found = Found(why_empty="the fixed fields leave no degrees")
+    found = ServingResult(why_empty="the fixed fields leave no degrees")
     best: dict[Deployment, Candidate] = {}
     try:
         _value_all(costs, fixed, budget, found, best)
@@ -103,7 +104,7 @@ def _value_all(
     costs: ServingCosts,
     fixed: Mapping[str, int],
     budget: Budget,
-    found: Found,
+    found: ServingResult,
     best: dict[Deployment, Candidate],
 ) -> None:
     """Value every deployment of the space, and keep the best of each shape."""
@@ -183,11 +184,11 @@ def _sized(
     costs: ServingCosts,
     shape: Deployment,
     fixed: Mapping[str, int],
-    found: Found,
+    found: ServingResult,
 ) -> Iterator[Candidate]:
     """List what fits with these degrees, for every number of requests and prompts."""
     least = _with_requests(problem, shape, fixed)
-    excess, stage = _excess(problem, least, costs.memory(least))
+    excess, stage = excess_of(problem, least, _totals(costs.memory(least)))
     if excess > 0:
         found.considered += 1
         found.misses.append(Miss(least, excess, stage))
@@ -200,7 +201,7 @@ def _sized(
         for prompts in _prompts(problem, requests, fixed):
             sized = replace(shape, requests=requests, prompts=prompts)
             memory = costs.memory(sized)
-            if _excess(problem, sized, memory)[0] > 0:
+            if excess_of(problem, sized, _totals(memory))[0] > 0:
                 continue
             found.considered += 1
             figures = costs.figures(sized)
@@ -215,7 +216,7 @@ def _sizes(problem: ServingProblem, costs: ServingCosts, least: Deployment) -> l
 
     def fits(requests: int) -> bool:
         sized = replace(least, requests=requests)
-        return _excess(problem, sized, costs.memory(sized))[0] <= 0
+        return excess_of(problem, sized, _totals(costs.memory(sized)))[0] <= 0
 
     def in_time(requests: int) -> bool:
         return not any(late(problem, costs.figures(replace(least, requests=requests))))
@@ -232,14 +233,13 @@ def _sizes(problem: ServingProblem, costs: ServingCosts, least: Deployment) -> l
     return sorted(sizes)
 
 
-def _most(holds: object, low: int, high: int) -> int:
-    """Largest number for which something holds that holds for all smaller ones."""
-    assert callable(holds)
-    if holds(high):
+def _most(allowed: Callable[[int], bool], low: int, high: int) -> int:
+    """Return the largest number that is allowed, where all smaller ones are."""
+    if allowed(high):
         return high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
+        low, high = (middle, high) if allowed(middle) else (low, middle)
     return low
 
 
@@ -258,10 +258,5 @@ def _prompts(problem: ServingProblem, requests: int, fixed: Mapping[str, int]) -
     return numbers
 
 
-def _excess(
-    problem: ServingProblem, d: Deployment, memory: tuple[ServingMemory, ...]
-) -> tuple[int, int]:
-    """Bytes that the worst stage lacks on a device, and that stage."""
-    over = [(use.total - problem.limit_bytes(d, stage), -stage) for stage, use in enumerate(memory)]
-    excess, stage = max(over)
-    return excess, -stage
+def _totals(memory: tuple[ServingMemory, ...]) -> list[int]:
+    return [use.total for use in memory]

@@ -22,8 +22,8 @@ from .huggingface import read_config
 from .memory import default_reserve
 from .models import model as named_model
 from .problem import TrainingPlan, TrainingProblem
-from .report import Answer
-from .search import Candidate, Found
+from .report import TrainingAnswer
+from .search import Candidate, SearchResult
 from .step import derive
 
 MOST_MEMORY = 10**15
@@ -108,14 +108,14 @@ def given_cluster(
     return cluster.with_memory(*amounts)
 
 
-def answer_of(outcome: Any) -> Answer:
+def answer_of(outcome: Any) -> TrainingAnswer:
     """Return the outcome of a run as ``milp-plan train`` tells it."""
     problem: TrainingProblem = outcome.problem
     known = outcome.record.get("search", {"finished": outcome.infeasible_because is not None})
-    return _answer(problem, msgspec.convert(known, Found), outcome.infeasible_because)
+    return _answer(problem, msgspec.convert(known, SearchResult), outcome.infeasible_because)
 
 
-def answer_for(problem: TrainingProblem, plan: TrainingPlan) -> Answer:
+def answer_for(problem: TrainingProblem, plan: TrainingPlan) -> TrainingAnswer:
     """Return a plan as ``milp-plan train`` tells of one.
 
     Raises
@@ -129,14 +129,18 @@ def answer_for(problem: TrainingProblem, plan: TrainingPlan) -> Answer:
         expected = "one that can run"
         raise InputError([Finding("configuration", broken, expected, "correct it")])
     step = derive(plan.configuration, PlanCosts(problem).priced(plan.configuration))
-    return _answer(problem, Found([Candidate(plan.configuration, step.step_ns, step.peaks)]))
+    return _answer(problem, SearchResult([Candidate(plan.configuration, step.step_ns, step.peaks)]))
 
 
-def _answer(problem: TrainingProblem, found: Found, because: str | None = None) -> Answer:
+def _answer(
+    problem: TrainingProblem, found: SearchResult, because: str | None = None
+) -> TrainingAnswer:
     if not found.best:
-        return Answer(problem, found, None, {}, (), because)
+        return TrainingAnswer(problem, found, None, {}, (), because)
     costs, best = PlanCosts(problem), found.best[0].configuration
-    return Answer(problem, found, costs.step(best), costs.overlapped(best), costs.memory(best))
+    return TrainingAnswer(
+        problem, found, costs.step(best), costs.overlapped(best), costs.memory(best)
+    )
 
 
 def check(problem: TrainingProblem, plan: TrainingPlan | Configuration) -> Verdict:

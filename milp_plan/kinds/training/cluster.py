@@ -70,13 +70,6 @@ class DeviceGroup:
         """Number of devices."""
         return self.nodes * self.node_devices
 
-    def level(self, span: int) -> Level:
-        """Return the innermost level that joins so many consecutive devices."""
-        for level in self.levels:
-            if span <= level.devices:
-                return level
-        return self.levels[-1]
-
 
 @dataclass(frozen=True, slots=True)
 class TrainingCluster:
@@ -120,6 +113,14 @@ class TrainingCluster:
     def peak_flops_per_s(self) -> int:
         """Peak rate of all devices together."""
         return sum(group.device.peak_flops_per_s * group.devices for group in self.groups)
+
+    def group_of(self, device: int) -> int:
+        """Return the number of a device's group; devices are numbered over all groups."""
+        for number, group in enumerate(self.groups):
+            if device < group.devices:
+                return number
+            device -= group.devices
+        return len(self.groups) - 1
 
     def with_memory(self, *num_bytes: int) -> TrainingCluster:
         """Return the cluster with another memory of every device, or of those of each group."""

@@ -22,6 +22,7 @@ Rabenseifner and Gropp, "Optimization of Collective Communication Operations in 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import add
 from typing import NamedTuple
 
 
@@ -45,11 +46,11 @@ class Traffic(NamedTuple):
 
     def plus(self, other: Traffic) -> Traffic:
         """Return both, one after the other."""
-        return Traffic(*(a + b for a, b in zip(self, other, strict=True)))
+        return Traffic(*map(add, self, other))
 
     def times(self, factor: float) -> Traffic:
         """Return the traffic ``factor`` times."""
-        return Traffic(*(factor * value for value in self))
+        return Traffic(*[factor * value for value in self])
 
 
 @dataclass(frozen=True, slots=True)

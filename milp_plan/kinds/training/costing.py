@@ -5,6 +5,7 @@ The times and sizes are those of :mod:`.costs` and :mod:`.memory`, chunk by chun
 
 from __future__ import annotations
 
+import math
 from dataclasses import fields, replace
 from functools import cached_property
 
@@ -20,14 +21,14 @@ from .configuration import (
     Recompute,
     Schedule,
 )
-from .costs import NANO, StepSeconds, StepTime, group_of, overlapped_seconds, step_seconds, timed
+from .costs import NANO, StepSeconds, StepTime, in_ns, overlapped_seconds, step_seconds, timed
 from .memory import MemoryUse, Meter
 from .passes import Passes
 from .problem import TrainingProblem
 from .replay import Chunk
 from .stage_costs import FILLS, chunks_apart, stages_problem
 from .stages import balanced_layers, layers_within_memory
-from .step import Priced, excess_of, least_activations, least_peaks
+from .step import Priced, excess_of, least_activations, least_peaks, least_step
 from .work import Counter, Kinds, Known, Layout, StageWork, stage_works, width_of
 
 PARTS = tuple(field.name for field in fields(StepTime) if field.name != "stages")
@@ -111,35 +112,46 @@ class PlanCosts:
             )
         return int(c.micro_batches * self._whole[width] * NANO) // c.pipeline
 
-    def variants(self, configuration: Configuration) -> tuple[Configuration, ...]:
-        """The same with other blocks on stages, and with some blocks computed again.
+    def variants(
+        self, configuration: Configuration, cutoff: float = math.inf
+    ) -> tuple[Configuration, ...]:
+        """Return the same with other blocks on stages, and with some blocks recomputed.
 
-        Blocks lie so that the slowest stage is the shortest. Where nothing is computed again and
-        memory does not suffice, as few blocks of each chunk are as memory asks for.
+        Blocks lie so that the slowest stage is the shortest. Where nothing is recomputed and
+        memory does not suffice, the variants recompute as few blocks of each chunk as fit.
+        Recomputation only adds time, so it is left out where the step takes ``cutoff`` without it.
         """
         bases = (configuration, *self._balanced(configuration))
         found = list(bases[1:])
         if configuration.recompute is Recompute.NONE:
             bases += self._within_memory(configuration)
-            found += [some for base in bases for some in self._recomputing(base)]
+            for base in bases:
+                if self._recomputes(base) and least_step(base, self.priced(base)) < cutoff:
+                    found += self._recomputing(base)
         return tuple(found)
 
+    def _recomputes(self, c: Configuration) -> bool:
+        """Whether some blocks must be recomputed to fit into memory, but not all."""
+        full = replace(c, recompute=Recompute.FULL)
+        if self._lacks(full, self.first_peak(full)) > 0:
+            return False
+        return self._excess(c) > 0 >= self._excess(full)
+
     def _within_memory(self, c: Configuration) -> tuple[Configuration, ...]:
-        """With the shortest slowest stage where some blocks must be recomputed."""
+        """Return it with the shortest slowest stage where some blocks must be recomputed."""
         if c.layers or c.virtual > 1 or c.pipeline == 1 or c.schedule not in FILLS:
             return ()
-        full = replace(c, recompute=Recompute.FULL)
-        if self._excess(c) <= 0 or self._excess(full) > 0:
+        if not self._recomputes(c):
             return ()
         layers = layers_within_memory(stages_problem(self, c, (Recompute.NONE, Recompute.FULL)))
         return () if layers is None else (replace(c, layers=layers),)
 
     def _balanced(self, c: Configuration) -> tuple[Configuration, ...]:
-        """With virtual stages, and where the user fixed the blocks of each chunk, there is none."""
+        """Return it with balanced layers; none with virtual stages or where layers are fixed."""
         if c.layers or c.virtual > 1 or c.pipeline == 1:
             return ()
         cluster, split = self.problem.cluster, c.schedule in SPLIT_BACKWARD
-        groups = tuple(group_of(cluster, k * c.stage_devices) for k in range(c.pipeline))
+        groups = tuple(cluster.group_of(k * c.stage_devices) for k in range(c.pipeline))
         key = (width_of(c), groups, split)
         if key not in self._layers:
             made = [self._block_times(c, group) for group in groups]
@@ -150,15 +162,8 @@ class PlanCosts:
         return () if layers == even else (replace(c, layers=layers),)
 
     def _recomputing(self, c: Configuration) -> tuple[Configuration, ...]:
-        """Bisect on the number of blocks, of every chunk and of the chunks of each stage.
-
-        None where no block or every block must be.
-        """
+        """Bisect on the number of recomputed blocks: equal for all chunks, and by stage."""
         full = replace(c, recompute=Recompute.FULL)
-        if self._lacks(full, self.first_peak(full)) > 0:
-            return ()
-        if self._excess(c) <= 0 or self._excess(full) > 0:
-            return ()
         layers = c.chunk_layers(self.problem.architecture)
         found = []
         counts = self._least_recomputed(full, layers, apart=False)
@@ -208,7 +213,7 @@ class PlanCosts:
                 c, pipeline=len(model.blocks), micro_batches=1, layers=(1,) * len(model.blocks)
             )
             stages = self._seconds(single, alone).stages
-            times = [_ns(sum(stage[:3])) for stage in stages]
+            times = [in_ns(sum(stage[:3])) for stage in stages]
             inner = {
                 id(block): time for block, time in zip(model.blocks[1:-1], times[1:-1], strict=True)
             }
@@ -272,7 +277,7 @@ class PlanCosts:
         c, cluster = _at_least(configuration), self.problem.cluster
         works = self._works(c, cluster)
         found = overlapped_seconds(works, cluster, c, self.efficiency)
-        return {name: _ns(value) for name, value in found.items()}
+        return {name: in_ns(value) for name, value in found.items()}
 
     def memory(self, configuration: Configuration) -> tuple[MemoryUse, ...]:
         """Peak memory of each pipeline stage by parts, with the closed form of the pipeline."""
@@ -321,14 +326,14 @@ class PlanCosts:
             memory = self._memory(apart, works)
         chunks = tuple(
             Chunk(
-                _ns(each.forward + each.transfer / 2),
-                _ns(each.backward + each.transfer / 2),
-                _ns(each.weight),
+                in_ns(each.forward + each.transfer / 2),
+                in_ns(each.backward + each.transfer / 2),
+                in_ns(each.weight),
                 use.activations_bytes,
             )
             for each, use in zip(stages, memory, strict=True)
         )
-        return Priced(chunks, _ns(step.data) + _ns(step.optimizer), resident)
+        return Priced(chunks, in_ns(step.data) + in_ns(step.optimizer), resident)
 
 
 def operations_bound(problem: TrainingProblem) -> Bound:
@@ -372,7 +377,3 @@ def _between(none: int, full: int, count: int, of: int) -> int:
     if count >= of:
         return full if count else none
     return none - (none - full) * count // of
-
-
-def _ns(seconds: float) -> int:
-    return round(seconds * NANO)

@@ -136,12 +136,14 @@ def timed(
     """Return the time of a step of which the work is known."""
     parts = step_seconds(works, cluster, configuration, efficiency)
     stages = tuple(
-        StageTime(_ns(each.forward), _ns(each.backward), _ns(each.weight)) for each in parts.stages
+        StageTime(in_ns(each.forward), in_ns(each.backward), in_ns(each.weight))
+        for each in parts.stages
     )
-    return StepTime(stages, *(_ns(value) for value in parts[1:]))
+    return StepTime(stages, *(in_ns(value) for value in parts[1:]))
 
 
-def _ns(seconds: float) -> int:
+def in_ns(seconds: float) -> int:
+    """Return a time in whole nanoseconds."""
     return round(seconds * NANO)
 
 
@@ -248,21 +250,12 @@ def step_seconds(
     stages = []
     clocks = [Clock(group, efficiency, configuration) for group in cluster.groups]
     for index, work in enumerate(works):
-        group = group_of(cluster, index * configuration.stage_devices)
+        group = cluster.group_of(index * configuration.stage_devices)
         key = id(work), group
         if key not in timed_stages:
             timed_stages[key] = _stage(work, clocks[group], configuration)
         stages.append(timed_stages[key])
     return _step(tuple(stages), configuration)
-
-
-def group_of(cluster: TrainingCluster, device: int) -> int:
-    """Return the group of a device, numbered over all groups."""
-    for index, group in enumerate(cluster.groups):
-        if device < group.devices:
-            return index
-        device -= group.devices
-    return len(cluster.groups) - 1
 
 
 def _stage(work: StageWork, clock: Clock, configuration: Configuration) -> _Stage:
@@ -297,7 +290,7 @@ def overlapped_seconds(
     stages = step_seconds(works, cluster, configuration, efficiency).stages
     index = max(range(len(stages)), key=lambda i: stages[i].micro_batch)
     stage, work, m = stages[index], works[index], configuration.micro_batches
-    group = cluster.groups[group_of(cluster, index * configuration.stage_devices)]
+    group = cluster.groups[cluster.group_of(index * configuration.stage_devices)]
     clock = Clock(group, efficiency, configuration)
     sent = clock.traffic(work.reduce) + m * clock.traffic(work.gather)
     ring = sum(clock.traffic(each.context) for each in work.passes)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from milp_plan.run.reasons.base import Reasons
 
     from .problem import TrainingPlan, TrainingProblem
-    from .search import Candidate, Found
+    from .search import Candidate, SearchResult
 
 SPACE = "space"
 """Name of the bound that holds for the space that is searched, which the scope describes."""
@@ -90,7 +90,7 @@ class TrainingWay(Way["TrainingProblem", "TrainingPlan"]):
         if self.ledger.value is None or bound <= self.ledger.value:
             self.ledger.prove(Bound(SPACE, bound, "no configuration of the space is faster"))
 
-    def record(self, found: Found) -> None:
+    def record(self, found: SearchResult) -> None:
         """Note the next best, what does not fit, and how far the search went."""
         import msgspec
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import add
 from typing import NamedTuple
 
 from .collectives import Traffic
@@ -36,11 +37,11 @@ class Compute(NamedTuple):
 
     def plus(self, other: Compute) -> Compute:
         """Return both, one after the other."""
-        return Compute(*(a + b for a, b in zip(self, other, strict=True)))
+        return Compute(*map(add, self, other))
 
     def times(self, factor: float) -> Compute:
         """Return the work ``factor`` times."""
-        return Compute(*(factor * value for value in self))
+        return Compute(*[factor * value for value in self])
 
 
 class Pass(NamedTuple):

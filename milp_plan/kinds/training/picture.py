@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from .report import Answer
+    from .report import TrainingAnswer
 
 _GB = 10**9
 _MOST_PASSES = 64
@@ -57,7 +57,7 @@ Bar = tuple[int, str, int, int, int]
 """Stage, role, start, duration, chunk of the stage."""
 
 
-def picture(answer: Answer) -> Figure:
+def picture(answer: TrainingAnswer) -> Figure:
     """Return a figure: timeline of a step, memory by stage, and alternatives if they are known.
 
     Raises
@@ -117,7 +117,7 @@ def _alone(c: Configuration, chunks: tuple[Chunk, ...]) -> Iterator[Bar]:
             at += duration
 
 
-def panels(answer: Answer) -> tuple[Panel, ...]:
+def panels(answer: TrainingAnswer) -> tuple[Panel, ...]:
     """Return the passes of a step on every stage, and what each stage keeps in memory."""
     best = answer.best
     assert best is not None
@@ -166,7 +166,7 @@ def _cut(bars: Sequence[Bar], step: int) -> tuple[int, int] | None:
 
 
 def _timeline(
-    axes: list[Axes], bars: Sequence[Bar], answer: Answer, cut: tuple[int, int] | None
+    axes: list[Axes], bars: Sequence[Bar], answer: TrainingAnswer, cut: tuple[int, int] | None
 ) -> None:
     from matplotlib.ticker import MaxNLocator
 
@@ -203,7 +203,7 @@ def _stage_ticks(axis: Axes, stages: int) -> None:
     axis.set_yticks(range(0, stages, max(1, -(-stages // 16))))
 
 
-def _memory(axis: Axes, answer: Answer, stages: int) -> None:
+def _memory(axis: Axes, answer: TrainingAnswer, stages: int) -> None:
     best = answer.best
     assert best is not None
     left = [0.0] * stages
@@ -218,7 +218,7 @@ def _memory(axis: Axes, answer: Answer, stages: int) -> None:
     _stage_ticks(axis, stages)
 
 
-def _alternatives(axis: Axes, answer: Answer) -> None:
+def _alternatives(axis: Axes, answer: TrainingAnswer) -> None:
     found, best = answer.found, answer.best
     assert best is not None
     scale = time_scale(answer.problem.units, best.step_ns)
@@ -257,7 +257,7 @@ def _alternatives(axis: Axes, answer: Answer) -> None:
     axis.legend(loc="best", frameon=False)
 
 
-def _filled(answer: Answer, c: Configuration, peaks: tuple[int, ...]) -> float:
+def _filled(answer: TrainingAnswer, c: Configuration, peaks: tuple[int, ...]) -> float:
     """Percent of its limit that the fullest device takes."""
     limits = (answer.problem.limit_bytes(c, stage) for stage in range(len(peaks)))
     return max(100 * peak / limit for peak, limit in zip(peaks, limits, strict=True))

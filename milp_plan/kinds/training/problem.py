@@ -128,12 +128,7 @@ class TrainingProblem(CheckedProblem):
 
     def group_of(self, configuration: Configuration, stage: int) -> int:
         """Number of the group on whose devices a pipeline stage lies."""
-        first = stage * configuration.stage_devices
-        for number, group in enumerate(self.cluster.groups):
-            if first < group.devices:
-                return number
-            first -= group.devices
-        return len(self.cluster.groups) - 1
+        return self.cluster.group_of(stage * configuration.stage_devices)
 
     def limit_bytes(self, configuration: Configuration, stage: int) -> int:
         """Memory that a plan may use on the devices of a pipeline stage."""

@@ -14,7 +14,7 @@ from .efficiency import ErrorBand
 from .memory import MemoryUse
 from .problem import TrainingPlan, TrainingProblem
 from .profile import kinds_text
-from .search import Candidate, Found, Miss
+from .search import Candidate, Miss, SearchResult
 from .space import Space, not_considered
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _MOST_STAGES = 8
 
 
 @dataclass(frozen=True)
-class Answer:
+class TrainingAnswer:
     """What a run of ``train`` says.
 
     Parameters
@@ -50,7 +50,7 @@ class Answer:
     """
 
     problem: TrainingProblem
-    found: Found
+    found: SearchResult
     time: StepTime | None
     hidden: Mapping[str, int]
     memory: tuple[MemoryUse, ...]
@@ -170,7 +170,7 @@ def gigabytes(num_bytes: float) -> str:
     return f"{num_bytes / _GB:,.1f} GB"
 
 
-def lines(answer: Answer) -> Iterator[str]:
+def lines(answer: TrainingAnswer) -> Iterator[str]:
     """Write the answer for people, line by line."""
     problem = answer.problem
     size = f"batch {problem.global_batch:,}"
@@ -189,7 +189,7 @@ def lines(answer: Answer) -> Iterator[str]:
     yield f"  not considered  {'; '.join(_left_out(answer))}"
 
 
-def _nothing(answer: Answer) -> Iterator[str]:
+def _nothing(answer: TrainingAnswer) -> Iterator[str]:
     found = answer.found
     if answer.because and answer.problem.framework:
         yield f"  {answer.because}"
@@ -208,14 +208,14 @@ def _nothing(answer: Answer) -> Iterator[str]:
         yield f"  no configuration {when}: {found.timed:,} of {found.considered:,} looked at"
 
 
-def plan_lines(answer: Answer) -> Iterator[str]:
+def plan_lines(answer: TrainingAnswer) -> Iterator[str]:
     """Write the best configuration and its figures for people, line by line."""
     assert answer.best is not None
     yield configuration_text(answer.best.configuration)
     yield from (line.strip() for line in _figures(answer, answer.best))
 
 
-def _figures(answer: Answer, best: Candidate) -> Iterator[str]:
+def _figures(answer: TrainingAnswer, best: Candidate) -> Iterator[str]:
     problem, step = answer.problem, best.step_ns
     rate = problem.tokens / (step / 1e9) / problem.cluster.devices
     if problem.architecture.measured_batch:
@@ -254,12 +254,12 @@ def _stages_text(problem: TrainingProblem, c: Configuration) -> str:
     return "; ".join(texts if len(texts) <= _MOST_STAGES else [*texts[:3], "...", texts[-1]])
 
 
-def devices(answer: Answer) -> list[str]:
+def devices(answer: TrainingAnswer) -> list[str]:
     """Return the device classes of the cluster, each once."""
     return list(dict.fromkeys(group.device.name for group in answer.problem.cluster.groups))
 
 
-def error_band(answer: Answer) -> ErrorBand | None:
+def error_band(answer: TrainingAnswer) -> ErrorBand | None:
     """Return errors on held-out steps; ``None`` where none was of these devices, in 16 bits."""
     efficiency = answer.problem.efficiency
     known = efficiency.band.rows and efficiency.measured(devices(answer))
@@ -270,7 +270,7 @@ def error_band(answer: Answer) -> ErrorBand | None:
     return efficiency.band if known and not fp8 else None
 
 
-def _error(answer: Answer) -> str:
+def _error(answer: TrainingAnswer) -> str:
     band = error_band(answer)
     if band is None:
         return "(error unknown)"
@@ -278,12 +278,12 @@ def _error(answer: Answer) -> str:
     return f"(within {100 * most:.0f} % on 80 % of {band.rows:,} held-out rows)"
 
 
-def _memory(answer: Answer, best: Candidate, stage: int) -> str:
+def _memory(answer: TrainingAnswer, best: Candidate, stage: int) -> str:
     use = answer.memory_parts(best, stage)
     return ", ".join(f"{name} {amount / _GB:.1f}" for name, amount in use.items())
 
 
-def shares(answer: Answer) -> list[tuple[str, float]]:
+def shares(answer: TrainingAnswer) -> list[tuple[str, float]]:
     """Return parts of the step, the largest first; what is left of the replay is the bubble."""
     assert answer.best is not None
     parts = time_parts(answer, answer.best)
@@ -297,14 +297,14 @@ def shares(answer: Answer) -> list[tuple[str, float]]:
     )
 
 
-def overlaps(answer: Answer) -> list[tuple[str, float]]:
+def overlaps(answer: TrainingAnswer) -> list[tuple[str, float]]:
     """Return traffic that computation hides, as parts of the step."""
     assert answer.best is not None
     step = answer.best.step_ns
     return [(name, ns / step) for name, ns in answer.hidden.items() if 2000 * ns > step]
 
 
-def time_parts(answer: Answer, best: Candidate) -> dict[str, int]:
+def time_parts(answer: TrainingAnswer, best: Candidate) -> dict[str, int]:
     """Return nanoseconds of the step by parts along the slowest pipeline device."""
     time = answer.time
     assert time is not None
@@ -323,7 +323,7 @@ def time_parts(answer: Answer, best: Candidate) -> dict[str, int]:
     return parts | {"pipeline bubble": max(0, rest)}
 
 
-def _proof(answer: Answer) -> Iterator[str]:
+def _proof(answer: TrainingAnswer) -> Iterator[str]:
     found = answer.found
     counts = f"{found.considered:,} configurations, {found.replayed:,} replayed"
     if answer.proved:
@@ -335,7 +335,7 @@ def _proof(answer: Answer) -> Iterator[str]:
     yield f"  bound {seconds(found.bound_ns)} · {gap} · {counts}{ended}"
 
 
-def _framework(answer: Answer) -> Iterator[str]:
+def _framework(answer: TrainingAnswer) -> Iterator[str]:
     """Say what planning for a framework leaves out, and what that costs."""
     found, best, name = answer.found, answer.best, answer.problem.framework
     if not name or best is None:
@@ -355,14 +355,14 @@ def _framework(answer: Answer) -> Iterator[str]:
     )
 
 
-def _next_best(answer: Answer) -> Iterator[str]:
+def _next_best(answer: TrainingAnswer) -> Iterator[str]:
     assert answer.best is not None
     for candidate in answer.found.best[1:]:
         more = candidate.step_ns / answer.best.step_ns - 1
         yield f"  next best  +{100 * more:.1f} %  {configuration_text(candidate.configuration)}"
 
 
-def _misses(answer: Answer) -> Iterator[str]:
+def _misses(answer: TrainingAnswer) -> Iterator[str]:
     for miss in answer.found.misses:
         yield (
             f"  rejected  {gigabytes(miss.excess_bytes)} too much on stage {miss.stage}, step at "
@@ -370,7 +370,7 @@ def _misses(answer: Answer) -> Iterator[str]:
         )
 
 
-def _left_out(answer: Answer) -> Iterable[str]:
+def _left_out(answer: TrainingAnswer) -> Iterable[str]:
     if answer.problem.fixed:
         fixed = (f"{name} {value}" for name, value in answer.problem.fixed.items())
         yield "other than " + ", ".join(fixed)
@@ -379,11 +379,11 @@ def _left_out(answer: Answer) -> Iterable[str]:
     yield from not_considered(answer.problem)
 
 
-def data(answer: Answer) -> dict[str, Any]:
+def data(answer: TrainingAnswer) -> dict[str, Any]:
     """Return the answer as plain data; the members are always the same."""
     problem, found, best = answer.problem, answer.found, answer.best
     band = error_band(answer) if best else None
-    told: dict[str, Any] = {
+    content: dict[str, Any] = {
         "verb": "train",
         "problem": problem.name,
         "fingerprint": problem.fingerprint,
@@ -417,16 +417,16 @@ def data(answer: Answer) -> dict[str, Any]:
     }
     if best is not None:
         stage = max(range(len(best.peaks)), key=lambda i: best.peaks[i])
-        told["best"] = _candidate(answer, best) | {
+        content["best"] = _candidate(answer, best) | {
             "time_ns": time_parts(answer, best),
             "peak_stage": stage,
             "overlapped_ns": dict(answer.hidden),
             "memory_bytes": answer.memory_parts(best, stage),
         }
-    return told
+    return content
 
 
-def _candidate(answer: Answer, candidate: Candidate) -> dict[str, Any]:
+def _candidate(answer: TrainingAnswer, candidate: Candidate) -> dict[str, Any]:
     problem, step = answer.problem, candidate.step_ns
     return {
         "configuration": asdict(candidate.configuration),

@@ -16,9 +16,9 @@ from milp_plan.core.budget import Budget
 
 from .configuration import Configuration
 from .problem import TrainingProblem
-from .replay import NoScheduleError, schedule_bound
+from .replay import NoScheduleError
 from .space import Refused, Space, no_reason
-from .step import Priced, derive, excess_of, least_peaks
+from .step import Priced, derive, excess_of, least_peaks, least_step
 
 PATIENCE = 200
 """Chunks timed without a plan, after which the most promising configuration is replayed."""
@@ -43,8 +43,8 @@ class Costs(Protocol):
     def evenly_ns(self, configuration: Configuration) -> int:
         """Return a lower bound from all passes of the model, evenly divided over the pipeline."""
 
-    def variants(self, configuration: Configuration) -> Iterable[Configuration]:
-        """Return configurations that only differ inside of stages; the bounds hold for them."""
+    def variants(self, configuration: Configuration, cutoff: float) -> Iterable[Configuration]:
+        """Return those that differ inside of stages alone, and may take less than a cutoff."""
 
     def first_peak(self, configuration: Configuration) -> int:
         """Return memory that the devices of the first pipeline stage take at least."""
@@ -117,7 +117,7 @@ class Look:
 
 
 @dataclass
-class Found:
+class SearchResult:
     """Result of a search.
 
     Parameters
@@ -166,7 +166,7 @@ class Found:
         return (value - self.bound_ns) / value
 
 
-Hear = Callable[[Candidate, int], object]
+OnBetter = Callable[[Candidate, int], object]
 """Called with a configuration that is better than all before it, and the bound so far."""
 
 
@@ -176,7 +176,7 @@ def search(
     fixed: Mapping[str, Any],
     budget: Budget,
     refused: Refused = no_reason,
-) -> Found:
+) -> SearchResult:
     """Return the best configurations of the space that fixed fields and a framework leave."""
     return Search(problem, costs, Space(problem, fixed, refused), budget).run()
 
@@ -205,11 +205,11 @@ class Search:
         costs: Costs,
         space: Space,
         budget: Budget,
-        hear: Hear = lambda _candidate, _bound: None,
+        hear: OnBetter = lambda _candidate, _bound: None,
     ) -> None:
         self.problem, self.costs, self.space, self.budget = problem, costs, space, budget
         self.hear = hear
-        self.found = Found()
+        self.found = SearchResult()
         self.unseen: list[tuple[int, int, int, Configuration]] = []
         self.ready: list[tuple[int, int, Configuration, Priced]] = []
         self.aside: list[tuple[int, int, int, Configuration]] = []
@@ -224,7 +224,7 @@ class Search:
         best = self.found.best
         return min(self.cap, best[-1].step_ns) if len(best) == KEPT else self.cap
 
-    def run(self) -> Found:
+    def run(self) -> SearchResult:
         """Search until the end, the end of the budget or an interruption, which keeps the best."""
         found = self.found
         try:
@@ -293,7 +293,7 @@ class Search:
             evenly = max(least, costs.evenly_ns(configuration))
             heapq.heappush(self.unseen, (evenly, _WIDE, number, configuration))
             return
-        variants = () if level == _ALONE else costs.variants(configuration)
+        variants = () if level == _ALONE else costs.variants(configuration, self.value)
         fixed = self.space.fixed.items()
         free = (v for v in variants if all(getattr(v, name) == value for name, value in fixed))
         for each in (configuration, *free):
@@ -310,7 +310,7 @@ class Search:
             return
         self.found.timed += 1
         priced = self.costs.priced(configuration)
-        least = max(least, schedule_bound(configuration, priced.chunks) + priced.after_ns)
+        least = max(least, least_step(configuration, priced))
         peaks = least_peaks(configuration, priced)
         self.remember(configuration, least, peaks)
         if least >= self.value:

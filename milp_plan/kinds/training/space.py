@@ -127,7 +127,7 @@ class Space:
     def _chosen(self) -> Iterator[Configuration]:
         fixed = {name: value for name, value in self.fixed.items() if name in _FREE}
         for draft in self._drafts():
-            yield replace(draft, **fixed)
+            yield replace(draft, **fixed) if fixed else draft
 
     def _allowed(self, name: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
         return (self.fixed[name],) if name in self.fixed else values

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from .configuration import SPLIT_BACKWARD, Configuration, Recompute, Schedule
-from .costs import NANO, group_of, step_seconds
+from .costs import NANO, in_ns, step_seconds
 from .memory import Meter
 from .replay import shop_and_words
 from .stages_problem import Chunk, Device, Fill, Load, Run, TrainingStagesProblem
@@ -139,7 +139,7 @@ class _Pieces:
         self.costs, self.c, self.ways, self.rate = costs, configuration, ways, rate
         self.problem = costs.problem
         c, cluster = configuration, costs.problem.cluster
-        groups = [group_of(cluster, stage * c.stage_devices) for stage in range(c.pipeline)]
+        groups = [cluster.group_of(stage * c.stage_devices) for stage in range(c.pipeline)]
         self.kinds = list(dict.fromkeys(groups))
         self.kind = [self.kinds.index(group) for group in groups]
         self.priced = [[self._price(way, group) for way in ways] for group in self.kinds]
@@ -166,9 +166,9 @@ class _Pieces:
         memory = Meter(of.architecture, apart, of.sequence, software).stages(works)
         made = [
             _Piece(
-                _ns(time.forward),
-                _ns(time.backward),
-                _ns(time.weight),
+                in_ns(time.forward),
+                in_ns(time.backward),
+                in_ns(time.weight),
                 use.activations_bytes,
                 use.total_bytes - use.activations_bytes,
             )
@@ -235,7 +235,7 @@ class _Pieces:
         software = self.costs.efficiency.software
         works = stage_works(of.architecture, of.cluster, apart, of.sequence, software)
         times = step_seconds(works, of.cluster, apart, self.costs.efficiency).stages
-        return [_ns(time.transfer / 2) for time in times]
+        return [in_ns(time.transfer / 2) for time in times]
 
     def devices(self) -> tuple[Device, ...]:
         """Stages with their memory and the micro-batches that wait."""
@@ -284,7 +284,3 @@ def _most_waiting(
             one != other and all(a <= b for a, b in zip(one, other, strict=True)) for other in seen
         )
     )
-
-
-def _ns(seconds: float) -> int:
-    return round(seconds * NANO)

@@ -34,7 +34,8 @@ def balanced_layers(
     extra = [0] * len(times)
     extra[0] += opens[0]
     extra[-1] += ends[-1]
-    low, high = 0, max(extra) + max(row[-1] for row in sums)
+    low = -(-sum(map(min, zip(*times, strict=True))) // len(times))
+    high = max(extra) + max(row[-1] for row in sums)
     while low < high:
         middle = (low + high) // 2
         if _filled(sums, extra, middle) is None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from .configuration import V_SHAPED, Configuration, Schedule
-from .problem import TrainingProblem
-from .replay import Chunk, Replay, replay
+from .replay import Chunk, Replay, replay, schedule_bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +68,13 @@ def derive(configuration: Configuration, priced: Priced) -> Step:
     return Step(played, priced.after_ns, peaks)
 
 
-def excess_of(
-    problem: TrainingProblem, configuration: Configuration, peaks: tuple[int, ...]
-) -> tuple[int, int]:
-    """Return how much memory the worst stage lacks on a device, and that stage; at most 0: fits."""
+def least_step(configuration: Configuration, priced: Priced) -> int:
+    """Return a lower bound on the time of a step under any order of its schedule's kind."""
+    return schedule_bound(configuration, priced.chunks) + priced.after_ns
+
+
+def excess_of(problem: Any, configuration: Any, peaks: Iterable[int]) -> tuple[int, int]:
+    """Return how many bytes the worst stage lacks on a device, at most 0 if it fits; that stage."""
     over = [
         (peak - problem.limit_bytes(configuration, stage), -stage)
         for stage, peak in enumerate(peaks)

@@ -411,7 +411,25 @@ class Counter:
     def stage(
         self, kinds: Kinds, first: bool, last: bool, crosses: bool, sent: int = 0
     ) -> StageWork:
-        """What a pipeline device does."""
+        """Return what a pipeline device does, looked up where it is known."""
+        c = self.configuration
+        key = (
+            "stage",
+            id(kinds),
+            first,
+            last,
+            crosses,
+            sent,
+            c.zero,
+            c.data,
+            self.layout.node_devices,
+        )
+        if key not in self.known:
+            self.known[key] = self._stage(kinds, first, last, crosses, sent)
+        found: StageWork = self.known[key]
+        return found
+
+    def _stage(self, kinds: Kinds, first: bool, last: bool, crosses: bool, sent: int) -> StageWork:
         c, model = self.configuration, self.architecture
         passes = self.passes(kinds, first, last)
         dense, experts = self.parameters(kinds, first, last)

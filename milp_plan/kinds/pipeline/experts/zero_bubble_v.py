@@ -42,6 +42,8 @@ def zb_v_words(shop: Shop) -> Words | None:
         board = _settled(layout, fill_forward, fill_backward)
         if board is not None and (best is None or board.bubble < best.bubble):
             best = board
+            if not board.filled:  # the variants of the last rule do the same
+                break
     return None if best is None else layout.words(best.rows)
 
 
@@ -57,6 +59,8 @@ def _settled(layout: Layout, fill_forward: bool, fill_backward: bool) -> Board |
             return best
         if best is not None and board.bubble >= best.bubble:
             return best
+        if not board.filled:
+            return board
         best, idle = board, board.idle
 
 
@@ -85,6 +89,8 @@ class Board:
         self.held = [0] * p
         self.idle = [0] * p
         self.pending: list[deque[int]] = [deque() for _ in range(p)]
+        self.filled = False
+        """Whether the last rule applied, so that its variants and idle times matter."""
         known = idle or [0] * p
         self.slack = [max(known) - entry for entry in known]
 
@@ -175,9 +181,11 @@ class Board:
             assert arrival is not None
             while self.pending[device] and arrival >= self.clock[device] + self.next_weight(device):
                 self.put_weight(device)
-            allowed = max(self.bubble, self.slack[device]) - self.idle[device]
-            if fill and self.pending[device] and arrival - self.clock[device] > allowed:
-                self.put_weight(device)
+            idle = self.idle[device] + arrival - self.clock[device]
+            if self.pending[device] and idle > self.bubble:
+                self.filled = True
+                if fill and idle > self.slack[device]:
+                    self.put_weight(device)
         self.put(device, leg)
 
     def next_weight(self, device: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from .stages_problem import (
+from milp_plan.kinds.training.stages_problem import (
     Chunk,
     Counts,
     Device,
