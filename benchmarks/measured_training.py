@@ -361,7 +361,7 @@ FIGURES = {
 
 def figures(rows: list[Row]) -> Row:
     """Predicted against measured, and regret by who chooses."""
-    from milp_plan.report.measured import predicted_measured, regrets
+    from measured_figures import predicted_measured, regrets
 
     done = _sets(rows)
     points = {

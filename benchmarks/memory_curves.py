@@ -20,12 +20,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from memory_sweep import limited
+from memory_sweep import limited, memory_figure
 
 from milp_plan.check import verify
-from milp_plan.core import Plan, PlanningProblem, Units
+from milp_plan.core import Plan, PlanningProblem
 from milp_plan.kinds.schedule.formats import read
-from milp_plan.report import MemoryPoint, memory_curves
 from milp_plan.run import Settings, solve
 
 INSTANCES = Path(__file__).resolve().parent.parent / "instances"
@@ -177,14 +176,9 @@ def figures(rows: list[Row]) -> dict[str, Any]:
     found = {}
     for row in rows:
         lines = {
-            LABELS[way]: [
-                MemoryPoint(p["limit_bytes"], p["value"], None, bool(p["infeasible"]))
-                for p in row["points"]
-                if p["way"] == way
-            ]
+            LABELS[way]: [{**p, "bound": None} for p in row["points"] if p["way"] == way]
             for way in WAYS
         }
-        for suffix in ("png", "svg"):
-            figure = memory_curves(lines, row["instance"], Units(**row["units"]))
-            found[f"{row['instance']}.{suffix}"] = figure
+        figure = memory_figure(lines, row, "time of a step")
+        found |= {f"{row['instance']}.{suffix}": figure for suffix in ("png", "svg")}
     return found

@@ -18,8 +18,9 @@ from typing import Any
 
 from milp_plan.check import verify
 from milp_plan.core import Plan, PlanningProblem, Units
+from milp_plan.draw.canvas import Scale, axis_label, size_scale, time_scale
+from milp_plan.draw.tradeoff import Mark, tradeoff_figure
 from milp_plan.kinds.schedule.formats import read
-from milp_plan.report import MemoryPoint, memory_sweep
 from milp_plan.report.pages import amount, amount_scale
 from milp_plan.run import Outcome, Settings, solve
 
@@ -216,12 +217,27 @@ def figures(rows: list[Row]) -> dict[str, Any]:
     """Value against memory, a figure per instance."""
     found = {}
     for row in rows:
-        marks = [
-            MemoryPoint(p["limit_bytes"], p["value"], p["bound"], bool(p["infeasible"]))
-            for p in row["points"]
-        ]
         of_bytes = row["objective"] == "peak_memory"
-        for suffix in ("png", "svg"):
-            figure = memory_sweep(marks, row["instance"], Units(**row["units"]), of_bytes=of_bytes)
-            found[f"{row['instance']}.{suffix}"] = figure
+        figure = memory_figure({"": row["points"]}, row, "value", of_bytes=of_bytes)
+        found |= {f"{row['instance']}.{suffix}": figure for suffix in ("png", "svg")}
     return found
+
+
+def memory_figure(
+    lines: Mapping[str, list[Row]], row: Row, value: str, *, of_bytes: bool = False
+) -> Any:
+    """Draw values against the memory of a device: name of a line -> its points."""
+    units, points = Units(**row["units"]), [point for line in lines.values() for point in line]
+    known = [point[name] for point in points for name in ("value", "bound")]
+    largest = max((number for number in known if number is not None), default=0)
+    scale = (size_scale if of_bytes else time_scale)(units, largest)
+    size = size_scale(units, max((point["limit_bytes"] for point in points), default=0))
+    marks = [_mark(name, point, size, scale) for name, line in lines.items() for point in line]
+    labels = (axis_label("memory of a device", size), axis_label(value, scale))
+    return tradeoff_figure(marks, row["instance"], labels)
+
+
+def _mark(name: str, point: Row, size: Scale, scale: Scale) -> Mark:
+    value, bound = (None if n is None else scale(n) for n in (point["value"], point["bound"]))
+    infeasible = bool(point["infeasible"])
+    return Mark(name, size(point["limit_bytes"]), value, bound, infeasible=infeasible)

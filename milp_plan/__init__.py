@@ -74,14 +74,12 @@ if TYPE_CHECKING:
         Verdict,
     )
     from .core.bound import Bound
-    from .face.explanation import Explanation
-    from .face.handles import Handle
+    from .face.machines import Handle
     from .face.model import Model
     from .face.models import build_model, solve_model
     from .face.networks import from_networkx, to_networkx
-    from .face.reasons import explain
-    from .face.swept import Variants
-    from .face.variants import diff, sweep
+    from .face.reasons import Explanation, explain
+    from .face.variants import Variants, diff, sweep
     from .face.verbs import bound, check, draw, generate, read, read_plan, solve, to_frame, write
     from .run import Incumbent, Outcome, Progress, Settings
     from .run.comparison import Comparison
@@ -98,10 +96,10 @@ _HOMES = {
     **dict.fromkeys(("build_model", "solve_model"), "face.models"),
     "Bound": "core.bound",
     "Comparison": "run.comparison",
-    "Explanation": "face.explanation",
-    "Handle": "face.handles",
+    "Explanation": "face.reasons",
+    "Handle": "face.machines",
     "Model": "face.model",
-    "Variants": "face.swept",
+    "Variants": "face.variants",
     "explain": "face.reasons",
 }
 

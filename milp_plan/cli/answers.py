@@ -185,7 +185,7 @@ def solved(path: Path, outcome: Outcome[Any, Any], written: Writing) -> wire.Sol
     )
 
 
-def tell_warnings(outcome: Outcome[Any, Any], written: Writing) -> None:
+def note_warnings(outcome: Outcome[Any, Any], written: Writing) -> None:
     """Say what must not be missed, and at the end what could not be written."""
     from milp_plan.run.telling import warnings
 

@@ -41,7 +41,7 @@ stored = click.option(
 suite_named = click.argument("suite_file", metavar="SUITE", type=PATH)
 
 
-class Presses(Deferred):
+class InterruptCounter(Deferred):
     """A context in which Ctrl-C is counted and does nothing else."""
 
     def __init__(self) -> None:
@@ -122,21 +122,21 @@ def run(
     there is none, is an answer.
     """
     if dry_run:
-        refuse_doing("--dry-run does no run")
+        refuse_run_options("--dry-run does no run")
     refuse_jobs(dask)
     expansion, store = open_suite(suite_file, store_folder)
-    tell_missing(expansion)
+    note_missing(expansion)
     if dry_run:
-        _foretell(expansion, store, retry_failed=retry_failed)
+        _say_pending(expansion, store, retry_failed=retry_failed)
         return
-    doing = Doing(store_folder, jobs, dask, retry_failed, quiet)
-    state = doing.all_of(expansion.tasks)
-    _conclude(state)
+    runs = SuiteRuns(store_folder, jobs, dask, retry_failed, quiet)
+    state = runs.all_of(expansion.tasks)
+    _note_totals(state)
     ctx.exit(most_serious([_code_of_state(state), code_of_runs(expansion, store)]))
 
 
 @dataclass(frozen=True)
-class Doing:
+class SuiteRuns:
     """How runs are done: as the options of ``bench run`` say."""
 
     store_folder: Path
@@ -153,7 +153,7 @@ class Doing:
         store = Store(self.store_folder)
         executor = self._executor()
         try:
-            with Presses() as presses, display(quiet=self.quiet) as show:
+            with InterruptCounter() as presses, display(quiet=self.quiet) as show:
                 return drive(
                     tasks,
                     store,
@@ -190,7 +190,7 @@ class Doing:
         return Exit.SOLVER_FAILURE if failures else rows
 
 
-def refuse_doing(why: str) -> None:
+def refuse_run_options(why: str) -> None:
     """Refuse options on how runs are done where none is; see ``refuse_idle``."""
     refuse_idle(dict.fromkeys(("jobs", "dask", "quiet"), f"{why}; leave it out"))
 
@@ -201,14 +201,14 @@ def refuse_jobs(dask: str | None) -> None:
         refuse_idle({"jobs": "workers of --dask do the runs, as many as there are; leave it out"})
 
 
-def tell_missing(expansion: Expansion) -> None:
+def note_missing(expansion: Expansion) -> None:
     """Name the instances that cannot be run."""
     for entry in expansion.missing:
         name = f"{entry.label}, {entry.variation}" if entry.variation else entry.label
         note(f"{expansion.suite.path}: {name}: {entry.reason}")
 
 
-def _foretell(expansion: Expansion, store: Store, *, retry_failed: bool) -> None:
+def _say_pending(expansion: Expansion, store: Store, *, retry_failed: bool) -> None:
     from milp_plan.study.driver import to_do
 
     pending, finished, failed = to_do(expansion.tasks, store, retry_failed=retry_failed)
@@ -221,7 +221,7 @@ def _foretell(expansion: Expansion, store: Store, *, retry_failed: bool) -> None
     )
 
 
-def _conclude(state: SuiteProgress) -> None:
+def _note_totals(state: SuiteProgress) -> None:
     parts = [
         f"{state.total} runs: {state.done} done now, {state.known} before",
         f"{state.failed} failed",
@@ -310,7 +310,7 @@ def collect(
     from milp_plan.study.rows import BOOLEANS, COLUMNS, FLOATS, INTEGERS, rows_of
 
     expansion, store = open_suite(suite_file, store_folder)
-    tell_missing(expansion)
+    note_missing(expansion)
     rows = rows_of(expansion, store)
     target = output or Path("results/bench") / expansion.suite.name
     if target.suffix not in ("", ".csv", ".parquet") and output is not None:

@@ -16,8 +16,7 @@ from .answers import answer_each, head, say_scope
 from .exits import Exit
 from .inputs import PATH, Item, varied
 from .limits import Number
-from .output import say, say_table
-from .progress import display
+from .output import display, say, say_table
 
 if TYPE_CHECKING:
     from milp_plan.run import Bounds

@@ -14,7 +14,7 @@ from .output import note
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from milp_plan.report.comparison import Curve
+    from milp_plan.report.comparison import Panel
 
 Run = tuple[dict[str, Any], dict[str, Any] | None]
 """A row of a suite, and the outcome it comes from."""
@@ -75,13 +75,9 @@ def _record(path: Path) -> Run:
         "gap": outcome["gap"],
         "proved": outcome["proved"],
         "status": "done",
-        "value_float": _scaled(outcome["value"], scale),
+        "value_float": None if outcome["value"] is None else outcome["value"] / int(scale),
     }
     return row, outcome
-
-
-def _scaled(number: int | None, scale: str) -> float | None:
-    return None if number is None else number / int(scale)
 
 
 def _title(row: dict[str, Any]) -> str:
@@ -91,28 +87,33 @@ def _title(row: dict[str, Any]) -> str:
 def _value_time(runs: Sequence[Run], title: str) -> Figure:
     from milp_plan.report import comparison
 
-    panels: dict[str, list[Curve]] = {}
-    units: dict[str, str] = {}
+    by_problem: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {}
     for row, outcome in runs:
         if outcome is not None:
-            panels.setdefault(_title(row), []).append(_curve(row, outcome))
-            units[_title(row)] = row["unit"]
-    drawn = [comparison.Panel(name, units[name], curves) for name, curves in panels.items()]
-    return comparison.value_time(drawn, title)
+            by_problem.setdefault(_title(row), []).append((row, outcome))
+    panels = [_panel(name, found) for name, found in by_problem.items()]
+    return comparison.value_time(panels, title)
 
 
-def _curve(row: dict[str, Any], outcome: dict[str, Any]) -> Curve:
+def _panel(title: str, runs: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> Panel:
+    """Return incumbents and bounds of the runs on one problem, in one unit."""
+    from milp_plan.draw.canvas import scale_of
     from milp_plan.report import comparison
 
-    points = [
-        (
-            point["seconds"],
-            _scaled(point["incumbent"], row["time_scale"]),
-            _scaled(point["bound"], row["time_scale"]),
-        )
-        for point in outcome["trace"]
-    ]
-    return comparison.Curve(row["planner"], points, outcome["seconds"])
+    known = [point["incumbent"] for _, outcome in runs for point in outcome["trace"]]
+    largest = max((number for number in known if number is not None), default=0)
+    scale = scale_of(runs[0][0]["unit"], int(runs[0][0]["time_scale"]), largest)
+
+    def amount(number: int | None) -> float | None:
+        return None if number is None else scale(number)
+
+    curves = []
+    for row, outcome in runs:
+        trace = [
+            (p["seconds"], amount(p["incumbent"]), amount(p["bound"])) for p in outcome["trace"]
+        ]
+        curves.append(comparison.Curve(row["planner"], trace, outcome["seconds"]))
+    return comparison.Panel(title, scale.unit, curves)
 
 
 def _profile(runs: Sequence[Run], title: str) -> Figure:

@@ -19,8 +19,7 @@ from .answers import answer_each, code_of_outcome, head, say_scope, verdict_memb
 from .check import verified
 from .inputs import PATH, Item, varied
 from .limits import SECONDS, refuse_idle
-from .output import say
-from .progress import display
+from .output import display, say
 
 if TYPE_CHECKING:
     from milp_plan.run import Outcome

@@ -25,7 +25,6 @@ from milp_plan.cli import (
     loops,
     make,
     new,
-    pipeline,
     report,
     solve,
     sweep,
@@ -83,7 +82,6 @@ def main() -> None:
 
 for command in (
     solve.solve,
-    pipeline.pipeline,
     check.check,
     cluster.cluster,
     explain.explain,

@@ -10,11 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import click
 
 from milp_plan.core import InputError, MilpPlanError, UnusedOptionError
+
+if TYPE_CHECKING:
+    from milp_plan.face.progress import Display
 
 _WIDTH = 120
 """Of tables that do not go to a terminal."""
@@ -35,6 +38,13 @@ def note(text: str) -> None:
     """Write a line that is no result; where standard error takes none, the run goes on."""
     with suppress(OSError, ValueError):  # a full disk, a closed pipe, a closed stream
         click.echo(_shown(text, sys.stderr), err=True)
+
+
+def display(problem: Any, *, quiet: bool) -> Display:
+    """Return a context that shows progress: not at all, on the terminal, or as a log."""
+    from milp_plan.face.progress import chosen
+
+    return chosen(problem, not quiet, note)
 
 
 def _shown(text: str, stream: TextIO) -> str:

@@ -7,22 +7,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
-
-from milp_plan.core import Finding, InputError
 
 from .exits import Exit
 from .output import note, say
+from .study_part import other_results, stored_results
 
 if TYPE_CHECKING:
     from milp_plan.io.recipe_file import Recipe
 
-    from .bench import Doing
+    from .bench import SuiteRuns
 
 RECIPE, TABLE, RESULTS, FIGURE = "recipe.toml", "table.md", "table.json", "schedules.png"
 
 
-def make_table(folder: Path, doing: Doing, *, render: bool) -> Exit:
+def make_table(folder: Path, runs: SuiteRuns, *, render: bool) -> Exit:
     """Plan every case (or read what was stored), write table and figure; return the exit code.
 
     A stored table is drawn again where the store still holds the plan of its figure.
@@ -40,39 +38,25 @@ def make_table(folder: Path, doing: Doing, *, render: bool) -> Exit:
     recipe = read_recipe(folder / RECIPE)
     tasks = recipe_tasks(folder.name, recipe)
     if render:
-        rows = _stored(folder / RESULTS, recipe)
+        rows = stored_results(folder / RESULTS)
+        if len(rows) != len(recipe.cases):
+            found = f"{len(rows)} results for {len(recipe.cases)} cases"
+            raise other_results(folder / RESULTS, found)
     else:
-        done = doing.rows_of(tasks)
+        done = runs.rows_of(tasks)
         if isinstance(done, Exit):
             return done
         rows = done
         write_atomic(folder / RESULTS, json.dumps(rows, indent=1).encode() + b"\n")
     if recipe.figure is not None:
-        plan = plan_of(tasks[recipe.figure - 1], doing.store_folder)
+        plan = plan_of(tasks[recipe.figure - 1], runs.store_folder)
         if plan is None and render:
-            note(f"{folder / FIGURE}: as it was, its plan is not in {doing.store_folder}")
+            note(f"{folder / FIGURE}: as it was, its plan is not in {runs.store_folder}")
         else:
             _draw(recipe, plan, folder / FIGURE)
     write_atomic(folder / TABLE, _text(recipe, rows, folder).encode())
     say(str(folder / TABLE))
     return Exit.NOT_VALID if any(row["verdict"] == "DISPUTED" for row in rows) else Exit.DONE
-
-
-def _stored(path: Path, recipe: Recipe) -> list[dict[str, Any]]:
-    from milp_plan.io.files import read_document
-
-    data = read_document(path, "results of a recipe").data
-    try:
-        rows: list[dict[str, Any]] = msgspec.json.decode(data, type=list[dict[str, Any]])
-    except (msgspec.DecodeError, RecursionError) as error:
-        remedy = "run it without --render"
-        wrong = Finding("file", str(error), "results of a recipe", remedy, str(path))
-        raise InputError([wrong]) from None
-    if len(rows) != len(recipe.cases):
-        found = f"{len(rows)} results for {len(recipe.cases)} cases"
-        remedy = "run it without --render"
-        raise InputError([Finding("results", found, "one per case", remedy, str(path))])
-    return rows
 
 
 def _text(recipe: Recipe, rows: list[dict[str, Any]], folder: Path) -> str:
@@ -92,11 +76,11 @@ def _text(recipe: Recipe, rows: list[dict[str, Any]], folder: Path) -> str:
 
 def _draw(recipe: Recipe, plan_text: str | None, path: Path) -> None:
     """The expert's schedule above ours; needs matplotlib."""
-    from milp_plan import report
     from milp_plan.core import BackendUnavailableError
     from milp_plan.draw.canvas import write_figure
     from milp_plan.io.plan_file import plan_from_json
     from milp_plan.kinds.pipeline.case import build
+    from milp_plan.kinds.pipeline.draw import TitledPlan, schedules
     from milp_plan.study.paper import case_of, expert_plan
 
     assert recipe.figure is not None
@@ -112,10 +96,10 @@ def _draw(recipe: Recipe, plan_text: str | None, path: Path) -> None:
         ("ours", built.problem, ours),
     ):
         stop = plan.stop_ns / about.units.time_scale
-        panels.append(report.Panel(f"{name}: makespan {stop:g}", about, plan))
+        panels.append(TitledPlan(f"{name}: makespan {stop:g}", about, plan))
 
     try:
-        write_figure(report.schedules(panels), path)
+        write_figure(schedules(panels), path)
     except BackendUnavailableError as error:
         note(f"{path}: not drawn, {error}")
         raise click.exceptions.Exit(Exit.SOLVER_FAILURE) from None

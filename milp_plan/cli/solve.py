@@ -19,9 +19,8 @@ from .formulations import chosen_switches
 from .inputs import PATH, Item, items, plan_of, varied
 from .interrupts import Deferred
 from .limits import POSITIVE_SETTING, limits
-from .output import complain, note
+from .output import complain, display, note
 from .outputs import Content, Output, refuse, write_run
-from .progress import display
 
 if TYPE_CHECKING:
     from milp_plan.run import Outcome, Settings
@@ -236,5 +235,5 @@ def _tell(
     else:
         answers.show(outcome, written.files)
         say_infeasibility(outcome.problem, told)
-    answers.tell_warnings(outcome, written)
+    answers.note_warnings(outcome, written)
     return Exit(answer.exit_code)

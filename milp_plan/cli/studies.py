@@ -8,20 +8,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from milp_plan.core import BackendUnavailableError, Finding, InputError
+from milp_plan.core import BackendUnavailableError
 from milp_plan.io.study_file import Study, published_rows, read_study
 
 from .exits import Exit
 from .output import note, say
-from .study_part import Part
+from .study_part import Part, other_results, stored_results
 
 if TYPE_CHECKING:
-    from .bench import Doing
+    from .bench import SuiteRuns
 
 STUDY, TABLE, RESULTS = "study.toml", "table.md", "table.json"
 
 
-def make_study(folder: Path, doing: Doing, part: Part, *, render: bool) -> Exit:
+def make_study(folder: Path, runs: SuiteRuns, part: Part, *, render: bool) -> Exit:
     """Measure what is left of a study (or read what was stored), and write its page and figures.
 
     A script may have ``present(rows)``, which returns what the page's texts and tables name beside
@@ -47,7 +47,7 @@ def make_study(folder: Path, doing: Doing, part: Part, *, render: bool) -> Exit:
     if render:
         made = _stored(folder / RESULTS, asked)
     else:
-        done = doing.rows_of(tasks_of(folder.name, str(script), asked, study.limits))
+        done = runs.rows_of(tasks_of(folder.name, str(script), asked, study.limits))
         if isinstance(done, Exit):
             return done
         machine = {"system": platform.system(), "processor": platform.machine()}
@@ -82,26 +82,13 @@ def make_study(folder: Path, doing: Doing, part: Part, *, render: bool) -> Exit:
 
 def _stored(path: Path, cases: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Read what was measured: a row that begins with its case for each of the cases."""
-    from milp_plan.io.files import read_document
-
-    data = read_document(path, "results of a study").data
-    try:
-        made: dict[str, Any] = json.loads(data)
-        rows, found = made["rows"], f"{len(made['rows'])} results for {len(cases)} cases"
-        made["versions"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        rows, found = [], "other content"
-    if len(rows) == len(cases):
-        wrong = [
-            place
-            for place, (row, case) in enumerate(zip(rows, cases, strict=True))
-            if any(row.get(name) != member for name, member in case.items())
-        ]
-        if not wrong:
-            return made
-        found = f"result {wrong[0] + 1} of another case"
-    remedy = "run it without --render"
-    raise InputError([Finding("results", found, "one per case", remedy, str(path))])
+    made: dict[str, Any] = stored_results(path, ("rows", "versions"))
+    if len(made["rows"]) != len(cases):
+        raise other_results(path, f"{len(made['rows'])} results for {len(cases)} cases")
+    for place, (row, case) in enumerate(zip(made["rows"], cases, strict=True), 1):
+        if any(row.get(name) != member for name, member in case.items()):
+            raise other_results(path, f"result {place} of another case")
+    return made
 
 
 def _join(study: Study, folder: Path, rows: list[dict[str, Any]]) -> None:

@@ -1,10 +1,12 @@
-"""Which cases of a study are asked for."""
+"""Which cases of a study are asked for, and the results of a table as they were stored."""
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from milp_plan.core import Finding, InputError
@@ -64,3 +66,31 @@ class Part(NamedTuple):
             remedy = "widen the patterns; * stands for anything"
             raise InputError([Finding("--only", found, "patterns of at least one case", remedy)])
         return chosen[: self.first]
+
+
+def stored_results(path: Path, members: Sequence[str] = ()) -> Any:
+    """Read the results of a table: rows, or an object with ``rows`` and other members.
+
+    Raises
+    ------
+    InputError
+        The file has other content.
+    """
+    from milp_plan.io.files import read_document
+
+    data = read_document(path, "results of a table").data
+    try:
+        content = json.loads(data)
+        rows = [dict(row) for row in (content["rows"] if members else content)]
+        missing = [name for name in members if name not in content]
+        if missing:
+            raise KeyError(missing[0])
+        return content if members else rows
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise other_results(path, f"other content ({error})") from None
+
+
+def other_results(path: Path, found: str) -> InputError:
+    """Return the error of results that are not those of the table."""
+    remedy = "run it without --render"
+    return InputError([Finding("results", found, "one per case", remedy, str(path))])

@@ -12,20 +12,21 @@ from milp_plan.io.spec_file import Spec, read_spec, suite_of, unmatched
 
 from . import interrupts
 from .bench import (
-    Doing,
+    SuiteRuns,
     check_known,
     code_of_runs,
     known_path,
+    note_missing,
     open_suite,
-    tell_missing,
 )
 from .exits import Exit, most_serious
 from .output import note, say
+from .study_part import stored_results
 
 SPEC, TABLE, RESULTS, SHEET = "spec.toml", "table.md", "table.json", "table.csv"
 
 
-def make_suite_table(folder: Path, doing: Doing, *, render: bool) -> Exit:
+def make_suite_table(folder: Path, runs: SuiteRuns, *, render: bool) -> Exit:
     """Do what is left of the suite (or read what was written), and write the table.
 
     Raises
@@ -35,16 +36,16 @@ def make_suite_table(folder: Path, doing: Doing, *, render: bool) -> Exit:
     """
     spec = read_spec(folder / SPEC)
     if render:
-        _write(folder, spec, _stored(folder / RESULTS))
+        _write(folder, spec, stored_results(folder / RESULTS, ("rows", "versions", "suite")))
         return Exit.DONE
     from milp_plan.run.identity import installed, sources
     from milp_plan.study.rows import rows_of
     from milp_plan.study.standings import beside
 
-    expansion, store = open_suite(suite_of(spec, folder / SPEC), doing.store_folder)
+    expansion, store = open_suite(suite_of(spec, folder / SPEC), runs.store_folder)
     _check(spec, folder, [who.name for who in expansion.suite.content.planners])
-    tell_missing(expansion)
-    state = doing.all_of(expansion.tasks)
+    note_missing(expansion)
+    state = runs.all_of(expansion.tasks)
     if state.left or state.stopped:
         note(f"{state.left + state.stopped} runs are left; the table is as it was")
         return interrupts.code()
@@ -74,22 +75,6 @@ def _check(spec: Spec, folder: Path, planners: list[str]) -> None:
     ]
     if findings:
         raise InputError(findings).in_file(str(folder / SPEC))
-
-
-def _stored(path: Path) -> dict[str, Any]:
-    from milp_plan.io.files import read_document
-
-    text = read_document(path, "results of a table").data
-    try:
-        content: dict[str, Any] = json.loads(text)
-        content["rows"], content["versions"], content["suite"]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        remedy = "make the table without --render"
-        found = f"other content ({error})"
-        raise InputError(
-            [Finding("file", found, "results of a table", remedy, str(path))]
-        ) from None
-    return content
 
 
 def _write(folder: Path, spec: Spec, content: Mapping[str, Any]) -> None:

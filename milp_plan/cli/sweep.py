@@ -19,9 +19,8 @@ from .answers import answer_each, head, say_scope
 from .exits import Exit, most_serious
 from .inputs import PATH, Item, varied_without
 from .limits import limits
-from .output import note, say, say_table
+from .output import display, note, say, say_table
 from .outputs import Content, Output, Writing, refuse
-from .progress import display
 
 if TYPE_CHECKING:
     from milp_plan.run import Settings
@@ -187,9 +186,9 @@ def _code_of(point: Point) -> Exit:
 
 
 def _show(done: Sweep, written: Writing) -> None:
-    from milp_plan.report.variants import told_rows
+    from milp_plan.report.variants import sweep_rows
 
-    heads, rows = told_rows(done)
+    heads, rows = sweep_rows(done)
     title = f"{done.problem.name}: {done.kind.measure(done.problem).objective}"
     number = len(done.axes)
     say_table(heads, rows, title=title, numeric=range(number + 3))
@@ -208,9 +207,9 @@ def _show(done: Sweep, written: Writing) -> None:
 
 def _write_table(done: Sweep, path: Path) -> None:
     from milp_plan.io.files import write_document
-    from milp_plan.report.variants import csv_text, markdown, told_rows
+    from milp_plan.report.variants import csv_text, markdown, sweep_rows
 
-    heads, rows = told_rows(done)
+    heads, rows = sweep_rows(done)
     if path.suffix == ".md":
         measure = done.kind.measure(done.problem)
         title = f"{done.problem.name}: {measure.objective}"

@@ -10,7 +10,7 @@ import click
 
 from milp_plan.core import Finding, InputError
 
-from .bench import Doing, refuse_doing, refuse_jobs, stored
+from .bench import SuiteRuns, refuse_jobs, refuse_run_options, stored
 from .exits import Exit
 from .inputs import PATH
 from .limits import refuse_idle
@@ -77,10 +77,10 @@ def table(
     Exits with 3 when there is no record, or one that cannot be read; with a suite as
     `milp-plan bench run`, and with 7 if a result contradicts a known value.
     """
-    doing, part = Doing(store_folder, jobs, dask, quiet=quiet), Part(only, first)
+    runs, part = SuiteRuns(store_folder, jobs, dask, quiet=quiet), Part(only, first)
     _refuse_idle(recipe_folder, dask, render=render)
     if recipe_folder is not None:
-        ctx.exit(_of_folder(recipe_folder, doing, part, render=render))
+        ctx.exit(_of_folder(recipe_folder, runs, part, render=render))
     from milp_plan.io.files import write_atomic
     from milp_plan.report import to_json, to_markdown
 
@@ -125,27 +125,27 @@ def _refuse_idle(folder: Path | None, dask: str | None, *, render: bool) -> None
         return
     refuse_idle(dict.fromkeys(OF_RUNS, f"the table of {folder} has its own files; leave it out"))
     if render:
-        refuse_doing("--render does no run")
+        refuse_run_options("--render does no run")
         if not (folder / RECIPE).exists():  # whose figure is drawn from a stored plan
             refuse_idle({"store_folder": f"--render reads {folder / RESULTS} alone; leave it out"})
     refuse_jobs(dask)
 
 
-def _of_folder(folder: Path, doing: Doing, part: Part, *, render: bool) -> Exit:
+def _of_folder(folder: Path, runs: SuiteRuns, part: Part, *, render: bool) -> Exit:
     if (folder / "study.toml").exists():
         from .studies import make_study
 
-        return make_study(folder, doing, part, render=render)
+        return make_study(folder, runs, part, render=render)
     if part.named:
         remedy = "leave out --only and --first, or name the folder of a study"
         raise InputError([Finding("folder", "no study.toml", "a study", remedy, str(folder))])
     if (folder / "spec.toml").exists():
         from .suite_table import make_suite_table
 
-        return make_suite_table(folder, doing, render=render)
+        return make_suite_table(folder, runs, render=render)
     from .recipes import make_table
 
-    return make_table(folder, doing, render=render)
+    return make_table(folder, runs, render=render)
 
 
 def _records(folder: Path) -> Iterator[dict[str, Any] | InputError]:

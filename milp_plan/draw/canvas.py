@@ -36,6 +36,9 @@ COLOURS = {
 }
 """Colour of the usual kinds: the palette of Okabe and Ito, which colour-blind readers can tell."""
 
+LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
+"""Colours of lines in their order, of the same palette."""
+
 MEMORY, FULL = "#8A8A8A", "#D55E00"
 """Colours of memory and of its limits: of no kind of task that is met beside them."""
 
@@ -91,6 +94,13 @@ def _scale(unit: str, per_unit: int, known: Mapping[str, int], ladder: Ladder, m
     return Scale(per_chosen.numerator, name, per_chosen.denominator)
 
 
+def scale_of(unit: str, per_unit: int, largest: int) -> Scale:
+    """Choose how amounts are written of which a record says the unit, and how many make one."""
+    if unit in BYTES:
+        return size_scale(Units(size=unit, size_scale=per_unit), largest)
+    return time_scale(Units(unit, "bytes", per_unit), largest)
+
+
 def axis_label(what: str, scale: Scale) -> str:
     """Return the label of an axis: the quantity and its unit, or that the source names none."""
     return f"{what} ({scale.unit})" if scale.unit else f"{what} (unit unspecified)"
@@ -108,23 +118,6 @@ def colours(kinds: Iterable[str]) -> dict[str, str]:
     usual = [kind for kind in COLOURS if kind in found]
     first = {kind: COLOURS[kind] for kind in usual} | spare
     return {kind: first[kind.removesuffix(AGAIN)] for kind in _in_order(kinds, first)}
-
-
-def looks(found: Iterable[tuple[str, int]], chunks: int) -> dict[tuple[str, int], str]:
-    """Give each kind and chunk a colour: that of the kind, paler from chunk to chunk."""
-    known = set(found)
-    fill = colours(kind for kind, _ in known)
-    return {
-        (kind, chunk): paler(colour, chunk / (chunks + 1))
-        for kind, colour in fill.items()
-        for chunk in range(chunks)
-        if (kind, chunk) in known
-    }
-
-
-def chunk_name(kind: str, chunk: int, chunks: int) -> str:
-    """Name a kind, with the chunk it belongs to where devices have several."""
-    return f"{kind}, chunk {chunk + 1}" if chunks > 1 and kind not in TRANSFERS else kind
 
 
 def paler(colour: str, share: float) -> str:

@@ -23,8 +23,8 @@ _ROW_INCHES, _LOW_ROW_INCHES, _FEW_ROWS = 0.3, 0.2, 16
 _PLOT_INCHES = 2.6
 """Height of a panel without rows."""
 _MOST_ROWS = 48
-_MOST_BOXES = 400
-"""Boxes of a panel with rows above which neighbours of one kind are drawn as one."""
+_MOST_BOXES, _MOST_IN_ROW = 400, 100
+"""Boxes of a panel with rows, and of a row on average, above which neighbours of one kind merge."""
 _GAPS = 500
 """Neighbours merge when the gap between them is at most this fraction of the panel."""
 _MOST_NAMED = 24
@@ -98,7 +98,7 @@ def _fitted(panel: Panel) -> Panel:
         return panel
     if len(panel.rows) > _MOST_ROWS:
         panel = _busiest(panel)
-    if len(panel.boxes) > _MOST_BOXES:
+    if len(panel.boxes) > max(_MOST_BOXES, _MOST_IN_ROW * len(panel.rows)):
         low, high = span(panel)
         boxes = list(_merged(panel.boxes, (high - low) / _GAPS))
         if len(boxes) < len(panel.boxes) and panel.searched:

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from milp_plan.core import Cluster
 from milp_plan.run import Outcome
 from milp_plan.run.kinds import kind_of, kinds
 
@@ -89,16 +88,6 @@ def a_display(given: Any, where: str) -> bool | Literal["auto"]:
     if not isinstance(given, bool) and not (isinstance(given, str) and given == "auto"):
         refuse(where, quoted(given), 'True, False or "auto"', "choose one of these")
     return cast("bool | Literal['auto']", given)
-
-
-def a_cluster(given: Any, where: str) -> Any:
-    """Return a cluster, its name, or the path of its file."""
-    from milp_plan.cost.clusters import ModelledCluster
-
-    if not isinstance(given, Cluster | ModelledCluster | Path | str) or given == "":
-        expected = 'such as "4xH100" or "mine.toml", or a Cluster'
-        refuse(where, quoted(given), expected, "name the machines")
-    return given
 
 
 def several(given: Any, where: str, what: str, check: Callable[[Any, str], Any]) -> list[Any]:

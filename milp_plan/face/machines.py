@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -11,7 +12,6 @@ from milp_plan.core import Channel, Cluster, CommunicationModel, Device, DeviceC
 from milp_plan.core.quantity import NANOSECONDS
 from milp_plan.io.defects import nearest
 
-from .handles import Handle
 from .quantities import amount, count, flag, quoted, refuse, text, ticks
 
 Time = Any
@@ -21,6 +21,26 @@ Size = Any
 """A whole number of bytes, or a text such as ``"2GiB"``."""
 
 _INHERITED: Any = object()
+
+
+@dataclass(frozen=True)
+class Handle:
+    """What an ``add_...`` of a :class:`milp_plan.Model` returns; its name will do as well.
+
+    Parameters
+    ----------
+    what
+        ``"device class"``, ``"device"``, ``"operator"`` or ``"value"``.
+    name
+        Unique among those of the model; also ``str(handle)``.
+    """
+
+    what: str
+    name: str
+    model: Any = field(repr=False, compare=False)
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class Machines:
@@ -256,3 +276,18 @@ def _units(unit: str, per_unit: int) -> tuple[str, Units, Fraction]:
         found, expected = quoted(per_unit), "nothing, as a tick is a nanosecond"
         refuse("Model, ticks_per_unit", found, expected, 'leave it out, or say "unspecified"')
     return unit, Units(), Fraction(NANOSECONDS[unit])
+
+
+def handles(given: Any, where: str) -> list[Any]:
+    """Return a list of handles or names; one alone is a list of it.
+
+    Raises
+    ------
+    InputError
+        It is neither.
+    """
+    if isinstance(given, Handle | str):
+        return [given]
+    if not isinstance(given, Iterable):
+        refuse(where, quoted(given), "handles or names", "give a list")
+    return list(given)

@@ -23,9 +23,16 @@ from milp_plan.core import (
 from milp_plan.cost.clusters import ModelledCluster, arranged, sources
 from milp_plan.io.cluster_file import cluster_of
 
-from .handles import Handle, several
-from .machines import Machines, Size, Time
+from .machines import Handle, Machines, Size, Time, handles
 from .quantities import amount, count, flag, quoted, refuse, text, word
+
+
+def a_cluster(given: Any, where: str) -> Any:
+    """Return a cluster, its name, or the path of its file."""
+    if not isinstance(given, Cluster | ModelledCluster | Path | str) or given == "":
+        expected = 'such as "4xH100" or "mine.toml", or a Cluster'
+        refuse(where, quoted(given), expected, "name the machines")
+    return given
 
 
 class Model(Machines):
@@ -106,11 +113,9 @@ class Model(Machines):
         self._everywhere: dict[tuple[str, str], int] = {}
         self._tables |= {"operator": self._operators, "value": self._values}
         if cluster is not None:
-            if not isinstance(cluster, Cluster | ModelledCluster | str | Path) or cluster == "":
-                expected = 'such as "4xH100" or "mine.toml", or a Cluster'
-                refuse("Model, cluster", quoted(cluster), expected, "name the machines")
-            given = cluster_of(cluster) if isinstance(cluster, str | Path) else cluster
-            machines = arranged(given) if isinstance(given, str) else given
+            given = a_cluster(cluster, "Model, cluster")
+            named = cluster_of(given) if isinstance(given, str | Path) else given
+            machines = arranged(named) if isinstance(named, str) else named
             self._begin_with(machines)
             if isinstance(machines, ModelledCluster):
                 self.provenance = sources(machines) | self.provenance
@@ -169,7 +174,7 @@ class Model(Machines):
                 text(label, f"{where}, {what}")
         number = None if micro_batch is None else count(micro_batch, f"{where}, micro_batch", 0)
         again = flag(recomputable, f"{where}, recomputable")
-        reads = [self._name(entry, "value", where) for entry in several(inputs, f"{where}, inputs")]
+        reads = [self._name(entry, "value", where) for entry in handles(inputs, f"{where}, inputs")]
         held, devices = amount(workspace, f"{where}, workspace"), count(gang, f"{where}, gang")
         options: tuple[Option, ...] = ()
         if duration is not None:
@@ -253,7 +258,7 @@ class Model(Machines):
         name = self._new_name(name, "value", self._values, call)
         where = f"{call} {name!r}"
         maker = None if producer is None else self._name(producer, "operator", where)
-        given = several(consumers, f"{where}, consumers")
+        given = handles(consumers, f"{where}, consumers")
         readers = dict.fromkeys(self._name(entry, "operator", where) for entry in given)
         sizes = _by_layout(bytes, f"{where}, bytes")
         payload = {} if transfer_bytes is None else transfer_bytes

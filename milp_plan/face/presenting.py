@@ -17,8 +17,8 @@ from milp_plan.run.scope import scope_of
 from milp_plan.run.telling import facts, warnings
 
 from . import verbs
-from .explanation import Explanation
-from .swept import Variants
+from .reasons import Explanation
+from .variants import Variants
 
 if TYPE_CHECKING:
     import pandas
@@ -85,9 +85,9 @@ def _of_comparison(found: Comparison) -> Told:
 
 
 def _of_variants(found: Variants) -> Told:
-    from milp_plan.report.variants import told_rows
+    from milp_plan.report.variants import sweep_rows
 
-    headings, rows = told_rows(found.sweep)
+    headings, rows = sweep_rows(found.sweep)
     objective = kind_of(found.problem).measure(found.problem).objective
     left = ["interrupted: the rest is not planned"] if found.interrupted else []
     left.append(f"scope: {scope_of(found.problem)}")

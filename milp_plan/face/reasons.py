@@ -3,20 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Literal
 
+from milp_plan.core import Verdict
+from milp_plan.core.shown import Shown
 from milp_plan.run import Outcome, Settings, kind_of
-from milp_plan.run.conflict import why_infeasible
+from milp_plan.run.conflict import Infeasibility, why_infeasible
 from milp_plan.run.outcome import headline
+from milp_plan.run.reasons.base import Why
 from milp_plan.run.reasons.words import effect_lines, infeasibility_lines, why_lines
 from milp_plan.run.scope import scope_of
-from milp_plan.run.trial import ask, questions
+from milp_plan.run.trial import Effect, ask, questions
 
-from .explanation import Explanation
 from .given import a_display, a_plan, a_problem, texts
 from .progress import chosen, to_stderr
 from .quantities import seconds
 from .verbs import solve
+
+
+@dataclass(frozen=True, repr=False)
+class Explanation(Shown):
+    """What a plan's value hangs on; shows itself as lines of text.
+
+    Parameters
+    ----------
+    problem, plan, verdict
+        What is explained; the last two are ``None`` where there is no plan.
+    why
+        Critical chain, usage, limits and blocks; ``None`` without a valid plan.
+    effects
+        Answers to the questions, each from planning again.
+    infeasibility
+        A smallest conflicting set and what would be enough, where it is proved that no plan exists.
+    lines
+        The same for people.
+    """
+
+    problem: Any
+    plan: Any
+    verdict: Verdict | None
+    why: Why | None
+    effects: tuple[Effect, ...]
+    infeasibility: Infeasibility | None
+    lines: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"<Explanation of {self.problem.name}: {len(self.lines)} lines>"
 
 
 def explain(

@@ -23,7 +23,6 @@ from milp_plan.run.kinds import read_plan as read_plan_of
 from milp_plan.run.settings import AUTO, IncumbentHook, Progress, ProgressHook
 
 from .given import (
-    a_cluster,
     a_display,
     a_hook,
     a_mapping,
@@ -34,6 +33,7 @@ from .given import (
     texts,
     writing,
 )
+from .model import a_cluster
 from .progress import chosen, to_stderr
 from .quantities import count, flag, number, quoted, refuse, seconds, share, text
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from . import answer_wire, capture_wire, native_wire, placement_wire, plan_wire, stage_wire
-from .files import write_atomic
-from .text import lay_out
-from .wire import schema_of
+from .wire import lay_out, schema_of
 
 
 def schemas() -> dict[str, bytes]:
@@ -30,15 +27,3 @@ def _complete(schema: dict[str, Any]) -> dict[str, Any]:
         for name, entry in schema["$defs"].items()
     }
     return {**schema, "$defs": known}
-
-
-def write_schemas(folder: str | Path) -> None:
-    """Write the published schemas into a folder (``instances/formats``).
-
-    Raises
-    ------
-    OSError
-        The folder does not exist or cannot be written.
-    """
-    for name, text in schemas().items():
-        write_atomic(Path(folder) / name, text)

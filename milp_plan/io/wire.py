@@ -13,7 +13,6 @@ from milp_plan.core import Finding, InputError
 from milp_plan.core.budget import LARGEST_SETTING
 
 from .defects import quoted, repeated_members, schema_findings, syntax_finding
-from .text import lay_out
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 """A number of bytes or ticks."""
@@ -26,6 +25,9 @@ Setting = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_SETTING)]
 
 PositiveSetting = Annotated[int, msgspec.Meta(ge=1, le=LARGEST_SETTING)]
 """The same, where it cannot be 0."""
+
+_WIDTH = 120
+"""Letters of a line of written JSON."""
 
 _Wire = TypeVar("_Wire", bound=msgspec.Struct)
 
@@ -146,3 +148,26 @@ def _header_finding(document: dict[str, Any], marker: str) -> Finding | None:
     if isinstance(version, int) and version > 1:
         return Finding("version", str(version), "1", "install a newer milp_plan to read this file")
     return None
+
+
+def lay_out(document: Any) -> bytes:
+    """Return a document as UTF-8 JSON; containers longer than a line are broken into lines."""
+    return (_laid_out(document, 0) + "\n").encode()
+
+
+def _laid_out(item: Any, indent: int) -> str:
+    flat = json.dumps(item, ensure_ascii=False)
+    if indent + len(flat) <= _WIDTH or not isinstance(item, dict | list | tuple):
+        return flat
+    inner = indent + 1
+    if isinstance(item, dict):
+        opening, closing = "{}"
+        parts = [
+            f"{json.dumps(key, ensure_ascii=False)}: {_laid_out(entry, inner)}"
+            for key, entry in item.items()
+        ]
+    else:
+        opening, closing = "[]"
+        parts = [_laid_out(entry, inner) for entry in item]
+    gap = "\n" + " " * inner
+    return f"{opening}{gap}{f',{gap}'.join(parts)}\n{' ' * indent}{closing}"

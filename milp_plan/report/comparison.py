@@ -7,21 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from milp_plan.draw.canvas import figure_legend, new_figure
+from milp_plan.draw.canvas import LINES, figure_legend, new_figure
 from milp_plan.draw.style import drawing_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
-"""Colours of planners in their order: the palette of Okabe and Ito."""
 DASHES = ("-", "--", "-.", ":")
 WIDEST, NARROWEST = 3.4, 1.2
 """Lines get narrower from planner to planner: of several on one spot all stay in sight."""
 _NO_BARS = "every gap is 0 or unknown: there are no bars"
 _COLUMNS = 3
-_TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
 
 
 @dataclass(frozen=True)
@@ -102,15 +99,14 @@ def value_time(panels: Sequence[Panel], title: str) -> Figure:
         figure.suptitle(title, fontsize=10)
         grid = figure.subplots(rows, columns, squeeze=False).ravel()
         for axes, panel in zip(grid, panels, strict=False):
-            shown = _readable(panel)
-            end = max((curve.end_s for curve in shown.curves), default=0.0)
-            for curve in shown.curves:
+            end = max((curve.end_s for curve in panel.curves), default=0.0)
+            for curve in panel.curves:
                 _steps(axes, curve, looks[curve.planner], end)
             axes.set_title(panel.title, loc="left", fontsize=7)
             axes.set_xlabel("seconds")
-            axes.set_ylabel(f"value ({shown.unit})")
+            axes.set_ylabel(f"value ({panel.unit})")
             axes.ticklabel_format(axis="y", useOffset=False)
-            _zoom(axes, shown)
+            _zoom(axes, panel)
         for axes in grid[len(panels) :]:
             axes.set_axis_off()
         _legend(figure, looks, bounds=any(_bounds(c) for p in panels for c in p.curves))
@@ -123,28 +119,6 @@ def _bounds(curve: Curve) -> list[tuple[float, float]]:
 
 def _values(curve: Curve) -> list[tuple[float, float]]:
     return [(seconds, value) for seconds, value, _ in curve.points if value is not None]
-
-
-def _readable(panel: Panel) -> Panel:
-    """Nanoseconds in a unit of which there are not thousands; other units as they are."""
-    numbers = [number for curve in panel.curves for _, number in _values(curve)]
-    for divisor, unit in _TIMES:
-        if panel.unit == "ns" and max(numbers, default=0.0) >= divisor:
-            curves = [
-                Curve(curve.planner, _divided(curve.points, divisor), curve.end_s)
-                for curve in panel.curves
-            ]
-            return Panel(panel.title, unit, curves)
-    return panel
-
-
-def _divided(
-    points: Sequence[tuple[float, float | None, float | None]], divisor: float
-) -> list[tuple[float, float | None, float | None]]:
-    return [
-        (seconds, None if value is None else value / divisor, bound and bound / divisor)
-        for seconds, value, bound in points
-    ]
 
 
 def _steps(axes: Any, curve: Curve, look: Look, end: float) -> None:

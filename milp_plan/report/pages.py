@@ -6,35 +6,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from string import Formatter
 from typing import Any
 
+from milp_plan.core import amounts
+from milp_plan.core.quantity import UNSPECIFIED
+from milp_plan.draw.canvas import scale_of
+
 Row = Mapping[str, Any]
 
-DASH = "—"
-"""Stands for what is not known: never 0, never infinity."""
-
-_TIMES = ((10**9, "s"), (10**6, "ms"), (10**3, "µs"), (1, "ns"))
-_SIZES = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
+DASH, share = amounts.DASH, amounts.share_text
+"""What is not known; a share in percent."""
 
 
 def amount_scale(row: Row) -> tuple[int, str]:
-    """(divisor, unit) in which the value, bound and baseline of a record are readable.
-
-    Parameters
-    ----------
-    row
-        A record: ``value``, ``bound``, ``best_baseline``, ``unit`` and ``ticks_per_unit``.
-    """
+    """Return divisor and unit in which value, bound and best baseline of a record are written."""
     known = [row.get(key) for key in ("value", "bound", "best_baseline")]
     largest = max((number for number in known if number is not None), default=0)
-    unit, ticks = row.get("unit", "unspecified"), row.get("ticks_per_unit", 1)
-    if unit == "bytes":
-        return _fitting(_SIZES, largest)
-    if unit == "ns" and ticks == 1:
-        return _fitting(_TIMES, largest)
-    return ticks, "" if unit == "unspecified" else unit
-
-
-def _fitting(units: Sequence[tuple[int, str]], largest: int) -> tuple[int, str]:
-    return next((entry for entry in units if largest >= entry[0]), units[-1])
+    scale = scale_of(row.get("unit", UNSPECIFIED), row.get("ticks_per_unit", 1), largest)
+    return scale.divisor, scale.unit
 
 
 def amount(number: int | None, scale: tuple[int, str]) -> str:
@@ -46,11 +33,6 @@ def amount(number: int | None, scale: tuple[int, str]) -> str:
     before = len(str(int(abs(readable))))
     digits = 0 if divisor == 1 else max(0, 5 - before)
     return f"{readable:,.{digits}f} {unit}".rstrip()
-
-
-def share(number: float | None) -> str:
-    """Write a share in percent."""
-    return DASH if number is None else f"{number:.2%}"
 
 
 def seconds(number: float | str | None) -> str:

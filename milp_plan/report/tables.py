@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -71,26 +71,19 @@ UNIT_KEYS = ("unit", "ticks_per_unit")
 
 
 def overview(rows: Iterable[Row]) -> pandas.DataFrame:
-    """Arrange run records in a frame.
+    """Return run records as a frame, a row for each.
+
+    Columns have type object, so that integers stay exact and an unknown entry stays ``None``.
 
     Parameters
     ----------
     rows
         Dictionaries with the keys of :data:`COLUMNS` and ``phases``, a mapping from the name of
         a phase to its seconds. ``improvement`` is computed: ``(baseline - value) / baseline``.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per record in the given order; columns of type object, so that integers stay
-        exact and an unknown entry stays ``None``.
     """
     import pandas
 
-    records = [dict(row) for row in rows]
-    phases = _phases(records)
-    keys = [column.key for column in COLUMNS] + [f"{phase}_s" for phase in phases]
-    entries = [_entries(record, phases) for record in records]
+    keys, entries = _entries([dict(row) for row in rows])
     return pandas.DataFrame(
         {key: pandas.Series([entry.get(key) for entry in entries], dtype=object) for key in keys},
         columns=keys,
@@ -115,7 +108,14 @@ def median_line(rows: Iterable[Row]) -> str:
 def to_markdown(rows: Iterable[Row]) -> str:
     """Return the overview as a Markdown table and the line of the median gap."""
     known = list(rows)
-    columns, texts = _texts(known)
+    keys, entries = _entries(known)
+    columns = [*COLUMNS]
+    for key in keys[len(COLUMNS) :]:
+        columns.append(Column(key, key.removesuffix("_s").replace("_", " ") + " s", seconds))
+    texts = [
+        [_text(column, entry.get(column.key), row) for column in columns]
+        for entry, row in zip(entries, known, strict=True)
+    ]
     sides = [not column.numeric for column in columns]
     lines = table([column.heading for column in columns], texts, sides)
     return f"{lines}\n{median_line(known)}. {UNITS}\n"
@@ -124,12 +124,12 @@ def to_markdown(rows: Iterable[Row]) -> str:
 def to_json(rows: Iterable[Row]) -> str:
     """Return the overview as JSON: ``rows`` and ``median_gap``; what is not known is null."""
     known = list(rows)
-    frame = overview(known)
+    keys, entries = _entries(known)
     gap, counted, total = median_gap(known)
-    units = [{key: row.get(key) for key in UNIT_KEYS} for row in known]
     content = {
         "rows": [
-            row | unit for row, unit in zip(frame.to_dict(orient="records"), units, strict=True)
+            {key: entry.get(key) for key in keys} | {key: row.get(key) for key in UNIT_KEYS}
+            for entry, row in zip(entries, known, strict=True)
         ],
         "median_gap": gap,
         "rows_with_gap": counted,
@@ -143,33 +143,19 @@ def _known(entry: Any) -> Any:
     return None if isinstance(entry, float) and not math.isfinite(entry) else entry
 
 
-def _phases(records: list[dict[str, Any]]) -> list[str]:
-    found = {phase for record in records for phase in record.get("phases") or {}}
-    return [phase for phase in PHASES if phase in found] + sorted(found.difference(PHASES))
-
-
-def _entries(record: dict[str, Any], phases: list[str]) -> dict[str, Any]:
-    entries = {column.key: _known(record.get(column.key)) for column in COLUMNS}
-    value, baseline = entries["value"], entries["best_baseline"]
-    if value is not None and baseline:
-        entries["improvement"] = (baseline - value) / baseline
-    times = record.get("phases") or {}
-    return entries | {f"{phase}_s": _known(times.get(phase)) for phase in phases}
-
-
-def _texts(rows: list[Row]) -> tuple[list[Column], list[list[str]]]:
-    """Columns, and every entry of every row as it is printed."""
-    frame = overview(rows)
-    extra = [key for key in frame.columns if key not in {column.key for column in COLUMNS}]
-    columns = [*COLUMNS]
-    columns += [
-        Column(key, key.removesuffix("_s").replace("_", " ") + " s", seconds) for key in extra
-    ]
-    texts = [
-        [_text(column, entries[column.key], row) for column in columns]
-        for entries, row in zip(frame.to_dict(orient="records"), rows, strict=True)
-    ]
-    return columns, texts
+def _entries(rows: Sequence[Row]) -> tuple[list[str], list[dict[str, Any]]]:
+    """Return the keys of the columns, and the entries of each row by key."""
+    found = {phase for row in rows for phase in row.get("phases") or {}}
+    phases = [phase for phase in PHASES if phase in found] + sorted(found.difference(PHASES))
+    made = []
+    for row in rows:
+        entries = {column.key: _known(row.get(column.key)) for column in COLUMNS}
+        value, baseline = entries["value"], entries["best_baseline"]
+        if value is not None and baseline:
+            entries["improvement"] = (baseline - value) / baseline
+        times = row.get("phases") or {}
+        made.append(entries | {f"{phase}_s": _known(times.get(phase)) for phase in phases})
+    return [*(column.key for column in COLUMNS), *(f"{phase}_s" for phase in phases)], made
 
 
 def _text(column: Column, entry: Any, row: Row) -> str:

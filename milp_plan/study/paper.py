@@ -22,6 +22,7 @@ from milp_plan.run.settings import Settings
 from milp_plan.run.solving import solve
 
 from .measured import tasks_of
+from .rows import seconds_to_best
 from .tasks import Task
 
 GRACE_S = 120.0
@@ -139,7 +140,7 @@ def make_row(
             None if peak is None else Fraction(peak, built.problem.units.size_scale)
         ),
         "seconds": round(outcome.seconds, 2),
-        "seconds_to_best": _seconds_to_best(outcome),
+        "seconds_to_best": seconds_to_best(outcome.record),
         "plan": None if outcome.plan is None else plan_to_json(outcome.plan).decode(),
     }
 
@@ -149,11 +150,6 @@ def _best(known: Mapping[str, Fraction | None]) -> list[Any] | None:
     values = {name: value for name, value in known.items() if value is not None}
     name = min(values, key=lambda entry: values[entry], default=None)
     return None if name is None else [name, _plain(values[name])]
-
-
-def _seconds_to_best(outcome: Outcome[Any, Any]) -> float | None:
-    points = [p for p in outcome.record["trace"] if p["incumbent"] == outcome.value]
-    return points[0]["seconds"] if points and outcome.value is not None else None
 
 
 def _plain(number: Fraction | None) -> int | float | None:

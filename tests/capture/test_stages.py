@@ -12,11 +12,11 @@ from milp_plan.capture.instance import instance
 from milp_plan.capture.stages import read_stages, stages_from_json, stages_text
 from milp_plan.check import verify
 from milp_plan.cli.exits import Exit
-from milp_plan.cli.pipeline_model import captured_stages
 from milp_plan.core import FULL, InputError
 from milp_plan.cost.clusters import cluster
 from milp_plan.execute.pipelines import without_room
 from milp_plan.kinds.pipeline.case import Case, build
+from milp_plan.kinds.pipeline.command_model import captured_stages
 from milp_plan.kinds.placement.planners.contiguous import ContiguousSearch
 from milp_plan.kinds.placement.serial.graph import read_serial
 from milp_plan.models.registry import get

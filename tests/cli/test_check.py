@@ -30,24 +30,6 @@ def test_broken_plan_lists_what_breaks(tmp_path: Path) -> None:
     assert any("supply" in line and "head" in line for line in lines[1:])
 
 
-def test_json(tmp_path: Path) -> None:
-    instance = instance_file(tmp_path)
-    good = json.loads(call("check", instance, plan_file(tmp_path), "--json").stdout)
-    assert good["verdict"] == "ok"
-    assert good["value"] == VALUE_NS
-    assert good["violations"] == []
-    bad = json.loads(call("check", instance, plan_file(tmp_path, late_plan()), "--json").stdout)
-    assert bad["verdict"] == "violated"
-    assert bad["violations"][0].keys() == {
-        "rule",
-        "subjects",
-        "message",
-        "needed",
-        "available",
-        "counts",
-    }
-
-
 def test_plan_of_another_instance(tmp_path: Path) -> None:
     other = plan_file(tmp_path, replace(plan_of_two_devices(), problem="elsewhere"))
     file = instance_file(tmp_path)
@@ -58,13 +40,6 @@ def test_plan_of_another_instance(tmp_path: Path) -> None:
             f"error: {other}: problem: found a plan for 'elsewhere', expected a plan for "
             f"'two-devices' ({file}); name the instance and the plan that belong together\n"
         )
-
-
-def test_instance_in_place_of_a_plan(tmp_path: Path) -> None:
-    instance = instance_file(tmp_path)
-    result = call("check", instance, instance)
-    assert result.exit_code == Exit.BAD_INPUT
-    assert "plan" in result.stderr
 
 
 def test_checked_under_less_memory(tmp_path: Path) -> None:

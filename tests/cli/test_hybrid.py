@@ -36,25 +36,6 @@ def instance(tmp_path: Path) -> Path:
     return store(tmp_path, document | {"nodes": nodes, "edges": edges}, "three.json")
 
 
-@pytest.mark.untraced
-def test_plan_is_made_checked_and_written(instance: Path, tmp_path: Path) -> None:
-    runs, plan = tmp_path / "runs", tmp_path / "plan.json"
-    result = call("solve", instance, "--record-folder", runs, "--plan-output", plan)
-    assert result.exit_code == Exit.DONE
-    assert "three: time_per_sample 1 s, proved optimal" in result.stdout
-    assert "in flight" in result.stdout
-    assert "incumbent" in result.stderr
-    records = sorted(path.name for path in runs.iterdir())
-    assert len(records) == 2
-    record = json.loads((runs / records[0]).read_text())
-    assert (record["proved"], record["verdict"], record["stop"]) == (True, "ok", "proved")
-    assert record["value"] == record["ticks_per_unit"]
-    checked = call("check", instance, plan)
-    assert checked.exit_code == Exit.DONE
-    assert "three: valid, time_per_sample 1 s" in checked.stdout
-    assert call("table", "--record-folder", runs).exit_code == Exit.DONE
-
-
 def test_json_and_limits(instance: Path, tmp_path: Path) -> None:
     limits = ["--devices", "1", "--memory", "0.03kB", "--micro-batches", "4", "--bandwidth", "2B/s"]
     asked = ["--json", "--quiet", "--record-folder", tmp_path / "runs"]
@@ -68,13 +49,6 @@ def test_json_and_limits(instance: Path, tmp_path: Path) -> None:
     switched = call("solve", instance, *limits, *asked, "--no-recomputation")
     assert switched.exit_code == Exit.INFEASIBLE
     assert json.loads(switched.stdout)["infeasible_because"]
-
-
-def test_infeasible_in_words(instance: Path, tmp_path: Path) -> None:
-    runs = ["--record-folder", tmp_path / "runs"]
-    result = call("solve", instance, "--memory", "1B", *runs)
-    assert result.exit_code == Exit.INFEASIBLE
-    assert "three: no plan exists" in result.stdout
 
 
 def test_broken_plan_fails_the_check(instance: Path, tmp_path: Path) -> None:

@@ -40,40 +40,6 @@ def run(*words: str | Path) -> tuple[int, str]:
 
 
 @pytest.mark.untraced
-def test_solve_proves_and_writes_what_check_accepts(file: Path, tmp_path: Path) -> None:
-    answer = tmp_path / "answer.json"
-    records = tmp_path / "records"
-    code, said = run(
-        "solve", file, "--solution", answer, "--record-folder", records, "--json", "--quiet"
-    )
-    told = json.loads(said)
-    assert (code, told["value"], told["bound"], told["proved"]) == (0, 13, 13, True)
-    assert (told["unit"], told["value_in_unit"]) == ("cost", "13")
-    assert sorted(json.loads(answer.read_text())) == [0, 1]
-    assert json.loads(Path(told["record_file"]).read_text())["operators"] == 2
-    code, said = run("check", file, answer, "--json")
-    assert (code, json.loads(said)["value"]) == (0, 13)
-
-
-def test_check_says_what_is_broken(file: Path, tmp_path: Path) -> None:
-    answer = tmp_path / "answer.json"
-    answer.write_text("[1, 1]")
-    code, said = run("check", file, answer)
-    assert code == 7
-    assert "not allowed together" in said
-    assert "10 B are in use" in said
-
-
-def test_infeasible_is_proved(tmp_path: Path) -> None:
-    path = tmp_path / "never.json"
-    write_iopddl(sharding_problem("never", [[1]], usages=[[8]], limit=7), path)
-    code, said = run("solve", path, "--record-folder", tmp_path, "--quiet")
-    assert code == 4
-    assert "8 B" in said
-    assert run("bound", path)[0] == 4
-
-
-@pytest.mark.untraced
 def test_solve_by_the_formulation(file: Path, tmp_path: Path) -> None:
     records, start = ("--record-folder", tmp_path / "records"), tmp_path / "start.json"
     start.write_text("[0, 1]")
@@ -120,14 +86,6 @@ def test_the_formulation_is_listed_and_refuses_other_problems(tmp_path: Path) ->
     code, said = run("solve", other, "--formulation", "sharding", "--record-folder", tmp_path)
     assert code == 3
     assert "sharding does not apply" in said
-
-
-@pytest.mark.untraced
-def test_bound_and_info(file: Path) -> None:
-    code, said = run("bound", file, "--time-limit", "20", "--json", "--quiet")
-    assert (code, json.loads(said)["bound"]) == (0, 13)
-    code, said = run("info", file, "--json")
-    assert (code, json.loads(said)["about"]["pairs_not_allowed"]) == (0, 1)
 
 
 def test_bad_files_and_options(file: Path, tmp_path: Path) -> None:

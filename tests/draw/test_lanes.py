@@ -4,7 +4,7 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core import CommunicationModel, MissingFacetError, OperatorRun
-from milp_plan.draw.lanes import Bar, lanes
+from milp_plan.kinds.schedule.lanes import Bar, lanes
 from tests.report.plans import chain, plan_of_two_devices, star, two_devices
 
 

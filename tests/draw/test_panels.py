@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from milp_plan.draw.schedule_panels import schedule_panels
+from milp_plan.kinds.schedule.draw import schedule_panels
 from milp_plan.run import Outcome, Settings, kind_of, solve
 from tests.face.kinds import PROBLEMS
 from tests.report.plans import MEMORY, plan_of_two_devices, two_devices

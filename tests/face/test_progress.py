@@ -11,8 +11,7 @@ import pytest
 from rich.console import Console
 
 import milp_plan
-from milp_plan.cli.output import note
-from milp_plan.cli.progress import display
+from milp_plan.cli.output import display, note
 from milp_plan.face import progress
 from tests.report.plans import two_devices
 

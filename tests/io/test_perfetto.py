@@ -24,12 +24,12 @@ from milp_plan.core import (
     Value,
 )
 from milp_plan.io.files import write_document
-from milp_plan.io.perfetto import trace as trace_of
-from milp_plan.io.perfetto import trace_text
 from milp_plan.kinds.pipeline.placement import place
 from milp_plan.kinds.pipeline.reading import shop_of
 from milp_plan.kinds.pipeline.template import pipeline_problem, uniform
 from milp_plan.kinds.pipeline.timing import times
+from milp_plan.kinds.schedule.perfetto import trace as trace_of
+from milp_plan.kinds.schedule.perfetto import trace_text
 from tests.support.ways import HOST, planted_ways
 
 NANOSECONDS = Units()

@@ -13,10 +13,10 @@ import pytest
 from milp_plan.check import verify
 from milp_plan.core import Objective
 from milp_plan.kinds.pipeline.case import Case, build, grid
+from milp_plan.kinds.pipeline.case_sweep import Point, plan_case
 from milp_plan.kinds.pipeline.cuts import Cuts
 from milp_plan.kinds.pipeline.model import Cut, Model, Piece
 from milp_plan.run import Settings
-from milp_plan.study.sweep import Point, plan_case
 from tests.support.brute import brute_force
 from tests.support.seeds import few
 

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from milp_plan.cli.charts import _panel
 from milp_plan.report.comparison import (
     Curve,
     Gap,
@@ -54,10 +55,11 @@ def test_value_time_holds_the_last_news_to_the_end():
 
 
 def test_nanoseconds_become_readable():
-    curve = Curve("p", [(0.0, 2e6, 0.0)], 1.0)
-    (axes,) = value_time([Panel("x", "ns", [curve])], "t").axes
-    assert axes.get_ylabel() == "value (ms)"
-    assert lines(axes) == {"p value": [(0, 2), (1, 2)], "p bound": [(0, 0), (1, 0)]}
+    row = {"planner": "p", "unit": "ns", "time_scale": "1"}
+    trace = [{"seconds": 0.0, "incumbent": 2_000_000, "bound": 0}]
+    panel = _panel("x", [(row, {"trace": trace, "seconds": 1.0})])
+    assert panel.unit == "ms"
+    assert panel.curves[0].points == [(0.0, 2.0, 0.0)]
 
 
 def test_gaps_say_what_is_proved_and_what_has_none():

@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import pytest
 
+from milp_plan.kinds.pipeline.case_sweep import Point, cases, fitting, front, plan_case
 from milp_plan.kinds.pipeline.model import Model, Piece
 from milp_plan.run import Settings
-from milp_plan.study.sweep import Point, cases, fitting, front, plan_case
 
 UNIT = Model.from_share((1, 1, 1))
 SETTINGS = Settings(time_limit_s=20)

@@ -6,8 +6,8 @@ import pytest
 
 from milp_plan.capture.stages import read_stages
 from milp_plan.cli.exits import Exit
-from milp_plan.cli.pipeline_model import captured_stages
 from milp_plan.kinds.pipeline.case import Case, build
+from milp_plan.kinds.pipeline.command_model import captured_stages
 from milp_plan.kinds.pipeline.experts import EXPERTS
 from milp_plan.kinds.pipeline.torch_schedule import torch_schedule_csv
 from milp_plan.run import Settings, solve

@@ -17,8 +17,7 @@ from milp_plan.core import Finding, InputError
 from milp_plan.io.defects import in_words
 from milp_plan.io.files import Document, read_document
 from milp_plan.io.pipeline_file import exact
-from milp_plan.io.text import lay_out
-from milp_plan.io.wire import Count, Positive, decode
+from milp_plan.io.wire import Count, Positive, decode, lay_out
 
 from .problem import Configuration, Flow, HybridProblem, Layer, Limits
 

@@ -14,9 +14,8 @@ from milp_plan.cli.answers import answer_each, head, say_scope
 from milp_plan.cli.exits import Exit, most_serious
 from milp_plan.cli.inputs import PATH, Item, plan_of, varied
 from milp_plan.cli.limits import POSITIVE_SETTING, SECONDS, SETTING
-from milp_plan.cli.output import note, say, say_table
+from milp_plan.cli.output import display, note, say, say_table
 from milp_plan.cli.outputs import Content, Output, Writing, refuse
-from milp_plan.cli.progress import display
 from milp_plan.core import PlanningProblem, UnsupportedProblemError
 from milp_plan.core.amounts import DASH, share_text, size_text
 from milp_plan.core.budget import now

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, NoReturn
 
 from milp_plan.core import Finding, InputError, MissingFacetError, Operator, Plan, PlanningProblem
-from milp_plan.io.torch_recompute import runs_once
+
+from .torch_recompute import runs_once
 
 LETTERS = {"forward": "F", "backward-input": "I", "backward-weight": "W", "backward": "B"}
 """Kinds of operators torch has an action for."""

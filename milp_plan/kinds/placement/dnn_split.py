@@ -13,8 +13,7 @@ import msgspec
 
 from milp_plan.core import Finding, InputError, OperatorRun, Plan, PlanningProblem
 from milp_plan.io.files import Document, read_document
-from milp_plan.io.text import lay_out
-from milp_plan.io.wire import decode
+from milp_plan.io.wire import decode, lay_out
 from milp_plan.kinds.schedule.formats import is_benchmark
 
 from .dnn_partitioning import ACCELERATOR, CPU, Workload, names_of

@@ -271,8 +271,9 @@ class Schedule(Kind[PlanningProblem, Plan]):
 
     def panels(self, problem: PlanningProblem, plan: Plan) -> Sequence[Panel]:
         """Timeline, memory and utilisation; or loads where there is no clock."""
-        from milp_plan.draw.schedule_panels import schedule_panels
         from milp_plan.kinds.placement.draw import loads_panels
+
+        from .draw import schedule_panels
 
         _need_known_names(problem, plan)
         return (schedule_panels if problem.serial is None else loads_panels)(problem, plan)
@@ -387,7 +388,8 @@ def _results(facts: Mapping[str, Any], units: Units) -> str:
 
 def _trace(problem: PlanningProblem, plan: Plan, _file: Path) -> bytes:
     from milp_plan.check import replay
-    from milp_plan.io.perfetto import trace_text
+
+    from .perfetto import trace_text
 
     _need_known_names(problem, plan)
     memory = {name: entry.steps for name, entry in replay(problem, plan).devices.items()}

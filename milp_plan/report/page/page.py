@@ -8,12 +8,10 @@ from importlib.resources import files
 from typing import Any
 
 from milp_plan import __version__
-from milp_plan.core import Units
 from milp_plan.core.amounts import DASH
-from milp_plan.draw.canvas import Scale, size_scale, time_scale
+from milp_plan.draw.canvas import LINES, Scale, scale_of
 from milp_plan.draw.panels import Axis, Curve, Panel
 
-from ..comparison import LINES
 from .entry import Entry
 from .plots import Plots, need_bokeh
 
@@ -118,13 +116,7 @@ def _legend(panel: Panel) -> dict[str, str]:
 
 
 def _scale(record: Mapping[str, Any], largest: int) -> Scale:
-    """Readable numbers of a record's objective."""
-    unit = record["unit"]
-    if unit == "ns":
-        return time_scale(Units(), largest)
-    if unit == "bytes":
-        return size_scale(Units(), largest)
-    return Scale(record["ticks_per_unit"], "" if unit == "unspecified" else str(unit))
+    return scale_of(record["unit"], record["ticks_per_unit"], largest)
 
 
 def _amount(record: Mapping[str, Any], number: int | None) -> str:

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from milp_plan.core import Plan, PlanningProblem
-from milp_plan.kinds.pipeline.case import CUT, FREE, Built, Case, Share
-from milp_plan.kinds.pipeline.model import Cut, Model, Number
-from milp_plan.kinds.pipeline.placement import FAMILIES, place
 from milp_plan.run.outcome import Outcome
 from milp_plan.run.scope import FIXED_CUT, HOST, Scope
 from milp_plan.run.settings import ProgressHook, Settings
 
-from .cuts import CutSearch, fixed_cut
+from .case import CUT, FREE, Built, Case, Share
+from .cut_search import CutSearch, fixed_cut
+from .model import Cut, Model, Number
+from .placement import FAMILIES, place
 
 
 @dataclass(frozen=True)

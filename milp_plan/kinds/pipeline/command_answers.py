@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from milp_plan.cli import answers
+from milp_plan.cli.exits import Exit
+from milp_plan.cli.output import say, say_table
+from milp_plan.cli.outputs import Content, Output, Writing, refuse, write_run
 from milp_plan.core.amounts import DASH, NO_UNIT, json_number, share_text, size_text, time_text
 from milp_plan.io import answer_wire as wire
 
-from . import answers
-from .exits import Exit
-from .output import say, say_table
-from .outputs import Content, Output, Writing, refuse, write_run
-
 if TYPE_CHECKING:
-    from milp_plan.study.sweep import Point
+    from .case_sweep import Point
 
 
 @dataclass(frozen=True)
@@ -47,25 +46,25 @@ class Files:
 
     def write(self, point: Point, *, single: bool) -> Writing:
         """Write record, plan, instance and timeline of a case, as far as possible."""
-        from milp_plan import report
         from milp_plan.draw.canvas import write_figure
         from milp_plan.kinds.schedule.formats import write
+
+        from .draw import TitledPlan, schedules
 
         outcome = point.outcome
         written = write_run(outcome, self.records, self.plan, self.instance)
         if self.instance is not None:
             written.write("instance_file", self.instance, partial(write, outcome.problem))
         if outcome.plan is not None and self.plot is not None and single:
-            panel = report.Panel(_headline(point), outcome.problem, outcome.plan)
-            picture = partial(write_figure, report.schedules([panel]))
+            titled = TitledPlan(_headline(point), outcome.problem, outcome.plan)
+            picture = partial(write_figure, schedules([titled]))
             written.write("plot_file", self.plot, picture)
         return written
 
 
 def _facts(point: Point) -> dict[str, Any]:
-    """What is asked and found, in the units of the command line."""
+    """Return the members of the answer, in the units of the command line."""
     case = point.case
-
     verdict, units = point.outcome.verdict, point.built.problem.units
     parts = {} if verdict is None or point.outcome.plan is None else verdict.components
     known = {key: parts.get(key) for key in ("makespan", "span")}
@@ -107,8 +106,8 @@ def _layers(point: Point) -> list[wire.StageShare]:
     ]
 
 
-def tell(point: Point, files: Files, *, as_json: bool, single: bool) -> Exit:
-    """Write the files of a case, say what came of it, and return its exit code."""
+def report_case(point: Point, files: Files, *, as_json: bool, single: bool) -> Exit:
+    """Write the files and the answer of a case; return its exit code."""
     written = files.write(point, single=single)
     outcome = point.outcome
     answer = answers.solved(Path(outcome.problem.name), outcome, written)
@@ -119,7 +118,7 @@ def tell(point: Point, files: Files, *, as_json: bool, single: bool) -> Exit:
         say(_headline(point))
         _say_cut(point)
         answers.show(outcome, written.files)
-    answers.tell_warnings(outcome, written)
+    answers.note_warnings(outcome, written)
     return Exit(answer.exit_code)
 
 
@@ -149,7 +148,7 @@ def _counted(point: Point, counted: dict[str, Any]) -> str:
 
 
 def _cut_text(point: Point) -> str:
-    from milp_plan.kinds.pipeline.case import cut_text
+    from .case import cut_text
 
     searched = point.outcome.record.get("cuts") is not None
     if searched and point.outcome.infeasible_because is not None:
@@ -171,18 +170,19 @@ def _headline(point: Point) -> str:
     )
 
 
-def tell_front(points: list[Point], files: Files, *, as_json: bool) -> None:
-    """Say, and draw, which cases are worth having."""
-    from milp_plan import report
+def report_front(points: list[Point], files: Files, *, as_json: bool) -> None:
+    """Write, and draw, which cases no other one beats."""
     from milp_plan.draw.canvas import write_figure
+    from milp_plan.draw.tradeoff import Mark, tradeoff_figure
     from milp_plan.run.outcome import headline
-    from milp_plan.study.sweep import front
+
+    from .case_sweep import front
 
     best = front(points)
     names = [point.case.name for point in best]
     if files.plot is not None:
         shown = [
-            report.FrontPoint(
+            Mark(
                 point.case.family,
                 float(point.peak_memory),
                 float(point.sample_time),
@@ -193,7 +193,8 @@ def tell_front(points: list[Point], files: Files, *, as_json: bool) -> None:
             if point.time and point.sample_time is not None and point.peak_memory is not None
         ]
         labels = ("peak memory of a device", f"{points[0].case.objective} per micro-batch")
-        write_figure(report.time_and_memory(shown, "Time against memory", labels), files.plot)
+        picture = tradeoff_figure(shown, "Time against memory", labels, joined=False)
+        write_figure(picture, files.plot)
     if as_json:
         plot = None if files.plot is None else str(files.plot)
         answers.say_answer(wire.Front(front=names, plot_file=plot))

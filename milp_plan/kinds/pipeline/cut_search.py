@@ -19,11 +19,6 @@ from milp_plan.core.amounts import size_text
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.core.gap import proved_optimal, relative_gap, within
-from milp_plan.kinds.pipeline.case import Built, Case, Grid, build, built, cut_text, grid
-from milp_plan.kinds.pipeline.cuts import Cuts
-from milp_plan.kinds.pipeline.model import Cut, most_even
-from milp_plan.kinds.pipeline.reading import read_shop
-from milp_plan.kinds.pipeline.ways.shop import ShopWay
 from milp_plan.run.key import file_name, run_key
 from milp_plan.run.kinds import kind_of
 from milp_plan.run.ledger import Ledger
@@ -31,6 +26,12 @@ from milp_plan.run.outcome import Outcome
 from milp_plan.run.record import asked_of, outcome_of
 from milp_plan.run.settings import Progress, ProgressHook, Settings
 from milp_plan.run.solving import choose, solve
+
+from .case import Built, Case, Grid, build, built, cut_text, grid
+from .cuts import Cuts
+from .model import Cut, most_even
+from .reading import read_shop
+from .ways.shop import ShopWay
 
 FIRST_LOOKS, LOOKS = 0.25, 0.1
 """Parts of the time limit for looking at further cuts: at first, and before each round of turns."""

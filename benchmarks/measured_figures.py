@@ -1,17 +1,16 @@
-"""Figures about predictions held against measurements. From plain data."""
+"""Figures of the study of measured training: predictions against measurements, regrets."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from milp_plan.draw.canvas import new_figure
+from milp_plan.draw.canvas import LINES, new_figure
 from milp_plan.draw.style import drawing_style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#000000")
 _MARKS = "o^sDvP*X"
 
 
@@ -47,7 +46,7 @@ def predicted_measured(sets: Mapping[str, Sequence[Sequence[float]]]) -> Figure:
                 measured,
                 predicted,
                 _MARKS[index % len(_MARKS)],
-                color=_COLOURS[index % len(_COLOURS)],
+                color=LINES[index % len(LINES)],
                 markersize=3 if len(measured) > 100 else 5,
                 alpha=0.45 if len(measured) > 100 else 0.85,
                 markeredgewidth=0,
@@ -86,7 +85,7 @@ def regrets(sets: Mapping[str, Mapping[str, float]]) -> Figure:
             places = [at + (index - (len(choosers) - 1) / 2) * width for at, _ in here]
             heights = [max(100 * value, 0.01) for _, value in here]
             bars_drawn = axes.bar(
-                places, heights, width, color=_COLOURS[index % len(_COLOURS)], label=chooser
+                places, heights, width, color=LINES[index % len(LINES)], label=chooser
             )
             axes.bar_label(bars_drawn, [f"{100 * value:.1f}" for _, value in here], fontsize=6)
         axes.set_yscale("symlog", linthresh=1.0)

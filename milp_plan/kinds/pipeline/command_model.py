@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from milp_plan.cli.answers import code_of_outcome
+from milp_plan.cli.output import note
 from milp_plan.core import Amount, Finding, InputError
 from milp_plan.core.quantity import NANOSECONDS, UNSPECIFIED
 
-from .answers import code_of_outcome
-from .output import note
-
 if TYPE_CHECKING:
-    from milp_plan.kinds.pipeline.model import Model
+    from .model import Model
 
 RESHARDING_S = 10.0
 """Seconds that planning a transfer may take."""
@@ -34,7 +33,8 @@ def amount(text: str, option: str | None = None) -> Amount:
 def read_model(costs: list[Amount] | Path, transfer: str | None, freed: Fraction) -> Model:
     """Return the model of ``--times``, with the time of ``--transfer`` where that is given."""
     from milp_plan.io.pipeline_file import exact, read_pipeline_file
-    from milp_plan.kinds.pipeline.model import Model, Piece
+
+    from .model import Model, Piece
 
     if not isinstance(costs, Path):
         unit = next((given.unit for given in costs if given.unit), UNSPECIFIED)
@@ -64,7 +64,8 @@ def read_model(costs: list[Amount] | Path, transfer: str | None, freed: Fraction
 def captured_stages(file: Path, transfer: str | None) -> Model:
     """Stages of a captured model, in nanoseconds and bytes."""
     from milp_plan.capture.stages import read_stages
-    from milp_plan.kinds.pipeline.model import Model, Piece
+
+    from .model import Model, Piece
 
     read = read_stages(file)
     pieces = tuple(

@@ -10,20 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from milp_plan.cli.exits import Exit, most_serious
+from milp_plan.cli.inputs import PATH
+from milp_plan.cli.limits import limits, refuse_idle
+from milp_plan.cli.output import display, note
 from milp_plan.core import Amount, Finding, InputError, Objective
 
-from .exits import Exit, most_serious
-from .inputs import PATH
-from .limits import limits, refuse_idle
-from .output import note
-from .pipeline_answers import Files, tell, tell_front
-from .pipeline_model import amount, in_unit, read_model
-from .progress import display
+from .command_answers import Files, report_case, report_front
+from .command_model import amount, in_unit, read_model
 
 if TYPE_CHECKING:
-    from milp_plan.kinds.pipeline.case import Case
-    from milp_plan.kinds.pipeline.model import Model
-    from milp_plan.study.sweep import Point
+    from .case import Case
+    from .case_sweep import Point
+    from .model import Model
 
 
 LONGEST_LANE = 10**15
@@ -183,8 +182,9 @@ def pipeline(
     """
     from milp_plan import run
     from milp_plan.backends import Stop
-    from milp_plan.kinds.pipeline.case import build
-    from milp_plan.study.sweep import plan_case
+
+    from .case import build
+    from .case_sweep import plan_case
 
     if asked["placement"] not in ("interleaved", "wave", "free", "all"):
         why = f"placement {asked['placement']} has its own number of stages per device"
@@ -216,13 +216,13 @@ def pipeline(
         with display(build(case).problem, quiet=quiet) as show:
             point = plan_case(case, settings, points[-1] if points else None, show)
         points.append(point)
-        codes.append(tell(point, files, as_json=as_json, single=len(chosen) == 1))
+        codes.append(report_case(point, files, as_json=as_json, single=len(chosen) == 1))
         if point.outcome.stop is Stop.INTERRUPTED:
             if len(points) < len(chosen):
                 note(f"{len(chosen) - len(points)} cases left out after the interruption")
             break
     if len(chosen) > 1:
-        tell_front(points, files, as_json=as_json)
+        report_front(points, files, as_json=as_json)
     ctx.exit(most_serious(codes))
 
 
@@ -234,7 +234,7 @@ def _devices(times: list[Amount] | Path, model: Model, asked: dict[str, Any]) ->
     UsageError
         They are not, or the placement has another number of stages on each device.
     """
-    from milp_plan.kinds.pipeline.case import stages_of
+    from .case import stages_of
 
     if not isinstance(times, Path) or times.suffix != ".json":
         raise click.UsageError("Missing option '--stages'.")
@@ -283,7 +283,7 @@ def _cut(
     InputError
         The model has no pieces, or they are not cut into the stages of each placement.
     """
-    from milp_plan.kinds.pipeline.case import stages_of
+    from .case import stages_of
 
     given = asked["cut"]
     if given is None:
@@ -312,8 +312,8 @@ def _cases(
     memory: list[Fraction | None],
     asked: dict[str, Any],
 ) -> list[Case]:
-    from milp_plan.kinds.pipeline.case import build
-    from milp_plan.study.sweep import cases, fitting
+    from .case import build
+    from .case_sweep import cases, fitting
 
     families = fitting(model, devices)
     if asked["placement"] != "all":
@@ -340,3 +340,6 @@ def _cases(
         remedy = "choose another --placement, or fewer --stages or --chunks"
         raise InputError([Finding("placement", str(error), "one that fits", remedy)]) from None
     return chosen
+
+
+COMMANDS = (pipeline,)

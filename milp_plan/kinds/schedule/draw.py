@@ -9,10 +9,19 @@ from milp_plan.check import replay, verify
 from milp_plan.check.chain import critical_chain
 from milp_plan.check.replay import DeviceMemory
 from milp_plan.core import Plan, PlanningProblem, Units
+from milp_plan.draw.canvas import (
+    FULL,
+    MEMORY,
+    TRANSFERS,
+    Scale,
+    colours,
+    paler,
+    size_scale,
+    time_scale,
+)
+from milp_plan.draw.panels import Axis, Box, Curve, Panel, row_box
 
-from .canvas import FULL, MEMORY, Scale, chunk_name, looks, size_scale, time_scale
 from .lanes import Lane, Lanes, idle_note, lanes
-from .panels import Axis, Box, Curve, Panel, row_box
 
 _MOST_STEPS = 20_000
 """Changes of memory on all devices above which short ones are joined at their highest."""
@@ -38,19 +47,20 @@ def schedule_panels(problem: PlanningProblem, plan: Plan) -> tuple[Panel, ...]:
     memory = replay(problem, plan).devices
     time = time_scale(problem.units, rows.stop_ns)
     shown = tuple(entry for entry in memory.values() if entry.peak_bytes or entry.steps[1:])
-    found = (_timeline(rows, time), _memory(problem, rows, shown, time), _utilisation(rows))
+    found = (timeline(rows, time), _memory(problem, rows, shown, time), _utilisation(rows))
     return tuple(panel for panel in found if panel.boxes)
 
 
-def _timeline(rows: Lanes, time: Scale) -> Panel:
-    fills = looks(rows.looks, rows.chunks)
+def timeline(rows: Lanes, time: Scale) -> Panel:
+    """Return what every lane does over time."""
+    fills = _fills(rows)
     shown = [lane for lane in rows.all if lane.bars]
     boxes = [
         row_box(
             row,
             bar.label,
             (time(bar.start_ns), time(bar.stop_ns)),
-            chunk_name(bar.kind, bar.chunk, rows.chunks),
+            _chunk_name(bar.kind, bar.chunk, rows.chunks),
             lane.name,
             critical=bar.critical,
         )
@@ -140,7 +150,7 @@ def _spans(entry: DeviceMemory, stop: int, grain: int) -> Iterator[tuple[int, in
 def _utilisation(rows: Lanes) -> Panel:
     """Share of the makespan that each device and channel is busy, by kind."""
     whole = max(1, rows.stop_ns - rows.start_ns)
-    fills = looks(rows.looks, rows.chunks)
+    fills = _fills(rows)
     shown = [lane for lane in rows.all if lane.bars]
     boxes = []
     for row, lane in enumerate(shown):
@@ -151,7 +161,7 @@ def _utilisation(rows: Lanes) -> Panel:
         for look in fills:
             if ticks.get(look):
                 edges = (100 * left / whole, 100 * (left + ticks[look]) / whole)
-                kind = chunk_name(*look, rows.chunks)
+                kind = _chunk_name(*look, rows.chunks)
                 said = f"{100 * ticks[look] / whole:.1f} %"
                 boxes.append(row_box(row, kind, edges, kind, lane.name, said=said))
                 left += ticks[look]
@@ -172,4 +182,20 @@ def _busy(shown: Iterable[Lane], rows: Lanes) -> list[str]:
 
 
 def _named(fills: Mapping[tuple[str, int], str], chunks: int) -> dict[str, str]:
-    return {chunk_name(*look, chunks): colour for look, colour in fills.items()}
+    return {_chunk_name(*look, chunks): colour for look, colour in fills.items()}
+
+
+def _fills(rows: Lanes) -> dict[tuple[str, int], str]:
+    """Return the colour of each kind and chunk: that of the kind, paler from chunk to chunk."""
+    known = set(rows.looks)
+    return {
+        (kind, chunk): paler(colour, chunk / (rows.chunks + 1))
+        for kind, colour in colours(kind for kind, _ in known).items()
+        for chunk in range(rows.chunks)
+        if (kind, chunk) in known
+    }
+
+
+def _chunk_name(kind: str, chunk: int, chunks: int) -> str:
+    """Return the name of a kind, with its chunk where devices have several."""
+    return f"{kind}, chunk {chunk + 1}" if chunks > 1 and kind not in TRANSFERS else kind
