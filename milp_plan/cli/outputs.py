@@ -20,12 +20,6 @@ if TYPE_CHECKING:
     from milp_plan.run import Outcome
 
 PICTURES = (".png", ".svg")
-TRAINING_PLAN = "milp-plan-training-plan"
-"""Marker of :mod:`milp_plan.kinds.training.formats`."""
-
-TRAINING_RATES = "milp-plan-training-rates"
-"""Marker of :mod:`milp_plan.kinds.training.efficiency`."""
-
 LOG_HEAD = b"# log of milp-plan"
 
 
@@ -130,33 +124,33 @@ def _is_instance(document: Document) -> bool:
 def _is_plan(document: Document) -> bool:
     from milp_plan.run.kinds import kinds
 
-    return any(kind.is_plan(document) for kind in kinds()) or document.marker == TRAINING_PLAN
+    return any(kind.is_plan(document) for kind in kinds())
 
 
 def _is_export(document: Document) -> bool:
     from milp_plan.run.kinds import kinds
 
-    if any(e.is_one(document) for kind in kinds() for e in kind.exports().values()):
-        return True
-    from milp_plan.kinds.training.exports import is_export
+    exports = any(e.is_one(document) for kind in kinds() for e in kind.exports().values())
+    return exports or _said_by_a_kind(Content.EXPORT)(document)
 
-    return is_export(document)
+
+def _said_by_a_kind(content: Content) -> Callable[[Document], bool]:
+    def holds(document: Document) -> bool:
+        from milp_plan.run.kinds import kinds
+
+        return any(kind.other_content(document) == content for kind in kinds())
+
+    return holds
 
 
 def _starts(*heads: bytes) -> Callable[[Document], bool]:
     return lambda document: document.data.lstrip().startswith(heads)
 
 
-def _is_addresses(document: Document) -> bool:
-    from milp_plan.run.kinds import kinds
-
-    return any(kind.is_addresses(document) for kind in kinds())
-
-
 _SIGNS: dict[Content, Callable[[Document], bool]] = {
     Content.PICTURE: _starts(b"\x89PNG", b"<?xml", b"<svg"),
     Content.INSTANCE: _is_instance,
-    Content.ADDRESSES: _is_addresses,
+    Content.ADDRESSES: _said_by_a_kind(Content.ADDRESSES),
     Content.PLAN: _is_plan,
     Content.RECORD: lambda document: {"instance", "fingerprint", "stop"} <= set(document.top_level),
     Content.EXPORT: _is_export,
@@ -168,7 +162,7 @@ _SIGNS: dict[Content, Callable[[Document], bool]] = {
         and b'<meta name="milp-plan" content="report">' in document.data[:1000]
     ),
     Content.LOG: _starts(LOG_HEAD),
-    Content.RATES: lambda document: document.marker == TRAINING_RATES,
+    Content.RATES: _said_by_a_kind(Content.RATES),
     Content.MODEL: _starts(b"\\", b"NAME", b"min", b"max"),
 }
 """How the contents of a file are told apart."""

@@ -229,9 +229,15 @@ class Kind(ABC, Generic[P, S]):
     def is_plan(self, document: Document) -> bool:
         """Whether a document looks like a plan's file."""
 
-    def is_addresses(self, _document: Document) -> bool:
-        """Whether a document holds addresses of a plan's copies."""
-        return False
+    def other_content(self, _document: Document) -> str | None:
+        """Say what a document of this kind holds that is neither problem nor plan.
+
+        Returns
+        -------
+        str or None
+            The words of :class:`milp_plan.cli.outputs.Content`; ``None`` for any other document.
+        """
+        return None
 
     @abstractmethod
     def plan_text(self, plan: S) -> bytes:

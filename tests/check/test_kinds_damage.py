@@ -17,7 +17,7 @@ PACKAGE = Path(milp_plan.__file__).parent
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_rule_has_a_damage(kind):
     """As the source of the checker names them, and what every plan says of itself."""
-    home = "training/check.py" if kind == "training" else f"check/{kind}.py"
+    home = f"kinds/{kind}/check.py"
     source = "".join((PACKAGE / name).read_text() for name in (home, "check/statement.py"))
     rules = set(re.findall(r'Violation\(\s*"(\w+)"', source))
     assert len(rules) > 4

@@ -18,6 +18,8 @@ from milp_plan.kinds.resharding.check import ports, verify_resharding
 from milp_plan.kinds.resharding.planted import planted_resharding
 from milp_plan.kinds.training.api import check
 from milp_plan.kinds.training.configuration import Schedule
+from milp_plan.kinds.training.exports import refusals
+from milp_plan.kinds.training.exports.formats import FORMATS
 
 from .jobs import chains, plain
 from .training import planned
@@ -383,6 +385,15 @@ def another_number_of_micro_batches(problem, plan, verdict, rng):
 def another_value_is_fixed(problem, plan, verdict, rng):
     value = plan.configuration.micro_batch + rng.randint(1, 3)
     return replace(problem, fixed={**problem.fixed, "micro_batch": value}), plan
+
+
+@_damage("training", "framework")
+def framework_that_does_not_run_it(problem, plan, verdict, rng):
+    for name in rng.sample(sorted(FORMATS), len(FORMATS)):
+        other = replace(problem, framework=name)
+        if any(refusals(other)(plan.configuration)):
+            return other, plan
+    return None
 
 
 @_damage("training", "schedule")

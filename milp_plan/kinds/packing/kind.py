@@ -143,11 +143,11 @@ class Packing(Kind["PackingProblem", "PackingPlan"]):
 
         return is_packing(document)
 
-    def is_addresses(self, document: Document) -> bool:
+    def other_content(self, document: Document) -> str | None:
         """Addresses in either form."""
         from .address_file import is_addresses
 
-        return is_addresses(document)
+        return "addresses of a plan" if is_addresses(document) else None
 
     def plan_text(self, plan: PackingPlan) -> bytes:
         """The buffers with a column ``offset``."""

@@ -135,6 +135,15 @@ class Training(Kind["TrainingProblem", "TrainingPlan"]):
         """By its marker."""
         return document.marker == "milp-plan-training-plan"
 
+    def other_content(self, document: Document) -> str | None:
+        """Configurations of frameworks, and rates."""
+        from .efficiency import MARKER
+        from .exports import is_export
+
+        if document.marker == MARKER:
+            return "rates of training steps"
+        return "an exported plan" if is_export(document) else None
+
     def plan_text(self, plan: TrainingPlan) -> bytes:
         """The configuration."""
         from .formats import plan_text
