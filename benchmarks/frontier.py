@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from milp_plan.core.repeated import RepeatedProblem
 from milp_plan.core.sharding import Integers
 from milp_plan.elimination.buckets import smallest
 from milp_plan.elimination.factors import FactorGraph, Scope, factor_graph, value
 from milp_plan.elimination.ordering import neighbourhoods
+from milp_plan.elimination.repeated import RepeatedProblem
 
 _Part = tuple[Integers, Scope]
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from milp_plan.check import verify
 from milp_plan.core import Operator, Option, Plan, PlanningProblem
-from milp_plan.core.repeated import repeated
 from milp_plan.core.sharding import ShardingProblem
 from milp_plan.cost.first import strategies_first
+from milp_plan.elimination.repeated import repeated
 from milp_plan.elimination.search import eliminate
 from milp_plan.report.pages import DASH, amount, share
 from milp_plan.run import Outcome, Settings, solve

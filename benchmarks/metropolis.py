@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from milp_plan.core.compiled import compiled
-from milp_plan.core.repeated import RepeatedProblem
 from milp_plan.core.sharding import Integers
 from milp_plan.elimination.factors import factor_graph, value
+from milp_plan.elimination.repeated import RepeatedProblem
 
 Floats = NDArray[np.float64]
 

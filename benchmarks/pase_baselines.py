@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from pase_costs import Layer, LayerGraph, configurations
 
-from milp_plan.core.repeated import RepeatedProblem
 from milp_plan.core.sharding import Integers
+from milp_plan.elimination.repeated import RepeatedProblem
 
 Choice = tuple[int, ...]
 

@@ -13,7 +13,7 @@ import highspy
 import numpy as np
 
 from formulations.sharding.polytope import Polytope
-from milp_plan.core.repeated import RepeatedProblem
+from milp_plan.elimination.repeated import RepeatedProblem
 from milp_plan.kinds.sharding.labelling import Labelling
 from milp_plan.lp import CompiledModel
 

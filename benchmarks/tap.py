@@ -21,9 +21,9 @@ from folding.tied import model_columns
 from pase_costs import pase_tables
 from pase_networks import transformer
 
-from milp_plan.core.repeated import RepeatedProblem
 from milp_plan.draw.canvas import new_figure, plain_ticks
 from milp_plan.draw.style import drawing_style
+from milp_plan.elimination.repeated import RepeatedProblem
 from milp_plan.elimination.search import eliminate
 from milp_plan.report.pages import DASH
 

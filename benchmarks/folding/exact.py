@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from milp_plan.core.repeated import RepeatedProblem
 from milp_plan.core.sharding import Integers
 from milp_plan.elimination.buckets import Buckets
 from milp_plan.elimination.factors import Factor, FactorGraph, Scope, factor_graph, total, value
 from milp_plan.elimination.ordering import Ordering, neighbourhoods, weigh
+from milp_plan.elimination.repeated import RepeatedProblem
 from milp_plan.elimination.search import Caps
 
 from .runs import Run, runs

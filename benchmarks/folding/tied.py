@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from milp_plan.core.repeated import CostTable, RepeatedProblem
 from milp_plan.elimination.factors import factor_graph
 from milp_plan.elimination.ordering import weigh
+from milp_plan.elimination.repeated import CostTable, RepeatedProblem
 from milp_plan.elimination.search import Caps, Eliminated, eliminate
 
 ROUNDS = 1

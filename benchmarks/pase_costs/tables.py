@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from milp_plan.core.repeated import CostTable, RepeatedProblem
 from milp_plan.core.sharding import Integers, ShardingProblem
+from milp_plan.elimination.repeated import CostTable, RepeatedProblem
 
 from .layers import Layer, LayerGraph, Tensor, configurations
 from .rates import Floats, Rates

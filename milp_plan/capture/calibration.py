@@ -1,4 +1,4 @@
-"""Measured kernels held against the roofline: rates that were reached, and how far it is off."""
+"""Compares measured kernels with the roofline: rates that were reached, and errors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ClassOfKernels:
 
 
 @dataclass(frozen=True)
-class Calibration:
+class KernelCalibration:
     """What a device reached in a profile.
 
     Parameters
@@ -68,7 +68,7 @@ def class_of(kernel: Kernel) -> str:
     return "elementwise" if kernel.pointwise else "other"
 
 
-def calibrate(capture: Capture) -> Calibration:
+def calibrate(capture: Capture) -> KernelCalibration:
     """Fit the roofline to a profile.
 
     Kernels that compute give the rate of computing, the others that of moving bytes: the median,
@@ -94,7 +94,7 @@ def calibrate(capture: Capture) -> Calibration:
         "",
         "",
     )
-    return Calibration(spec, compared(capture, spec))
+    return KernelCalibration(spec, compared(capture, spec))
 
 
 def compared(capture: Capture, spec: DeviceSpec) -> dict[str, ClassOfKernels]:

@@ -99,7 +99,7 @@ def stage_problem(
     ]
     draft.extra += _beside_parameters(draft, optimizer)
     room = max(operator.options[0].workspace_bytes for operator in draft.operators)
-    told = {
+    details = {
         "granularity": granularity,
         "kernels": "fused" if fuse else "as in eager PyTorch",
         **joined(capture, parts),
@@ -113,7 +113,7 @@ def stage_problem(
         _without(plain(cluster), room),
         Objective.BOTTLENECK,
         MemoryLaw.STATIC,
-        provenance=provenance_of(capture, cluster) | told,
+        provenance=provenance_of(capture, cluster) | details,
         serial=SerialLaw(tuple(entry.name for entry in cluster.device_classes), Contiguity.CHAIN),
     )
 

@@ -1,4 +1,4 @@
-"""The file ``torch-checkpoint``: which blocks of a model compute again what they forgot.
+"""The file ``torch-checkpoint``: which blocks of a model compute activations again.
 
 Described in ``instances/formats/torch-checkpoint.md``.
 """
@@ -8,13 +8,11 @@ from __future__ import annotations
 from typing import Literal
 
 from milp_plan.core import Finding, InputError, Plan, PlanningProblem
-from milp_plan.io.files import read_document
-from milp_plan.io.wire import Strict, decode, encode
+from milp_plan.io.wire import Strict, encode
 
 from .passes import FORWARD
 from .recompute import KEEP, POLICIES
 
-MARKER = "milp-plan-torch-checkpoint"
 FINGERPRINT = "captured graph"
 """Entry of an instance's provenance: fingerprint of the graph it was made of."""
 
@@ -70,15 +68,3 @@ def checkpoint_text(problem: PlanningProblem, plan: Plan) -> bytes:
             blocks=policies(problem, plan),  # type: ignore[arg-type]
         )
     )
-
-
-def read_checkpoint(path: str) -> TorchCheckpoint:
-    """Read such a file.
-
-    Raises
-    ------
-    InputError
-        With every defect.
-    """
-    document = read_document(path, "a torch-checkpoint file")
-    return decode(document.data, TorchCheckpoint, document.file, MARKER)

@@ -32,7 +32,7 @@ LABEL = re.compile(rf"({_PLACEMENTS})? > ({_PLACEMENTS})?( > {_PLACEMENTS})?( \+
 
 
 @dataclass(frozen=True)
-class Choice:
+class PlacementChoice:
     """What a node does.
 
     Parameters
@@ -51,7 +51,7 @@ class Choice:
     inside: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, label: str) -> Choice:
+    def of(cls, label: str) -> PlacementChoice:
         """Read a label."""
         placed, *inside = label.split(" + ")
         reads, raw, *kept = (part.strip() for part in placed.split(">"))
@@ -91,7 +91,7 @@ def chosen_placements(problem: ShardingProblem, plan: ShardingPlan) -> TorchPlac
     return found
 
 
-def choices_of(problem: ShardingProblem, plan: ShardingPlan) -> list[Choice]:
+def choices_of(problem: ShardingProblem, plan: ShardingPlan) -> list[PlacementChoice]:
     """What each node does.
 
     Raises
@@ -108,14 +108,14 @@ def choices_of(problem: ShardingProblem, plan: ShardingPlan) -> list[Choice]:
     findings = [
         Finding(f"label of {name!r}", repr(label), _expected(len(given)), "capture it again")
         for name, label, given in triples
-        if not LABEL.fullmatch(label) or len(Choice.of(label).reads) != len(given)
+        if not LABEL.fullmatch(label) or len(PlacementChoice.of(label).reads) != len(given)
     ]
     if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*)?", problem.provenance.get("mesh", "")):
         found = repr(problem.provenance.get("mesh"))
         findings.append(Finding("provenance, 'mesh'", found, "such as '2x2'", "capture it again"))
     if findings:
         raise InputError(findings)
-    return [Choice.of(label) for label in labels]
+    return [PlacementChoice.of(label) for label in labels]
 
 
 def _expected(reads: int) -> str:
@@ -143,7 +143,7 @@ def chosen_text(problem: ShardingProblem, plan: ShardingPlan) -> bytes:
 
 def _decided(
     problem: ShardingProblem,
-    choices: list[Choice],
+    choices: list[PlacementChoice],
     sources: list[list[int]],
     found: TorchPlacements,
 ) -> Counter[Collective]:

@@ -47,7 +47,7 @@ def where_it_stops(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 
 
 @contextmanager
-def told(
+def errors_as_findings(
     text: str, doing: str, model: tuple[Any, tuple[Any, ...], dict[str, Any]], dtype: str | None
 ) -> Iterator[None]:
     """Run a model; what it raises becomes one finding.
@@ -81,7 +81,7 @@ def told(
 def not_run(
     text: str, where: str, error: Exception, *, operator: str = "", dtype: str | None = None
 ) -> InputError:
-    """Return one finding of what PyTorch said on many lines when it ran a model.
+    """Return one finding of a long message of PyTorch about a model that it ran.
 
     Parameters
     ----------

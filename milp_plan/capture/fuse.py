@@ -46,7 +46,7 @@ def fused(capture: Capture) -> list[tuple[int, ...]]:
 
 
 def _links(capture: Capture, before: Edges) -> set[tuple[int, int]]:
-    """Kernels of which each reads from the other alone, whose results go nowhere else."""
+    """Return pairs of kernels: the second reads the first alone, and nothing else does."""
     outputs = {result.storage for result in capture.results}
     readers: list[set[int]] = [set() for _ in capture.kernels]
     for storage, place in made_by(capture).items():

@@ -10,11 +10,11 @@ from .failures import not_run
 from .model_file import INNER, Builder
 
 SEED = 20_261
-"""Of weights and inputs, which are the same in every run."""
+"""Seed of weights and inputs, which are the same in every run."""
 
 
 def built_with_seed(builder: Builder, dtype: str | None, seed: int = SEED) -> Any:
-    """What ``build()`` returns: a module and its inputs, with the numbers that every run has.
+    """Return what ``build()`` returns, a module and its inputs, under a fixed seed.
 
     Raises
     ------
@@ -45,16 +45,16 @@ def graph_inputs(graph: Any, built: tuple[Any, Any]) -> dict[str, tuple[str | No
     for node in graph.nodes:
         if node.op != "placeholder":
             continue
-        said = node.meta["desc"]
-        kind = type(said).__name__
+        description = node.meta["desc"]
+        kind = type(description).__name__
         if kind == "TangentAOTInput":
             value = node.meta["val"]
             found[node.name] = (None, torch.ones(value.shape, dtype=value.dtype))
-        elif hasattr(said, "target"):
-            path = path_of(said.target)
+        elif hasattr(description, "target"):
+            path = path_of(description.target)
             found[node.name] = (path, _tensor(module, path))
         else:
-            found[node.name] = (said.expr(), leaves[said.idx])
+            found[node.name] = (description.expr(), leaves[description.idx])
     return found
 
 

@@ -127,21 +127,21 @@ def instance(
         draft.recompute(policies)
         if all(len(operator.options) == 1 for operator in draft.operators):
             raise nothing_to_forget()
-    told = {
+    details = {
         "granularity": _granularity(granularity, capture, unknown),
         "kernels": "fused" if fuse else "as in eager PyTorch",
         **joined(capture, parts),
     }
     if capture.mode == "training":
         draft.updates(OPTIMIZERS[optimizer], barrier)
-        told |= {"optimizer": optimizer, "recompute": " ".join(policies)}
+        details |= {"optimizer": optimizer, "recompute": " ".join(policies)}
     title = name or f"{capture.name}-{capture.mode}"
-    provenance = provenance_of(capture, cluster, measured) | told
+    provenance = provenance_of(capture, cluster, measured) | details
     return PlanningProblem(title, draft.graph(), plain(cluster), objective, provenance=provenance)
 
 
 def _granularity(asked: str, capture: Capture, unknown: Collection[int]) -> str:
-    """Say what operators are: kernels where no module is known, whatever was asked for."""
+    """Return the granularity for the provenance: kernels where no module is known."""
     if asked == "kernel" or len(unknown) == len(capture.kernels):
         return "kernel"
     return f"{asked} (kernel where no module is known)" if unknown else asked
@@ -310,14 +310,14 @@ class Draft:
             self.operators[backward] = replace(read, options=tuple(two for _, two in options))
 
     def _forgetful(self, forward: int, entry: Again) -> Option:
-        """The forward operator that holds what it forgets no longer than it reads it itself."""
+        """Return the forward option that drops values after its own last read."""
         part = self.parts[forward]
         held = self._peak(part.kernels, self._inside(part) | entry.dropped)
         option = self.operators[forward].options[0]
         return replace(option, name=entry.policy, workspace_bytes=held, writes=self._layouts(entry))
 
     def _repeating(self, backward: int, entry: Again) -> Option:
-        """The backward operator that first runs what was forgotten once more."""
+        """Return the backward option that first computes dropped values again."""
         part, option = self.parts[backward], self.operators[backward].options[0]
         redone = set(entry.redone)
         units = {self.unit_of[place] for place in redone}
@@ -461,7 +461,7 @@ def provenance_of(
         profile = capture.profile
         timed = f"{profile.device}, {profile.threads} threads, {profile.date}, {profile.torch}"
         links = {key: text for key, text in times.items() if key.startswith("link ")}
-        times = {"kernels timed on": timed, "updates": measured.told, **links}
+        times = {"kernels timed on": timed, "updates": measured.summary, **links}
     return {
         "generator": f"milp_plan.capture {GENERATOR_VERSION}",
         "model": capture.name,

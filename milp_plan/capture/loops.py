@@ -1,4 +1,4 @@
-"""What says of an operator how it may be cut: a loop for each dimension of each tensor."""
+"""Loop nests of operators: a loop for each dimension of each tensor, along which it may be cut."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Nest:
         A letter per dimension for each tensor read and each result; ``None`` for a result that is
         not made.
     terms
-        For each tensor read, whether the operator is linear in it, so that sums to come pass where
+        For each tensor read, whether the operator is linear in it, so that pending sums pass where
         they lie in all of these; empty where none do.
     masked
         Loops of rows that are looked up: see :class:`~milp_plan.capture.nests.Nested`.
@@ -50,5 +50,5 @@ Rule = Callable[[Kernel | View], Nest | None]
 
 
 def each(rank: int) -> str:
-    """A loop for each of so many dimensions."""
+    """Return letters of loops, one per dimension."""
     return ascii_letters[:rank]

@@ -62,7 +62,7 @@ def merged(
     capture
         The graph.
     units
-        Its fused groups; together they hold every kernel once.
+        Its fused groups; together they contain every kernel once.
     granularity
         One of :data:`GRANULARITIES`.
     joint_backward

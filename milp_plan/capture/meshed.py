@@ -16,8 +16,8 @@ gradient of it
 ===================== =====================================================================
 
 Collectives inside a kernel, and those that it makes of its own result, are part of its duration.
-Other changes of layout are resharding, which holds channels, not devices. Kernels run alone, as in
-eager PyTorch. Sums to come that nothing reads (the loss) stay so.
+Other changes of layout are resharding, which occupies channels, not devices. Kernels run alone, as
+in eager PyTorch. Pending sums that nothing reads (the loss) stay pending.
 """
 
 from __future__ import annotations
@@ -91,13 +91,13 @@ def meshed(
     require_placeable(capture, optimizer)
     meshes = meshes_on(cluster, tuple(shapes))
     draft = _Draft(capture, cluster.device_classes[0].name, meshes, OPTIMIZERS[optimizer])
-    told = provenance_of(capture, cluster) | {
+    details = provenance_of(capture, cluster) | {
         "generator": "milp_plan.capture.meshed",
         "optimizer": optimizer,
         "meshes": " ".join(grid.text for grid in meshes),
     }
     title = name or f"{capture.name}-{capture.mode}-meshed"
-    return PlanningProblem(title, draft.graph(), plain(cluster), objective, provenance=told)
+    return PlanningProblem(title, draft.graph(), plain(cluster), objective, provenance=details)
 
 
 @dataclass(frozen=True)
@@ -302,8 +302,8 @@ class _Draft:
             groups.join(
                 self.entries[number].name, [*names, *(self.entries[one].name for one in maker)]
             )
-            said = partial(Way.layout_read, source=parameter)
-            self._agree(f"layout of {self._title(parameter)}", users, said)
+            entry_of = partial(Way.layout_read, source=parameter)
+            self._agree(f"layout of {self._title(parameter)}", users, entry_of)
         for members in self._members(groups):
             title = f"mesh of {self.entries[members[-1]].name.removesuffix('.U')}"
             self._agree(title, members, lambda way: way.mesh.text)
@@ -329,7 +329,7 @@ class _Draft:
                 found.setdefault(operator.group, []).append(number)
         return [members for members in found.values() if len(members) > 1]
 
-    def _agree(self, title: str, numbers: Sequence[int], said: Callable[[Way], str]) -> None:
+    def _agree(self, title: str, numbers: Sequence[int], entry_of: Callable[[Way], str]) -> None:
         """Let the first of some operators say by a value without bytes how all of them choose."""
         first, *others = numbers
         if not others:
@@ -339,7 +339,7 @@ class _Draft:
             entry = self.entries[number]
             tables = entry.writes if number == first else entry.reads
             for way, table in zip(entry.ways, tables, strict=True):
-                table[title] = said(way)
+                table[title] = entry_of(way)
                 words[table[title]] = 0
         names = tuple(self.entries[number].name for number in others)
         self.extra.append(Value(title, self.entries[first].name, names, words))

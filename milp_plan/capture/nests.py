@@ -3,8 +3,8 @@
 A nest names for each tensor, dimension by dimension, the loop that runs over it, in one letter, and
 ``.`` for a dimension that stays whole: a product of matrices is ``mk, kn -> mn``. From that follow
 all placements on a mesh: cut along ``m``, the first matrix and the result are; along ``k``, both
-matrices are and the result is a sum to come. Only cuts after which each process computes its part
-alone are offered, but for batch normalisations (:mod:`.image_nests`): no statistics of other
+matrices are and the result is a pending sum. Only cuts after which each process computes its part
+alone are offered, but for batch normalisations (:mod:`.local_nests`): no statistics of other
 normalisations are exchanged, no halos of a convolution.
 
 An operator without a nest runs whole on every process.
@@ -21,9 +21,7 @@ from milp_plan.cost.mesh import Dim, Layout, Loop, Mapping, MeshOperator, reshap
 from milp_plan.cost.mesh import Tensor as MeshTensor
 from milp_plan.io.capture_wire import Kernel, Tensor, View
 
-from .attention_nests import ATTENTION_RULES
-from .expert_nests import EXPERT_RULES
-from .image_nests import IMAGE_RULES
+from .local_nests import ATTENTION_RULES, EXPERT_RULES, IMAGE_RULES
 from .loops import WHOLE, Nest, Rule, each
 from .operators import ELEMENTWISE
 from .record import ELEMENT_BYTES, tensors_of

@@ -99,17 +99,17 @@ class Recorder:
     # inputs --------------------------------------------------------------------------------------
 
     def _input(self, node: Any) -> None:
-        said = node.meta.get("desc")
-        kind = type(said).__name__
+        description = node.meta.get("desc")
+        kind = type(description).__name__
         if kind == "ParamAOTInput":
-            self._known(node, "parameter", self._path(said.target))
+            self._known(node, "parameter", self._path(description.target))
         elif kind == "BufferAOTInput":
-            lifted = "lifted" in said.target or "constant" in said.target
-            self._known(node, "constant" if lifted else "buffer", self._path(said.target))
+            lifted = "lifted" in description.target or "constant" in description.target
+            self._known(node, "constant" if lifted else "buffer", self._path(description.target))
         elif kind == "TangentAOTInput":
             self._known(node, "constant", LOSS_GRADIENT)
         else:
-            self._known(node, "input", getattr(said, "expr", lambda: node.name)())
+            self._known(node, "input", getattr(description, "expr", lambda: node.name)())
 
     def _known(self, node: Any, kind: Any, name: str) -> None:
         """Note a tensor that is there before the first kernel."""
@@ -251,10 +251,10 @@ class Recorder:
 
     def _results(self, node: Any, mode: str) -> tuple[Result, ...]:
         outputs = list(node.args[0])
-        said = node.meta.get("desc") or [None] * len(outputs)
+        descriptions = node.meta.get("desc") or [None] * len(outputs)
         found = []
         named = {name: place for place, s in enumerate(self._storages) for name in _names(s)}
-        for output, description in zip(outputs, said, strict=True):
+        for output, description in zip(outputs, descriptions, strict=True):
             if not isinstance(output, self._torch.fx.Node) or output not in self._uses:
                 continue
             place, view = self._uses[output].storage, self._uses[output].view

@@ -123,8 +123,8 @@ class _Reading:
     def _call(self, node: Any, place: int) -> None:
         operator = _operator(node)
         if node.op_type in CONTROL:
-            said, remedy = "branches or repeats", "take control flow out of the model"
-            self._refuse(node, said, "one sequence of operators", remedy)
+            problem, remedy = "branches or repeats", "take control flow out of the model"
+            self._refuse(node, problem, "one sequence of operators", remedy)
             self._refused.update(node.output)
             return
         where = self._where(node)
@@ -314,8 +314,8 @@ def module_of(node: Any) -> str | None:
     PyTorch's newer exporter keeps a list of scopes, the last of which is the node itself; its
     older one, and others, write a path into the node's name: ``/h.0/h.0.attn/MatMul``.
     """
-    said = {entry.key: entry.value for entry in node.metadata_props}
-    scopes = said.get("pkg.torch.onnx.name_scopes", "")
+    metadata = {entry.key: entry.value for entry in node.metadata_props}
+    scopes = metadata.get("pkg.torch.onnx.name_scopes", "")
     if scopes:
         names = [name.strip(" '\"") for name in scopes.strip("[]").split(",")]
         return names[-2] if len(names) > 1 else ""

@@ -27,7 +27,7 @@ class OnnxFile:
     opset
         Version of ONNX's own operator set.
     reason
-        Why some shapes are not known, as far as it can be said.
+        Why some shapes are not known, if there is a message.
     """
 
     graph: Any
@@ -62,8 +62,8 @@ def load_onnx(path: str | Path, dimensions: dict[str, int]) -> OnnxFile:
         opsets = [e.version for e in model.opset_import if e.domain in ("", "ai.onnx")]
         model = inline_local_functions(model)
     except Exception as error:
-        said = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-        raise fail("file", said, "an ONNX model", "export it again") from error
+        message = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+        raise fail("file", message, "an ONNX model", "export it again") from error
     fix_dimensions(model.graph, dimensions, str(path))
     reason = _load_sizes(model.graph, Path(path).parent)
     try:
@@ -73,8 +73,8 @@ def load_onnx(path: str | Path, dimensions: dict[str, int]) -> OnnxFile:
         try:
             model = infer_shapes(model, data_prop=True)
         except Exception as worse:
-            said = f"shapes that do not fit ({str(worse).splitlines()[0]})"
-            raise fail("graph", said, "a valid model", "run onnx.checker on it") from worse
+            message = f"shapes that do not fit ({str(worse).splitlines()[0]})"
+            raise fail("graph", message, "a valid model", "run onnx.checker on it") from worse
     return OnnxFile(model.graph, str(opsets[0]) if opsets else "none", reason)
 
 
@@ -154,7 +154,7 @@ def _no_tensors(graph: Any) -> Iterator[Finding]:
 
 
 def _inputs(graph: Any) -> Iterator[Any]:
-    """What the file does not hold a value of."""
+    """Return what the file has no value for."""
     weights = {entry.name for entry in graph.initializer}
     return (entry for entry in graph.input if entry.name not in weights)
 

@@ -1,4 +1,4 @@
-"""What optimizers keep and move."""
+"""Bytes that optimizers store and move."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Optimizer:
-    """What an optimizer keeps for each parameter of up to 2 bytes, and of more.
+    """Bytes that an optimizer stores for each parameter.
 
     Parameters
     ----------
     moments
-        Numbers of 4 bytes it keeps besides the parameter.
+        Numbers of 4 bytes stored besides the parameter.
     """
 
     moments: int
 
     def state_bytes(self, element: int) -> int:
-        """Bytes per parameter kept between steps; short ones have a master copy of 4 bytes."""
+        """Bytes per parameter stored between steps; short ones have a master copy of 4 bytes."""
         return 4 * (self.moments + (element < 4))
 
     def moved_bytes(self, element: int) -> int:
@@ -28,4 +28,4 @@ class Optimizer:
 
 
 OPTIMIZERS = {"adamw": Optimizer(2), "momentum": Optimizer(1), "sgd": Optimizer(0)}
-"""Name -> what it keeps. AdamW of float32: 8 bytes of state, 28 moved per parameter."""
+"""Name -> optimizer. AdamW of float32: 8 bytes of state, 28 moved per parameter."""

@@ -1,4 +1,4 @@
-"""Which part of the step a kernel belongs to, and which module, where PyTorch does not say."""
+"""Pass and module of each kernel, derived where PyTorch does not record them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Edges = list[tuple[int, ...]]
 """Kernel -> kernels it reads from."""
 
 Entry = TypeVar("Entry", str, bool)
-"""What is known of a kernel."""
+"""Label or flag of a kernel."""
 
 
 def sources(capture: Capture) -> Edges:

@@ -1,4 +1,4 @@
-"""The file ``torch-placements``: reading, writing, what must hold in it.
+"""The file ``torch-placements``: reading, writing, checks.
 
 Described in ``instances/formats/torch-placements.md``. Nothing here needs PyTorch.
 """
@@ -110,7 +110,7 @@ def require_placements_of(placements: TorchPlacements, capture: Capture, file: s
     ------
     InputError
         It is of another release or another graph, an input or a gradient has no placement, a name
-        is unknown, or an input is a sum to come.
+        is unknown, or an input is a pending sum.
     """
     findings = list(_origin_findings(placements, capture)) or [
         *_input_findings(placements, capture),
@@ -120,7 +120,7 @@ def require_placements_of(placements: TorchPlacements, capture: Capture, file: s
         raise InputError(findings).in_file(file)
 
 
-# what must hold in the file ----------------------------------------------------------------------
+# checks of the file ----------------------------------------------------------------------
 
 
 def _findings(placements: TorchPlacements) -> Iterator[Finding]:
@@ -143,11 +143,11 @@ def _placed(placements: TorchPlacements) -> Iterator[tuple[str, str]]:
             yield f"reads[{reader!r}][{name!r}]", placement
 
 
-# what must hold of a model -----------------------------------------------------------------------
+# checks against a model -----------------------------------------------------------------------
 
 
 def _origin_findings(placements: TorchPlacements, capture: Capture) -> Iterator[Finding]:
-    """Release first: another one names nodes differently, which the fingerprint cannot tell."""
+    """Release first: another one names nodes differently, which the fingerprint does not show."""
     if _release(placements.torch) != _release(capture.torch):
         found, expected = placements.torch, f"{capture.torch}, the installed release of PyTorch"
         remedy = "make the file again with the installed release, or install the file's"

@@ -70,10 +70,10 @@ def profiled(
     }
     clock = _train if torch.device(device).type == "cuda" else _calls
 
-    def told(where: str, error: Exception, operator: str) -> InputError:
+    def failure(where: str, error: Exception, operator: str) -> InputError:
         return not_run(builder.text, where, error, operator=operator, dtype=dtype)
 
-    times = _Times({kernel.name: kernel for kernel in capture.kernels}, clock, report, told)
+    times = _Times({kernel.name: kernel for kernel in capture.kernels}, clock, report, failure)
     times.run(graph, inputs, device)
     name = torch.cuda.get_device_name() if torch.device(device).type == "cuda" else _processor()
     profile = Profile(
@@ -94,12 +94,12 @@ class _Times:
         kernels: Mapping[str, Kernel],
         clock: Callable[[Callable[[], Any]], int],
         report: Callable[[str], None],
-        told: Callable[[str, Exception, str], InputError],
+        failure: Callable[[str, Exception, str], InputError],
     ) -> None:
         self.kernels = kernels
         self.clock = clock
         self.report = report
-        self.told = told
+        self.failure = failure
         self.found: dict[str, int] = {}
 
     def run(self, graph: Any, inputs: dict[str, Any], device: str) -> None:
@@ -131,7 +131,7 @@ class _Times:
         except Exception as error:
             kernel = self.kernels.get(node.name)
             module = f"module {kernel.module!r}" if kernel and kernel.module else "the model itself"
-            raise self.told(module, error, f"{node.target} ({node.name})") from error
+            raise self.failure(module, error, f"{node.target} ({node.name})") from error
         if node.name in self.kernels:
             second = f"{node.name}{SECOND}"
             if second in self.kernels:

@@ -1,6 +1,6 @@
-"""Blocks that forget their activations and compute them again when the backward pass comes.
+"""Activation checkpointing: blocks drop activations and compute them again in the backward pass.
 
-PyTorch calls it activation checkpointing. A block's forward operator leaves some of its values
+A block's forward operator leaves some of its values
 behind with no bytes (the layout ``gone``), its backward operator reads them so, computes them
 again first, and takes longer by that. No change leads from one layout to the other, so both
 operators of a block agree.
@@ -21,7 +21,7 @@ from .work import operator_of
 
 KEEP = "keep"
 POLICIES = ("attention", "full")
-"""What a block can forget: all but the results of attention, or all."""
+"""What a block can drop: all but the results of attention, or all."""
 
 GONE = "gone"
 """Layout of a value that is computed again."""
@@ -49,7 +49,7 @@ def require_policies(policies: Sequence[str], granularity: str) -> None:
 
 @dataclass(frozen=True)
 class Again:
-    """What a block does twice.
+    """What a block drops and computes again under a policy.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def again(
     readers: Mapping[int, Sequence[int]],
     made: Mapping[int, int],
 ) -> Again:
-    """Say what a block drops and redoes under a policy.
+    """Return what a block drops and computes again under a policy.
 
     Dropped is what nothing but the block's own passes read, apart from what the policy keeps.
     Redone are the kernels from which what was dropped comes, back to what is still there.

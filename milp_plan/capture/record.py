@@ -1,4 +1,4 @@
-"""Captured-graph files: reading, writing, what must hold in them, their fingerprint.
+"""Captured-graph files: reading, writing, checks, fingerprint.
 
 Nothing here needs PyTorch. The types are those of the file (``milp_plan.io.capture_wire``).
 """
@@ -179,7 +179,7 @@ def handed_out(capture: Capture) -> set[int]:
     return {result.storage for result in capture.results if result.kind != "gradient"}
 
 
-# what must hold ------------------------------------------------------------------------------
+# checks ------------------------------------------------------------------------------
 
 
 def _findings(capture: Capture) -> Iterator[Finding]:

@@ -146,7 +146,7 @@ def sharding(
     require_placeable(capture, optimizer)
     nodes = nodes_of(capture, mesh, OPTIMIZERS[optimizer])
     title = name or f"{capture.name}-{capture.mode}-{mesh.text}x{mesh.device.name}"
-    told = {
+    details = {
         "generator": "milp_plan.capture.sharding",
         "model": capture.name,
         "captured with": captured_with(capture),
@@ -155,7 +155,7 @@ def sharding(
         "device": mesh.device.name,
         "optimizer": optimizer,
     }
-    return _problem(title, nodes, mesh, limit, told)
+    return _problem(title, nodes, mesh, limit, details)
 
 
 def require_placeable(capture: Capture, optimizer: str) -> None:
@@ -179,7 +179,7 @@ def nodes_of(capture: Capture, mesh: Mesh, optimizer: Optimizer) -> list[Node]:
     Parameters
     ----------
     capture
-        As for :func:`sharding`; :func:`require_placeable` is told what is wrong with it.
+        As for :func:`sharding`; :func:`require_placeable` checks it.
     mesh
         The processes; without axes, one device.
     optimizer
@@ -420,7 +420,7 @@ def _last_readers(capture: Capture) -> list[int]:
 
 
 def _problem(
-    title: str, nodes: list[Node], mesh: Mesh, limit: int | None, told: dict[str, str]
+    title: str, nodes: list[Node], mesh: Mesh, limit: int | None, details: dict[str, str]
 ) -> ShardingProblem:
     ends, tables = [], []
     known: dict[tuple[object, ...], np.ndarray] = {}
@@ -455,7 +455,7 @@ def _problem(
         np.array([(node.start, node.stop) for node in nodes], dtype=np.int64),
         limit,
         tuple(label_of_row(row, mesh) for row in flat),
-        told,
+        details,
         Units(),
     )
 

@@ -162,7 +162,7 @@ class _Cut:
         )
 
     def _held(self, number: int) -> int:
-        """What a stage keeps of a micro-batch from its forward pass to its weight gradient.
+        """Bytes of a micro-batch stored from a stage's forward pass to its weight gradient.
 
         What it receives, what its backward pass reads, and a copy of all that it hands on: PyTorch
         lets go of nothing before the weight gradient, and takes what was handed on out of the
@@ -180,7 +180,7 @@ class _Cut:
         return 0 if last else sum(size for _, size in self._arriving(number + 1))
 
     def _gradient(self, number: int) -> int:
-        """What a stage keeps from its input gradient to its weight gradient.
+        """Bytes that a stage stores from its input gradient to its weight gradient.
 
         What the one makes for the other, and the gradients that came from the stage behind.
         """
@@ -195,7 +195,7 @@ class _Cut:
         return own + self._handed_on(number)
 
     def _resting(self, number: int) -> dict[str, int]:
-        """Bytes that lie on a stage all the time: parameters and inputs, gradients, states."""
+        """Bytes that a stage stores all the time: parameters and inputs, gradients, states."""
         found = {"parameters": 0, "gradients": 0, "state": 0}
         seen = set()
         for value in self.problem.graph.values:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from milp_plan.core import Finding, InputError
 from milp_plan.core.sharding import ShardingPlan, ShardingProblem
 
-from .chosen import Choice, choices_of, sources_of
+from .chosen import PlacementChoice, choices_of, sources_of
 from .sharding import INPUT
 
 WEIGHTS = {"mm": 1, "addmm": 2, "embedding": 0}
@@ -40,7 +40,7 @@ def tp_plan(problem: ShardingProblem, plan: ShardingPlan) -> dict[str, str]:
     Raises
     ------
     InputError
-        What the plan does cannot be said like this; names every module that is in the way.
+        These styles cannot express the plan; names every module that is the reason.
     """
     if "x" in problem.provenance.get("mesh", ""):
         found, expected = problem.provenance["mesh"], "one axis"
@@ -55,11 +55,11 @@ def tp_plan(problem: ShardingProblem, plan: ShardingPlan) -> dict[str, str]:
             styles.setdefault(pattern, {}).setdefault(style, []).append(module)
     for pattern, found_styles in styles.items():
         if len(found_styles) > 1:
-            said = ", ".join(
+            message = ", ".join(
                 f"{names[0]} {style or 'whole'}" for style, names in found_styles.items()
             )
             remedy = "run it as torch-placements, which says it module by module"
-            findings.append(Finding(f"modules {pattern!r}", said, "one style for all", remedy))
+            findings.append(Finding(f"modules {pattern!r}", message, "one style for all", remedy))
     if findings:
         raise InputError(findings)
     return {pattern: style for pattern, (style, *_) in styles.items() if style}
@@ -117,7 +117,9 @@ def _product(
     return min(found, default=None)
 
 
-def _style(name: str, choices: list[Choice], reader: int, readers: list[list[int]]) -> str | None:
+def _style(
+    name: str, choices: list[PlacementChoice], reader: int, readers: list[list[int]]
+) -> str | None:
     choice, kind = choices[reader], _kind(name)
     if kind == "embedding":
         known = {("R", "R"): "", ("S(0)", "R"): "embedding_rowwise"}
@@ -129,7 +131,7 @@ def _style(name: str, choices: list[Choice], reader: int, readers: list[list[int
     return style
 
 
-def _gathered(choices: list[Choice], number: int, readers: list[list[int]]) -> bool:
+def _gathered(choices: list[PlacementChoice], number: int, readers: list[list[int]]) -> bool:
     """Whether the only reader of a cut result takes it whole."""
     if choices[number].kept == "R":
         return True
@@ -140,7 +142,7 @@ def _kind(name: str) -> str:
     return re.sub(r"_\d+$", "", name)
 
 
-def _finding(module: str, choice: Choice, reader: str) -> Finding:
+def _finding(module: str, choice: PlacementChoice, reader: str) -> Finding:
     found = f"{', '.join(choice.reads) or choice.kept} ({reader})"
     expected = "weights that are whole, or cut for a product of whole or cut features"
     remedy = "run it as torch-placements, or plan it again"

@@ -114,7 +114,7 @@ def capture_model(
 
 
 def require_device(device: str) -> None:
-    """See that PyTorch has a device: asked for one that it lacks, it ends the whole process.
+    """Check that PyTorch has a device: with one that it lacks, it ends the whole process.
 
     Raises
     ------
@@ -305,7 +305,7 @@ def _faked(wrapped: Any, inputs: Any, fakes: Any, *, training: bool, device: str
 def _not_captured(
     text: str, error: Exception, wrapped: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> InputError:
-    """Say in one finding what PyTorch said on many lines, and where it happened."""
+    """Return one finding of a long message of PyTorch, with the place where it happened."""
     module, operator = where_it_stops(wrapped, args, kwargs)
     module = module.removeprefix(INNER).removeprefix(".")
     where = f"module {module!r}" if module else "the model"

@@ -283,12 +283,12 @@ def require_known(capture: Capture) -> None:
 
 
 def _unknown(capture: Capture) -> Iterator[Finding]:
-    told: set[str] = set()
+    reported: set[str] = set()
     for kernel in capture.kernels:
         name = operator_of(kernel)
-        if name in told or flops_of(kernel) is not None:
+        if name in reported or flops_of(kernel) is not None:
             continue
-        told.add(name)
+        reported.add(name)
         yield Finding(
             f"module {kernel.module or 'of the model itself'!r}, kernel {kernel.name!r}",
             f"operator {name}, of which no formula is known",

@@ -21,7 +21,7 @@ from .output import note, say_table
 if TYPE_CHECKING:
     from milp_plan.capture.model_file import Builder
     from milp_plan.core.sharding import ShardingProblem
-    from milp_plan.execute import Comparison, PipelineComparison, ShardedComparison
+    from milp_plan.execute import Differences
     from milp_plan.io.placement_wire import TorchPlacements
 
 
@@ -195,7 +195,7 @@ def _placements(
     return found.ok
 
 
-def _numbers(found: Comparison | ShardedComparison | PipelineComparison) -> list[tuple[str, str]]:
+def _numbers(found: Differences) -> list[tuple[str, str]]:
     return [
         ("difference of the loss", f"{found.loss_error:.1e}"),
         (

@@ -106,13 +106,13 @@ def arranged(
 
 def sources(cluster: Cluster) -> dict[str, str]:
     """Say, as provenance, what devices and links were modelled with and where that is from."""
-    told = {}
+    details = {}
     for entry in cluster.device_classes:
         count = sum(device.device_class == entry.name for device in cluster.devices)
-        told[f"device {entry.name}"] = f"{count} devices; {spec_of(cluster, entry.name).told}"
+        details[f"device {entry.name}"] = f"{count} devices; {spec_of(cluster, entry.name).summary}"
     if isinstance(cluster, ModelledCluster):
-        told |= {f"link {link.name}": link.told for link in cluster.links}
-    return told
+        details |= {f"link {link.name}": link.summary for link in cluster.links}
+    return details
 
 
 def cluster(
@@ -133,7 +133,7 @@ def cluster(
     text
         Terms ``<count>x<class>`` joined by ``+``.
     communication
-        What transfers hold.
+        What transfers occupy.
     link
         Name of a link to use inside nodes instead of the classes' own, for example ``"PCIe4"``.
     node_devices

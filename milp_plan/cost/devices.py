@@ -47,7 +47,7 @@ class LinkSpec:
         return self.bandwidth_bytes_per_s * self.efficiency_permille // 1000
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """Its figures and where they come from."""
         rate = f"{self.bandwidth_bytes_per_s} byte/s x {self.efficiency_permille}/1000"
         return _sourced(f"{rate}, {self.latency_ns} ns", self.source)
@@ -89,7 +89,7 @@ class DeviceSpec:
     source: str = ""
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """Its figures and where they come from."""
         rates = (
             f"{self.peak_flops_per_s} flop/s x {self.compute_permille}/1000, "

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from milp_plan.core import Finding, InputError
-from milp_plan.core.repeated import CostTable, RepeatedProblem
 from milp_plan.core.sharding import Integers
+
+from .repeated import CostTable, RepeatedProblem
 
 SPAN = 2**60
 """Largest sum of the spans of all tables: two forbidden entries still add up in 64 bits."""

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from milp_plan.core.repeated import RepeatedProblem, repeated
 from milp_plan.core.sharding import ShardingPlan, ShardingProblem
 
 from .buckets import Buckets
 from .factors import FactorGraph, factor_graph, value
 from .ordering import Ordering, weigh
+from .repeated import RepeatedProblem, repeated
 
 NAME = "elimination"
 

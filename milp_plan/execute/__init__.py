@@ -1,17 +1,18 @@
-"""Plans, run by PyTorch, and compared with what one process does without a plan."""
+"""Runs plans with PyTorch, and compares them with one process without a plan."""
 
-from .compare import Comparison, compare
+from .compare import Comparison, Differences, compare
 from .pipelines import PipelineComparison, compare_pipeline
 from .processes import ShardedStep, run_placements
 from .sharded import ShardedComparison, compare_sharded
-from .step import Step, run_step, step_seconds
+from .step import StepResult, run_step, step_seconds
 
 __all__ = [
     "Comparison",
+    "Differences",
     "PipelineComparison",
     "ShardedComparison",
     "ShardedStep",
-    "Step",
+    "StepResult",
     "compare",
     "compare_pipeline",
     "compare_sharded",

@@ -1,4 +1,4 @@
-"""What a planned step did, held against the plan and against a step without a plan."""
+"""Compares a planned step with its plan, and with a step without a plan."""
 
 from __future__ import annotations
 
@@ -17,38 +17,53 @@ from milp_plan.core.sharding import ShardingProblem
 from milp_plan.io.capture_wire import Capture
 
 from .processes import ShardedStep
-from .step import Step, run_step
+from .step import StepResult, run_step
 
 TOLERANCE = {"float64": 1e-14, "float32": 1e-6}
 """Largest share of the largest gradient by which numbers may differ; 1e-2 for shorter types."""
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Differences:
+    """How far numbers of a planned step are from those of a step without a plan.
+
+    Parameters
+    ----------
+    loss_error, gradient_error
+        Largest differences; infinite if a gradient is missing.
+    largest_gradient
+        Largest entry of any gradient.
+    tensors
+        Number of gradients compared.
+    tolerance
+        Largest difference allowed.
+    """
+
+    loss_error: float
+    gradient_error: float
+    largest_gradient: float
+    tensors: int
+    tolerance: float
+
+    @property
+    def equal(self) -> bool:
+        """Whether numbers are equal, within the tolerance."""
+        return max(self.loss_error, self.gradient_error) <= self.tolerance
+
+
+@dataclass(frozen=True)
+class Comparison(Differences):
     """Figures of a planned step.
 
     Parameters
     ----------
     blocks
         Block -> policy.
-    loss_error, gradient_error
-        Largest difference from the step without a plan.
-    largest_gradient
-        Largest entry of any gradient.
-    tensors
-        Gradients that were compared.
-    tolerance
-        What differences may be.
     planned_bytes, measured_bytes, without_bytes
         Peak above weights and states: of the plan, of the planned step, without a plan.
     """
 
     blocks: Mapping[str, str]
-    loss_error: float
-    gradient_error: float
-    largest_gradient: float
-    tensors: int
-    tolerance: float
     planned_bytes: int
     measured_bytes: int
     without_bytes: int
@@ -56,8 +71,7 @@ class Comparison:
     @property
     def ok(self) -> bool:
         """Whether numbers are equal, and memory is within the plan."""
-        equal = max(self.loss_error, self.gradient_error) <= self.tolerance
-        return equal and self.measured_bytes <= self.planned_bytes
+        return self.equal and self.measured_bytes <= self.planned_bytes
 
 
 def compare(
@@ -94,15 +108,10 @@ def compare(
     plain = run_step(builder, dtype=dtype)
     report("running a step as planned")
     planned = run_step(builder, chosen, dtype=dtype, random=draws_random(captured))
-    loss_error, gradient_error, largest = differences(plain, planned)
     (device,) = devices
     return Comparison(
+        *differences(plain, planned, dtype),
         chosen,
-        loss_error,
-        gradient_error,
-        largest,
-        len(plain.gradients),
-        TOLERANCE.get(dtype or "float32", 1e-2) * max(largest, 1.0),
         verdict.components[f"peak_memory {device}"] - resting_bytes(problem),
         planned.peak_bytes,
         plain.peak_bytes,
@@ -110,7 +119,7 @@ def compare(
 
 
 def require_same(problem: PlanningProblem | ShardingProblem, captured: Capture) -> None:
-    """See that an instance is of the model that was captured now.
+    """Check that an instance was made from the model that was captured now.
 
     Raises
     ------
@@ -120,10 +129,10 @@ def require_same(problem: PlanningProblem | ShardingProblem, captured: Capture) 
     found = fingerprint(captured)
     if problem.provenance.get(FINGERPRINT) != found:
         where = f"provenance of {problem.name}, {FINGERPRINT!r}"
-        told = problem.provenance.get(FINGERPRINT, "nothing")
+        recorded = problem.provenance.get(FINGERPRINT, "nothing")
         tool = problem.provenance.get("captured with", "an unknown release")
         remedy = f"capture it again with this release of PyTorch (the instance: {tool})"
-        raise InputError([Finding(where, told, f"{found}, that of the model", remedy)])
+        raise InputError([Finding(where, recorded, f"{found}, that of the model", remedy)])
 
 
 def resting_bytes(problem: PlanningProblem) -> int:
@@ -138,12 +147,30 @@ def resting_bytes(problem: PlanningProblem) -> int:
     )
 
 
-def differences(plain: Step, planned: Step | ShardedStep) -> tuple[float, float, float]:
-    """Difference of losses, largest one of gradients, largest gradient; infinite if one lacks."""
+def differences(
+    plain: StepResult, planned: StepResult | ShardedStep, dtype: str | None
+) -> tuple[float, float, float, int, float]:
+    """Return the fields of :class:`Differences`, for numbers of a type (``float32`` by default)."""
+    tolerance, tensors = TOLERANCE.get(dtype or "float32", 1e-2), len(plain.gradients)
     if plain.gradients.keys() != planned.gradients.keys():
-        return float("inf"), float("inf"), 0.0
+        return float("inf"), float("inf"), 0.0, tensors, tolerance
     error = largest = 0.0
     for name, wanted in plain.gradients.items():
         error = max(error, float((planned.gradients[name] - wanted).abs().max()))
         largest = max(largest, float(wanted.abs().max()))
-    return abs(plain.loss - planned.loss), error, largest
+    return abs(plain.loss - planned.loss), error, largest, tensors, tolerance * max(largest, 1.0)
+
+
+def refuse_random(captured: Capture, builder: Builder) -> None:
+    """Refuse a model that draws random numbers.
+
+    Raises
+    ------
+    UnsupportedProblemError
+        It does: every process would draw others.
+    """
+    if draws_random(captured):
+        raise UnsupportedProblemError(
+            f"{builder.text}: the model draws random numbers, of which every process would have"
+            " others; turn dropout off"
+        )

@@ -139,7 +139,7 @@ class Distributed:
             for have, want in zip(tensor.placements, wanted, strict=True)
         ):
             found = f"{text_of(tensor)} to become {placement}"
-            remedy = "place it otherwise: only what is whole can become a sum to come"
+            remedy = "place it otherwise: only what is whole can become a pending sum"
             raise InputError([Finding(where, found, "R or S(d)", remedy)])
         return self._contiguous(tensor.redistribute(self._mesh, wanted))
 
@@ -196,9 +196,9 @@ class Distributed:
     def _results(self, node: Any, values: Mapping[Any, Any]) -> list[Any]:
         results = []
         descriptions = node.meta.get("desc") or [None] * len(node.args[0])
-        for result, said in zip(node.args[0], descriptions, strict=True):
+        for result, description in zip(node.args[0], descriptions, strict=True):
             value = values.get(result)
-            parameter = parameter_of(said)
+            parameter = parameter_of(description)
             placement = self._plan.gradients.get(self._aliases.get(parameter, parameter))
             if value is not None and placement is not None:
                 value = self.placed(value, placement, f"gradients[{parameter!r}]")
@@ -235,9 +235,9 @@ class Distributed:
                 continue
             dim, parts = int(entry[2:-1]), self._mesh.size(axis)
             if dim >= len(left) or left[dim] % parts:
-                said = f"{placement} of a tensor of shape {tuple(tensor.shape)}"
+                problem = f"{placement} of a tensor of shape {tuple(tensor.shape)}"
                 expected = f"a dimension that {parts} processes divide"
-                raise InputError([Finding(where, said, expected, "cut another dimension")])
+                raise InputError([Finding(where, problem, expected, "cut another dimension")])
             left[dim] //= parts
             found.append(Shard(dim))
         return found
@@ -275,10 +275,11 @@ def is_other(description: Any) -> bool:
 
 def input_name(node: Any) -> str:
     """What a plan calls an input of the joint graph."""
-    said = node.meta["desc"]
-    if type(said).__name__ == "TangentAOTInput":
+    description = node.meta["desc"]
+    if type(description).__name__ == "TangentAOTInput":
         return LOSS_GRADIENT
-    return path_of(said.target) if hasattr(said, "target") else str(said.expr())
+    has_path = hasattr(description, "target")
+    return path_of(description.target) if has_path else str(description.expr())
 
 
 def _unknown(name: str) -> Finding:
@@ -287,7 +288,7 @@ def _unknown(name: str) -> Finding:
 
 
 def _refused(node: Any, args: Sequence[Any], error: Exception) -> InputError:
-    """One finding of what PyTorch said on many lines, with the placements that it met."""
+    """Return one finding of a long message of PyTorch, with the placements of the node."""
     import torch
 
     read = [
@@ -296,11 +297,11 @@ def _refused(node: Any, args: Sequence[Any], error: Exception) -> InputError:
         if isinstance(argument, torch.fx.Node)
     ]
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    said = lines[0][:300] if lines else type(error).__name__
+    message = lines[0][:300] if lines else type(error).__name__
     stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
     module = path_of(list(stack.values())[-1][0]) if stack else "the model itself"
     where = f"node {node.name!r} of module {module!r}"
-    found = f"{node.target} of {', '.join(read) or 'nothing'}: {said}"
+    found = f"{node.target} of {', '.join(read) or 'nothing'}: {message}"
     expected = "placements that the operator takes as they are"
     return InputError([Finding(where, found, expected, "pin what it reads to another placement")])
 

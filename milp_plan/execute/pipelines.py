@@ -1,4 +1,4 @@
-"""A pipeline of a captured model on several processes, held against one process."""
+"""Compares a pipeline of a captured model on several processes with one process."""
 
 from __future__ import annotations
 
@@ -16,21 +16,20 @@ from milp_plan.capture.model_file import Builder
 from milp_plan.capture.record import fingerprint
 from milp_plan.capture.stages import read_stages
 from milp_plan.capture.trace import capture_model
-from milp_plan.capture.work import draws_random
-from milp_plan.core import Finding, InputError, PlanningProblem, Units, UnsupportedProblemError
+from milp_plan.core import Finding, InputError, PlanningProblem, Units
 from milp_plan.core.amounts import size_text
 from milp_plan.io.capture_wire import Capture
 from milp_plan.io.stage_wire import TorchStage, TorchStages
 
-from .compare import TOLERANCE, differences, require_same
+from .compare import Differences, differences, refuse_random, require_same
 from .processes import start
-from .step import Step, run_micro_batches
+from .step import StepResult, run_micro_batches
 
 CELL = re.compile(r"(\d+)([FIWB])(\d+)")
 
 
 @dataclass(frozen=True)
-class PipelineComparison:
+class PipelineComparison(Differences):
     """Figures of a pipeline's step.
 
     Parameters
@@ -43,14 +42,6 @@ class PipelineComparison:
         Process -> whether a backward pass of it is split.
     micro_batches
         How many.
-    loss_error, gradient_error
-        Largest difference from one process.
-    largest_gradient
-        Largest entry of any gradient.
-    tensors
-        Gradients that were compared.
-    tolerance
-        What differences may be.
     planned_bytes, measured_bytes
         Of each process: peak above weights, states and inputs, by the order of the schedule and
         as the allocator saw it.
@@ -60,11 +51,6 @@ class PipelineComparison:
     stages_of: Sequence[Sequence[int]]
     split: Sequence[bool]
     micro_batches: int
-    loss_error: float
-    gradient_error: float
-    largest_gradient: float
-    tensors: int
-    tolerance: float
     planned_bytes: Sequence[int]
     measured_bytes: Sequence[int]
 
@@ -74,8 +60,7 @@ class PipelineComparison:
 
         PyTorch splits a backward pass by keeping gradients that a captured graph does not have.
         """
-        equal = max(self.loss_error, self.gradient_error) <= self.tolerance
-        return equal and all(
+        return self.equal and all(
             split or measured <= planned
             for split, measured, planned in zip(
                 self.split, self.measured_bytes, self.planned_bytes, strict=True
@@ -108,7 +93,7 @@ def compare_pipeline(
     dtype
         Type of numbers to build the model in, as it was captured.
     report
-        Told what goes on.
+        Called with a sentence at each stage.
 
     Raises
     ------
@@ -129,11 +114,7 @@ def compare_pipeline(
     captured = capture_model(builder, dtype=dtype)
     require_same(problem, captured)
     _require_stages_of(stages, captured, str(stages_file))
-    if draws_random(captured):
-        raise UnsupportedProblemError(
-            f"{builder.text}: the model draws random numbers, of which every process would have"
-            " others; turn dropout off"
-        )
+    refuse_random(captured, builder)
     batches = 1 + max(batch for row in rows for _, _, batch in row)
     report(f"running {batches} micro-batches in one process")
     plain = run_micro_batches(builder, batches, dtype=dtype)
@@ -147,17 +128,12 @@ def compare_pipeline(
     }
     results = _run(task, stages_file, schedule_file)
     step = _joined(results, captured, batches)
-    loss_error, gradient_error, largest = differences(plain, step)
     return PipelineComparison(
+        *differences(plain, step, dtype),
         [stage.modules for stage in stages.stages],
         [sorted({stage for stage, _, _ in row}) for row in rows],
         [any(letter == "W" for _, letter, _ in row) for row in rows],
         batches,
-        loss_error,
-        gradient_error,
-        largest,
-        len(plain.gradients),
-        TOLERANCE.get(dtype or "float32", 1e-2) * max(largest, 1.0),
         [planned_peak(row, stages.stages) for row in rows],
         [result["peak"] for result in results],
     )
@@ -202,7 +178,7 @@ def read_schedule(path: Path, stages: int) -> list[Row]:
 
 
 def without_room(rows: Sequence[Row], stages: TorchStages) -> list[str]:
-    """Say which processes hold more than a device has, where the stage file says what that is.
+    """Return which processes need more memory than a device has, if the stage file gives it.
 
     Processes are run all the same: PyTorch keeps more than a plan counts (what was sent), and the
     processes need not run on such devices.
@@ -215,7 +191,7 @@ def without_room(rows: Sequence[Row], stages: TorchStages) -> list[str]:
         needed = planned_peak(row, stages.stages) + sum(s.parameters + s.state for s in own)
         if needed > stages.memory:
             room = f"a device of the stage file has {size_text(Units(), stages.memory)}"
-            found.append(f"process {number} holds {size_text(Units(), needed)}; {room}")
+            found.append(f"process {number} needs {size_text(Units(), needed)}; {room}")
     return found
 
 
@@ -267,7 +243,7 @@ def _run(
         return [torch.load(folder / f"{place}.result") for place in range(count)]
 
 
-def _joined(results: Sequence[Mapping[str, Any]], captured: Capture, batches: int) -> Step:
+def _joined(results: Sequence[Mapping[str, Any]], captured: Capture, batches: int) -> StepResult:
     """Losses of the last stage; gradients of all, those of tied parameters added up."""
     aliases = {alias: s.name for s in captured.storages for alias in s.aliases}
     gradients: dict[str, Any] = {}
@@ -276,4 +252,4 @@ def _joined(results: Sequence[Mapping[str, Any]], captured: Capture, batches: in
             one = aliases.get(name, name)
             gradients[one] = gradients[one] + gradient if one in gradients else gradient
     losses = [loss for result in results for loss in result["losses"]]
-    return Step(sum(losses) / batches, gradients, 0)
+    return StepResult(sum(losses) / batches, gradients, 0)

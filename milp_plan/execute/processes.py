@@ -22,7 +22,7 @@ POLL_S = 0.05
 GRACE_S = 10
 
 TRIES = 3
-"""How often processes are started, when one is lost that said nothing."""
+"""How often processes are started when one ends without a message."""
 
 DONE = "done-"
 """Begins the name of the file by which a process says that it has left its answer."""
@@ -70,7 +70,7 @@ def run_placements(
     Raises
     ------
     UnsupportedProblemError
-        A plan cannot be run; says what the first process that failed said.
+        A plan cannot be run; with the message of the first process that failed.
     BackendFailureError
         A process was lost every time.
     """
@@ -91,8 +91,8 @@ def run_placements(
 def start(folder: Path, count: int, module: str) -> None:
     """Start the processes of a task and wait for them; when one fails, end the others.
 
-    A process that is lost without a word, killed or aborted, costs a repeat of them all; one that
-    has said that it is done has left its answer, however it ends.
+    A process that ends without a message, killed or aborted, repeats all of them; one that
+    has reported that it is done has left its answer, however it ends.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def start(folder: Path, count: int, module: str) -> None:
     Raises
     ------
     UnsupportedProblemError
-        What the first process that failed said.
+        With the message of the first process that failed.
     BackendFailureError
         A process was lost every time.
     """
@@ -127,7 +127,7 @@ def _run(folder: Path, count: int, module: str) -> str:
     Raises
     ------
     UnsupportedProblemError
-        What the first process that failed said.
+        With the message of the first process that failed.
     """
     environment = {"OMP_NUM_THREADS": "1", **os.environ}
     if sys.platform == "linux":
@@ -150,8 +150,8 @@ def _run(folder: Path, count: int, module: str) -> str:
     finally:
         ended = _end(started)
     failed = [place for place in _failed(started, folder) if place not in ended]
-    if said := _errors(folder):
-        raise UnsupportedProblemError(said[0])
+    if messages := _errors(folder):
+        raise UnsupportedProblemError(messages[0])
     if not failed:
         return ""
     killed = [place for place in failed if started[place].returncode < 0]

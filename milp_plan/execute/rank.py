@@ -16,9 +16,8 @@ from milp_plan.capture.inputs import built_with_seed, path_of
 from milp_plan.capture.model_file import load_builder
 from milp_plan.capture.stages import read_stages
 
-from .batches import arguments, micro_batch
 from .cut import Cut, inputs_of
-from .step import allocated_peak
+from .step import allocated_peak, arguments, micro_batch
 from .worker import leave, report_errors, together
 
 

@@ -1,4 +1,4 @@
-"""A step on several processes, held against its placements and against one process."""
+"""Compares a step on several processes with its placements, and with one process."""
 
 from __future__ import annotations
 
@@ -9,52 +9,37 @@ from typing import Any
 from milp_plan.capture.model_file import Builder
 from milp_plan.capture.placements import processes, require_placements_of
 from milp_plan.capture.trace import capture_model
-from milp_plan.capture.work import draws_random
-from milp_plan.core import Finding, InputError, PlanningProblem, UnsupportedProblemError
+from milp_plan.core import Finding, InputError, PlanningProblem
 from milp_plan.core.sharding import ShardingProblem
 from milp_plan.io.capture_wire import Capture
 from milp_plan.io.placement_wire import TorchPlacements
 
-from .compare import TOLERANCE, differences, require_same
-from .processes import ShardedStep, run_placements
-from .step import Step, run_step
+from .compare import Differences, differences, refuse_random, require_same
+from .processes import run_placements
+from .step import run_step
 
 
 @dataclass(frozen=True)
-class ShardedComparison:
+class ShardedComparison(Differences):
     """Figures of a step on several processes.
 
     Parameters
     ----------
     processes
         How many.
-    loss_error, gradient_error
-        Largest difference from one process.
-    largest_gradient
-        Largest entry of any gradient.
-    tensors
-        Gradients that were compared.
-    tolerance
-        What differences may be.
     planned, ran
         Collectives by kind, of the plan and of the step.
     """
 
     processes: int
-    loss_error: float
-    gradient_error: float
-    largest_gradient: float
-    tensors: int
-    tolerance: float
     planned: Mapping[str, int]
     ran: Mapping[str, int]
 
     @property
     def ok(self) -> bool:
         """Whether numbers are equal, and exactly the plan's collectives ran."""
-        equal = max(self.loss_error, self.gradient_error) <= self.tolerance
         planned = {kind: count for kind, count in self.planned.items() if count}
-        return equal and planned == dict(self.ran)
+        return self.equal and planned == dict(self.ran)
 
 
 def compare_sharded(
@@ -81,7 +66,7 @@ def compare_sharded(
     dtype
         Type of numbers to build the model in, as it was captured.
     report
-        Told what goes on.
+        Called with a sentence at each stage.
 
     Raises
     ------
@@ -102,35 +87,20 @@ def compare_sharded(
         require_same(problem, captured)
     for plan in plans:
         require_placements_of(plan, captured)
-    if draws_random(captured):
-        raise UnsupportedProblemError(
-            f"{builder.text}: the model draws random numbers, of which every process would have"
-            " others; turn dropout off"
-        )
+    refuse_random(captured, builder)
     report("running a step in one process")
     plain = run_step(builder, dtype=dtype)
     report(f"running a step in {wanted} processes")
     steps = run_placements(builder, plans, _aliases(captured), dtype=dtype)
     return [
-        _comparison(plan, step, plain, wanted, dtype)
+        ShardedComparison(
+            *differences(plain, step, dtype),
+            wanted,
+            plan.collectives,  # type: ignore[arg-type]
+            step.collectives,
+        )
         for plan, step in zip(plans, steps, strict=True)
     ]
-
-
-def _comparison(
-    plan: TorchPlacements, step: ShardedStep, plain: Step, count: int, dtype: str | None
-) -> ShardedComparison:
-    loss_error, gradient_error, largest = differences(plain, step)
-    return ShardedComparison(
-        count,
-        loss_error,
-        gradient_error,
-        largest,
-        len(plain.gradients),
-        TOLERANCE.get(dtype or "float32", 1e-2) * max(largest, 1.0),
-        plan.collectives,  # type: ignore[arg-type]
-        step.collectives,
-    )
 
 
 def _aliases(capture: Capture) -> dict[str, str]:

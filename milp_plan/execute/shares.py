@@ -1,7 +1,7 @@
 """Attention, convolutions, normalisations, pools and experts on the parts of each process.
 
 PyTorch's distributed tensors have no rules for most of them, and of convolutions wrong ones. Their
-nests (``milp_plan.capture.image_nests``, ``.expert_nests``, ``.attention_nests``) say how they may
+nests (``milp_plan.capture.local_nests``) say how they may
 be cut: from where the tensors lie that one reads follows which loop each axis of the mesh cuts, and
 from that where its results lie.
 """
@@ -13,9 +13,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from milp_plan.capture.attention_nests import ATTENTION_RULES
-from milp_plan.capture.expert_nests import EXPERT_RULES
-from milp_plan.capture.image_nests import IMAGE_RULES, SAMPLES
+from milp_plan.capture.local_nests import ATTENTION_RULES, EXPERT_RULES, IMAGE_RULES, SAMPLES
 from milp_plan.capture.nests import Nested, nested
 from milp_plan.capture.operators import ELEMENTWISE
 from milp_plan.cost.mesh import Layout

@@ -11,16 +11,14 @@ from itertools import accumulate
 from statistics import median
 from typing import Any
 
-from milp_plan.capture.failures import told
+from milp_plan.capture.failures import errors_as_findings
 from milp_plan.capture.inputs import SEED, built_with_seed
 from milp_plan.capture.model_file import Builder
 from milp_plan.core import Finding, InputError
 
-from .batches import arguments
-
 
 @dataclass(frozen=True)
-class Step:
+class StepResult:
     """What a step left behind.
 
     Parameters
@@ -45,7 +43,7 @@ def run_step(
     dtype: str | None = None,
     random: bool = True,
     device: str = "cpu",
-) -> Step:
+) -> StepResult:
     """Build the model with weights and run one step of it, eagerly.
 
     Parameters
@@ -75,7 +73,7 @@ def run_step(
         losses.append(_passes(builder, dtype, module, inputs))
 
     peak = allocated_peak(step) if device == "cpu" else _accelerator_peak(step, device)
-    return Step(float(losses[0]), gradients_of(module), peak)
+    return StepResult(float(losses[0]), gradients_of(module), peak)
 
 
 def step_seconds(
@@ -159,7 +157,7 @@ def _accelerator_peak(step: Callable[[], None], device: str) -> int:
     return peak
 
 
-def run_micro_batches(builder: Builder, count: int, *, dtype: str | None = None) -> Step:
+def run_micro_batches(builder: Builder, count: int, *, dtype: str | None = None) -> StepResult:
     """Run a step of several micro-batches one after the other; losses and gradients are means.
 
     Raises
@@ -176,7 +174,7 @@ def run_micro_batches(builder: Builder, count: int, *, dtype: str | None = None)
             losses.append(float(_passes(builder, dtype, module, arguments(args), count)))
 
     step()
-    return Step(sum(losses), gradients_of(module), 0)
+    return StepResult(sum(losses), gradients_of(module), 0)
 
 
 def _passes(
@@ -189,10 +187,10 @@ def _passes(
     """Run both passes of one of several micro-batches; return its part of the loss."""
     places, kwargs = inputs
     model = module, places, kwargs
-    with told(builder.text, "the forward pass", model, dtype):
+    with errors_as_findings(builder.text, "the forward pass", model, dtype):
         loss = loss_of(module(*places, **kwargs))
         loss = loss if count == 1 else loss / count  # what is measured has no more than the plan
-    with told(builder.text, "the backward pass", model, dtype):
+    with errors_as_findings(builder.text, "the backward pass", model, dtype):
         loss.backward()
     return loss.detach()
 
@@ -256,3 +254,28 @@ def allocated_peak(step: Callable[[], None]) -> int:
     ]
     events.sort(key=lambda event: event[0])
     return max(accumulate(size for _, size in events), default=0)
+
+
+def arguments(args: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Inputs by place and by name."""
+    return ((), args) if isinstance(args, dict) else (tuple(args), {})
+
+
+def micro_batch(builder: Builder, number: int, dtype: str | None) -> list[Any]:
+    """Inputs of a micro-batch: those that ``build()`` returns under a seed of its own.
+
+    Raises
+    ------
+    InputError
+        An input that is no tensor: it would be the same in all micro-batches.
+    """
+    import torch
+
+    _, args = built_with_seed(builder, dtype, SEED + number)
+    leaves: list[Any] = torch.utils._pytree.tree_leaves(args)
+    for place, leaf in enumerate(leaves):
+        if not isinstance(leaf, torch.Tensor):
+            found, expected = type(leaf).__name__, "tensors as inputs"
+            remedy = "make it a constant of the module"
+            raise InputError([Finding(f"input {place}", found, expected, remedy, builder.text)])
+    return leaves

@@ -87,12 +87,12 @@ def _result(
     (output,) = (node for node in graph.nodes if node.op == "output")
     descriptions = output.meta["desc"]
     gradients = {}
-    for value, said in zip(results, descriptions, strict=True):
-        parameter = parameter_of(said)
+    for value, description in zip(results, descriptions, strict=True):
+        parameter = parameter_of(description)
         if parameter and value is not None:
             gradients[aliases.get(parameter, parameter)] = value.full_tensor().double()
     pairs = zip(results, descriptions, strict=True)
-    loss = next(value for value, said in pairs if not is_other(said))
+    loss = next(value for value, description in pairs if not is_other(description))
     return {
         "loss": float(loss.full_tensor()),
         "gradients": gradients,

@@ -59,7 +59,7 @@ class Layer:
         roofline. Parameters, which are read once per batch, are not counted here. ``None``:
         output elements, plus those of every input.
     workspace_elements
-        Scratch elements held while the layer runs.
+        Scratch elements that the layer needs while it runs.
     splits
         Ways it allows itself to be split over several devices, from :data:`SPLITS`.
     block

@@ -28,7 +28,7 @@ FINE_SPLITS = ("copy", "batch")
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class BlockShape:
     """Sizes of one block.
 
     Parameters
@@ -86,10 +86,10 @@ def shape(
     hidden: int | None = None,
     key_value_heads: int | None = None,
     bias: bool = True,
-) -> Shape:
+) -> BlockShape:
     """Return sizes with the usual defaults: four times as wide inside, no shared keys."""
     shared = width // heads * (key_value_heads or heads)
-    return Shape(width, heads, tokens, hidden or 4 * width, shared, bias)
+    return BlockShape(width, heads, tokens, hidden or 4 * width, shared, bias)
 
 
 def check_granularity(granularity: str) -> None:
@@ -115,14 +115,14 @@ def number_of_blocks(own: int, asked: int | None) -> int:
 
 
 def titled(name: str, asked: int | None) -> str:
-    """Name of an architecture with so many blocks."""
+    """Name of an architecture, with the number of blocks if one was requested."""
     return name if asked is None else f"{name}-{asked}-blocks"
 
 
 def linear(
     name: str,
     entry: str,
-    size: Shape,
+    size: BlockShape,
     columns: int,
     *,
     rows: int | None = None,
@@ -144,7 +144,7 @@ def linear(
     )
 
 
-def norm(name: str, entry: str, size: Shape, *, block: str | None = None) -> Layer:
+def norm(name: str, entry: str, size: BlockShape, *, block: str | None = None) -> Layer:
     """Layer norm, or RMS norm where there are no biases."""
     flops = NORM_FLOPS * size.stream
     return Layer(
@@ -160,7 +160,7 @@ def norm(name: str, entry: str, size: Shape, *, block: str | None = None) -> Lay
     )
 
 
-def add(name: str, first: str, second: str, size: Shape, *, block: str | None = None) -> Layer:
+def add(name: str, first: str, second: str, size: BlockShape, *, block: str | None = None) -> Layer:
     """Residual addition."""
     return Layer(
         name,
@@ -175,7 +175,7 @@ def add(name: str, first: str, second: str, size: Shape, *, block: str | None = 
     )
 
 
-def attention_layers(block: str, entry: str, size: Shape) -> list[Layer]:
+def attention_layers(block: str, entry: str, size: BlockShape) -> list[Layer]:
     """Fine layers of the attention half of a block; the last one is the residual addition."""
     return [
         norm(f"{block}.ln1", entry, size, block=block),
@@ -201,18 +201,13 @@ def attention_layers(block: str, entry: str, size: Shape) -> list[Layer]:
             ),
         ),
         linear(
-            f"{block}.proj",
-            f"{block}.attn",
-            size,
-            size.width,
-            splits=("batch", "row"),
-            block=block,
+            f"{block}.proj", f"{block}.attn", size, size.width, splits=("batch", "row"), block=block
         ),
         add(f"{block}.add1", entry, f"{block}.proj", size, block=block),
     ]
 
 
-def mlp_layers(block: str, entry: str, size: Shape) -> list[Layer]:
+def mlp_layers(block: str, entry: str, size: BlockShape) -> list[Layer]:
     """Fine layers of the MLP half of a block; the last one is the residual addition."""
     return [
         norm(f"{block}.ln2", entry, size, block=block),
@@ -249,7 +244,13 @@ def mlp_layers(block: str, entry: str, size: Shape) -> list[Layer]:
 
 
 def fused(
-    name: str, kind: str, parts: list[Layer], size: Shape, slices: int, *, block: str | None = None
+    name: str,
+    kind: str,
+    parts: list[Layer],
+    size: BlockShape,
+    slices: int,
+    *,
+    block: str | None = None,
 ) -> Layer:
     """Make one layer out of a half block; what lies between its parts is saved for backward.
 
@@ -329,7 +330,7 @@ def _normed(layer: MeshOperator, before: MeshOperator, stream: int) -> MeshOpera
     )
 
 
-def attention_half(block: str, entry: str, size: Shape, granularity: str) -> list[Layer]:
+def attention_half(block: str, entry: str, size: BlockShape, granularity: str) -> list[Layer]:
     """Layers of the attention half; read the last one for its output."""
     parts = attention_layers(block, entry, size)
     if granularity == "fine":
@@ -337,7 +338,7 @@ def attention_half(block: str, entry: str, size: Shape, granularity: str) -> lis
     return [fused(f"{block}.attention", "linear", parts, size, size.key_value_heads, block=block)]
 
 
-def mlp_half(block: str, entry: str, size: Shape, granularity: str) -> list[Layer]:
+def mlp_half(block: str, entry: str, size: BlockShape, granularity: str) -> list[Layer]:
     """Layers of the MLP half; read the last one for its output."""
     parts = mlp_layers(block, entry, size)
     if granularity == "fine":
@@ -345,7 +346,7 @@ def mlp_half(block: str, entry: str, size: Shape, granularity: str) -> list[Laye
     return [fused(f"{block}.mlp", "linear", parts, size, size.hidden, block=block)]
 
 
-def encoder(prefix: str, entry: str, size: Shape, depth: int, granularity: str) -> list[Layer]:
+def encoder(prefix: str, entry: str, size: BlockShape, depth: int, granularity: str) -> list[Layer]:
     """``depth`` blocks one after the other; read the last layer for their output."""
     layers: list[Layer] = []
     for i in range(depth):

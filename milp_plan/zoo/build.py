@@ -404,9 +404,9 @@ def training_step(
     graph = draft.graph()
     if micro_batches > 1:
         graph = graph.unroll(micro_batches)
-    told = {"mode": "training", "batch": str(batch), "micro_batches": str(micro_batches)}
-    told |= {"optimizer": optimizer, "options": " ".join(labels)}
-    return _problem(architecture, cluster, graph, told, objective=objective, name=name)
+    details = {"mode": "training", "batch": str(batch), "micro_batches": str(micro_batches)}
+    details |= {"optimizer": optimizer, "options": " ".join(labels)}
+    return _problem(architecture, cluster, graph, details, objective=objective, name=name)
 
 
 def inference(
@@ -437,9 +437,9 @@ def inference(
     graph = draft.graph()
     if micro_batches > 1:
         graph = graph.unroll(micro_batches)
-    told = {"mode": "inference", "batch": str(batch), "micro_batches": str(micro_batches)}
-    told |= {"options": " ".join(labels)}
-    return _problem(architecture, cluster, graph, told, objective=objective, name=name)
+    details = {"mode": "inference", "batch": str(batch), "micro_batches": str(micro_batches)}
+    details |= {"options": " ".join(labels)}
+    return _problem(architecture, cluster, graph, details, objective=objective, name=name)
 
 
 def check_counts(batch: int, micro_batches: int) -> None:
@@ -465,7 +465,7 @@ def _problem(
     architecture: Architecture,
     cluster: Cluster,
     graph: ComputationGraph,
-    told: dict[str, str],
+    details: dict[str, str],
     *,
     objective: Objective,
     name: str | None,
@@ -476,8 +476,8 @@ def _problem(
         "source": architecture.source,
         "parameters": str(architecture.parameters),
         "forward_flops_per_sample": str(architecture.flops),
-        **told,
+        **details,
         **sources(cluster),
     }
-    title = name or f"{architecture.name}-{told['mode']}-b{told['batch']}"
+    title = name or f"{architecture.name}-{details['mode']}-b{details['batch']}"
     return PlanningProblem(title, graph, plain(cluster), objective, provenance=provenance)

@@ -7,27 +7,18 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 
-from milp_plan.core import (
-    PLAIN_OBJECTIVES,
-    Finding,
-    InputError,
-    Objective,
-    PlanningProblem,
-)
+from milp_plan.core import PLAIN_OBJECTIVES, Finding, InputError, Objective, PlanningProblem
 from milp_plan.core.sharding import ShardingProblem
 from milp_plan.cost.clusters import ModelledCluster, arranged
 from milp_plan.cost.mesh import Training
 
 from . import moe, transformer, two_tower
-from .alexnet import alexnet
 from .architecture import Architecture
 from .blocks import GRANULARITIES
 from .build import OPTIMIZERS, inference, training_step
+from .convolutional import alexnet, resnet50, unet, vgg16
 from .inception import inception_v3
 from .meshed import meshed, sharding
-from .resnet import resnet50
-from .unet import unet
-from .vgg import vgg16
 
 
 @dataclass(frozen=True)
@@ -39,7 +30,7 @@ class Entry:
     family
         What it is a member of, for example ``"gpt"``.
     make
-        Granularity, and number of blocks where it has its own unless told -> architecture.
+        Granularity, and number of blocks (``None``: its own) -> architecture.
     granularities
         Those it has, the default first.
     stacked
@@ -66,8 +57,8 @@ def _named(
 ) -> dict[str, Entry]:
     def entry(name: str) -> Entry:
         def made(granularity: str, blocks: int | None) -> Architecture:
-            told = {"blocks": blocks} if stacked else {}
-            return make(name, granularity=granularity, **told)
+            arguments = {"blocks": blocks} if stacked else {}
+            return make(name, granularity=granularity, **arguments)
 
         return Entry(family, made, GRANULARITIES, stacked)
 
@@ -91,7 +82,7 @@ MODES = ("training", "inference")
 
 
 def architecture(name: str, granularity: str = "fine", blocks: int | None = None) -> Architecture:
-    """Return an architecture by name, with so many blocks instead of its own number.
+    """Return an architecture by name, with ``blocks`` blocks in place of its own number.
 
     Raises
     ------
@@ -163,7 +154,7 @@ def generate(
     optimizer
         ``"adam"`` or ``"sgd"``; counts for training only.
     communication, link
-        What transfers hold, and the link inside nodes if not the devices' own.
+        What transfers occupy, and the link inside nodes if not the devices' own.
     objective
         ``"makespan"``, ``"bottleneck"`` or ``"peak_memory"``.
     name
@@ -215,11 +206,11 @@ def generate(
             objective=Objective(objective),
             name=title,
         )
-    told = {**problem.provenance, "granularity": granularity, "cluster": machines.name}
+    provenance = {**problem.provenance, "granularity": granularity, "cluster": machines.name}
     if scale != 1:
         problem = problem.with_memory_scale(scale.numerator, scale.denominator)
-        told["memory_scale"] = str(scale)
-    return replace(problem, provenance=told)
+        provenance["memory_scale"] = str(scale)
+    return replace(problem, provenance=provenance)
 
 
 def shard(

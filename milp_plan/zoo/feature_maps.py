@@ -16,7 +16,7 @@ from .architecture import Layer
 from .spaces import concat_space, loss_space
 
 
-class Shape(NamedTuple):
+class MapShape(NamedTuple):
     """Channels, height and width of a feature map."""
 
     channels: int
@@ -42,7 +42,7 @@ class Window:
         """Return a window of equal sides."""
         return cls((kernel, kernel), stride, (padding, padding))
 
-    def over(self, shape: Shape, channels: int) -> Shape:
+    def over(self, shape: MapShape, channels: int) -> MapShape:
         """Shape of what the window leaves of ``shape``; the last, incomplete stride is dropped.
 
         Raises
@@ -56,7 +56,7 @@ class Window:
         )
         if min(height, width) < 1:
             raise ValueError(f"a {self.kernel} window does not fit a map of {tuple(shape)}")
-        return Shape(channels, height, width)
+        return MapShape(channels, height, width)
 
 
 class FeatureMaps:
@@ -73,12 +73,12 @@ class FeatureMaps:
         Whether convolutions have batch norm (two parameters per channel, no bias) or a bias.
     """
 
-    def __init__(self, image: Shape, *, norm: bool) -> None:
+    def __init__(self, image: MapShape, *, norm: bool) -> None:
         self.layers: list[Layer] = []
-        self.shapes: dict[str, Shape] = {"": image}
+        self.shapes: dict[str, MapShape] = {"": image}
         self._norm = norm
 
-    def _add(self, layer: Layer, shape: Shape) -> str:
+    def _add(self, layer: Layer, shape: MapShape) -> str:
         self.layers.append(layer)
         self.shapes[layer.name] = shape
         return layer.name
@@ -115,7 +115,7 @@ class FeatureMaps:
     def up_conv(self, name: str, source: str, channels: int, block: str | None = None) -> str:
         """Add a transposed 2 x 2 convolution of stride 2: each input pixel makes four."""
         read = self.shapes[source]
-        shape = Shape(channels, 2 * read.height, 2 * read.width)
+        shape = MapShape(channels, 2 * read.height, 2 * read.width)
         weights = 4 * read.channels * channels
         return self._add(
             Layer(
@@ -128,13 +128,7 @@ class FeatureMaps:
                 splits=("batch", "column"),
                 block=block,
                 space=kinds.convolution(
-                    1,
-                    (read.channels, channels),
-                    read[1:],
-                    shape[1:],
-                    kernel=(1, 1),
-                    taps=4,
-                    bias=1,
+                    1, (read.channels, channels), read[1:], shape[1:], kernel=(1, 1), taps=4, bias=1
                 ),
             ),
             shape,
@@ -151,7 +145,7 @@ class FeatureMaps:
         """Add a pooling over the whole map."""
         read = self.shapes[source]
         space = kinds.pool(1, read.channels, read[1:], (1, 1), (1, 1))
-        return self._light(name, "pool", (source,), Shape(read.channels, 1, 1), space)
+        return self._light(name, "pool", (source,), MapShape(read.channels, 1, 1), space)
 
     def add(self, name: str, sources: tuple[str, ...], block: str | None = None) -> str:
         """Add a sum of equal shapes, with the ReLU that follows."""
@@ -188,28 +182,23 @@ class FeatureMaps:
                 output_elements=classes,
                 splits=("batch", "column", "row"),
                 space=kinds.convolution(
-                    1,
-                    (read.channels, classes),
-                    read[1:],
-                    (1, 1),
-                    kernel=read[1:],
-                    bias=1,
+                    1, (read.channels, classes), read[1:], (1, 1), kernel=read[1:], bias=1
                 ),
             ),
-            Shape(classes, 1, 1),
+            MapShape(classes, 1, 1),
         )
 
-    def loss(self, name: str, sources: tuple[str, ...]) -> str:
-        """Add the loss: softmax and cross entropy of one or several heads."""
-        space = loss_space([self.shapes[source] for source in sources])
-        return self._light(name, "loss", sources, Shape(1, 1, 1), space)
+    def loss(self, name: str, source: str) -> str:
+        """Add the loss: softmax and cross entropy."""
+        space = loss_space(self.shapes[source])
+        return self._light(name, "loss", (source,), MapShape(1, 1, 1), space)
 
     def _light(
         self,
         name: str,
         kind: str,
         sources: tuple[str, ...],
-        shape: Shape,
+        shape: MapShape,
         space: MeshOperator,
         *,
         block: str | None = None,

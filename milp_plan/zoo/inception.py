@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .architecture import Architecture
-from .feature_maps import FeatureMaps, Shape, Window
+from .feature_maps import FeatureMaps, MapShape, Window
 
 SOURCE = (
     "Szegedy et al., Rethinking the Inception Architecture for Computer Vision, CVPR 2016 "
@@ -21,10 +21,8 @@ Branch = tuple[tuple[str, int, Window], ...]
 """Convolutions in a row: name, channels, window."""
 
 
-def inception_v3(
-    image_size: int = 299, classes: int = 1000, *, auxiliary_head: bool = False
-) -> Architecture:
-    """Return Inception-v3 with its loss.
+def inception_v3(image_size: int = 299, classes: int = 1000) -> Architecture:
+    """Return Inception-v3 with its loss, without the auxiliary head.
 
     Batch norm and ReLU run fused with the convolution before them. Layers bear the names of
     torchvision's modules. The nested concatenations of the last two modules are one.
@@ -35,8 +33,6 @@ def inception_v3(
         Height and width of the input in pixels; at least 75.
     classes
         Number of classes.
-    auxiliary_head
-        Whether the second classifier, which only training uses, hangs on ``Mixed_6e``.
 
     Raises
     ------
@@ -45,12 +41,10 @@ def inception_v3(
 
     Notes
     -----
-    torchvision publishes 27,161,264 parameters with the auxiliary head and 5.713 G multiply-adds
-    at 299 pixels, which are those of inference, without it
-    (``Inception_V3_Weights.IMAGENET1K_V1.meta``). Without the head there are 23,834,568
-    parameters (Gluon model zoo, as listed by the imgclsmob collection).
+    23,834,568 parameters (Gluon model zoo, as listed by the imgclsmob collection) and 5.713 G
+    multiply-adds at 299 pixels (``Inception_V3_Weights.IMAGENET1K_V1.meta`` of torchvision).
     """
-    image = Shape(3, image_size, image_size)
+    image = MapShape(3, image_size, image_size)
     maps = FeatureMaps(image, norm=True)
     last = _stem(maps)
     for name, pool_channels in (("Mixed_5b", 32), ("Mixed_5c", 64), ("Mixed_5d", 64)):
@@ -63,12 +57,11 @@ def inception_v3(
         ("Mixed_6e", 192),
     ):
         last = _module_c(maps, name, last, channels)
-    heads = [_auxiliary(maps, last, classes)] if auxiliary_head else []
     last = _module_d(maps, "Mixed_7a", last)
     for name in ("Mixed_7b", "Mixed_7c"):
         last = _module_e(maps, name, last)
-    heads.insert(0, maps.linear("fc", maps.global_pool("avgpool", last), classes))
-    maps.loss("loss", tuple(heads))
+    last = maps.linear("fc", maps.global_pool("avgpool", last), classes)
+    maps.loss("loss", last)
     return Architecture("inception_v3", tuple(maps.layers), image.elements, SOURCE)
 
 
@@ -177,11 +170,3 @@ def _module_e(maps: FeatureMaps, block: str, source: str) -> str:
         _pool_branch(maps, block, source, 192),
     )
     return maps.concat(f"{block}.concat", ends, block)
-
-
-def _auxiliary(maps: FeatureMaps, source: str, classes: int) -> str:
-    last = maps.pool("AuxLogits.avg_pool", source, Window.square(5, 3))
-    last = maps.conv("AuxLogits.conv0", last, 128, _ONE)
-    last = maps.conv("AuxLogits.conv1", last, 768, Window.square(5))
-    last = maps.global_pool("AuxLogits.pool", last)
-    return maps.linear("AuxLogits.fc", last, classes)

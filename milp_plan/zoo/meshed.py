@@ -3,10 +3,10 @@
 :func:`sharding` asks for strategies alone, on one mesh. :func:`meshed` makes a planning problem:
 each layer may run on one device or on a group of devices that forms one of the meshes asked for,
 with any strategy of that mesh as an option. Collectives inside a layer are part of its duration;
-pending sums and changes of layout are resharding, which holds channels, not devices, and overlaps
-with other work. On one mesh it costs what :mod:`milp_plan.cost.mesh.layouts` says; from one mesh to
-another, the cheapest path to the whole tensor, of which each device of the other mesh keeps its
-part.
+pending sums and changes of layout are resharding, which occupies channels, not devices, and
+overlaps with other work. On one mesh it costs what :mod:`milp_plan.cost.mesh.layouts` says; from
+one mesh to another, the cheapest path to the whole tensor, of which each device of the other mesh
+keeps its part.
 """
 
 from __future__ import annotations
@@ -15,13 +15,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from math import prod
 
-from milp_plan.core import (
-    Cluster,
-    Finding,
-    InputError,
-    Objective,
-    PlanningProblem,
-)
+from milp_plan.core import Cluster, Finding, InputError, Objective, PlanningProblem
 from milp_plan.core.sharding import ShardingProblem
 from milp_plan.cost.clusters import plain, sources, spec_of
 from milp_plan.cost.devices import LinkSpec
@@ -112,8 +106,12 @@ def sharding(
     mode = "inference" if training is None else "training"
     title = name or f"{architecture.name}-{mode}-{shape}x{grid.device.name}-b{batch}"
     found = mesh_problem(graph, setting, limit=limit, name=title)
-    told = {"architecture": architecture.name, "source": architecture.source, "batch": str(batch)}
-    return replace(found, provenance={**found.provenance, **told, **sources(cluster)})
+    details = {
+        "architecture": architecture.name,
+        "source": architecture.source,
+        "batch": str(batch),
+    }
+    return replace(found, provenance={**found.provenance, **details, **sources(cluster)})
 
 
 def meshed(
@@ -159,7 +157,7 @@ def meshed(
         moved_bytes,
     )
     mode = "inference" if training is None else "training"
-    told = {
+    details = {
         "generator": "milp_plan.zoo.meshed",
         "architecture": architecture.name,
         "source": architecture.source,
@@ -168,10 +166,10 @@ def meshed(
         "meshes": " ".join(grid.text for grid in meshes),
     }
     if training is not None:
-        told["zero levels"] = " ".join(map(str, zero_levels))
+        details["zero levels"] = " ".join(map(str, zero_levels))
     title = name or f"{architecture.name}-{mode}-b{batch}-meshed"
-    told |= sources(cluster)
-    return PlanningProblem(title, draft.made(), plain(cluster), objective, provenance=told)
+    details |= sources(cluster)
+    return PlanningProblem(title, draft.made(), plain(cluster), objective, provenance=details)
 
 
 def meshes_on(cluster: Cluster, shapes: tuple[str, ...]) -> list[Mesh]:

@@ -19,7 +19,7 @@ from milp_plan.cost.mesh import kinds
 from .architecture import Architecture, Layer
 from .blocks import (
     FINE_SPLITS,
-    Shape,
+    BlockShape,
     add,
     attention_half,
     check_granularity,
@@ -74,13 +74,7 @@ CONFIGS = {
 block of Mixtral between embedding and head, on a short sequence."""
 
 
-def moe(
-    name: str,
-    *,
-    granularity: str = "fine",
-    tokens: int | None = None,
-    blocks: int | None = None,
-) -> Architecture:
+def moe(name: str, *, granularity: str = "fine", blocks: int | None = None) -> Architecture:
     """Return the mixture-of-experts transformer of that name.
 
     Parameters
@@ -90,8 +84,6 @@ def moe(
     granularity
         ``"fine"``, or ``"block"``: attention fused into one layer; router, dispatch, experts and
         combination always stay apart.
-    tokens
-        Length of a sequence, if not the configuration's.
     blocks
         How many there are, if not as many as its configuration says.
 
@@ -106,7 +98,7 @@ def moe(
     size = shape(
         config.width,
         config.heads,
-        tokens or config.tokens,
+        config.tokens,
         hidden=config.hidden,
         key_value_heads=config.key_value_heads,
         bias=False,
@@ -121,7 +113,7 @@ def moe(
     return Architecture(titled(name, blocks), tuple(layers), size.tokens, source)
 
 
-def expert_half(block: str, entry: str, size: Shape, experts: int, chosen: int) -> list[Layer]:
+def expert_half(block: str, entry: str, size: BlockShape, experts: int, chosen: int) -> list[Layer]:
     """Norm, router, dispatch, experts, combination and residual addition of one block."""
     served = ceil_div(size.tokens * chosen, experts)
     sent = served * experts * size.width

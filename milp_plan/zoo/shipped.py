@@ -6,7 +6,7 @@ devices although the model is a small one; ``binds`` marks those, and the tests 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from milp_plan.core import PlanningProblem
 
@@ -45,20 +45,9 @@ class Recipe:
 
     def build(self) -> PlanningProblem:
         """Return the problem."""
-        return generate(
-            self.architecture,
-            self.cluster,
-            mode=self.mode,
-            batch=self.batch,
-            micro_batches=self.micro_batches,
-            granularity=self.granularity,
-            memory_scale=self.memory_scale,
-            options=self.options,
-            meshes=self.meshes,
-            communication=self.communication,
-            link=self.link,
-            name=self.name,
-        )
+        arguments = asdict(self)
+        del arguments["binds"]
+        return generate(arguments.pop("architecture"), **arguments)
 
 
 SHIPPED: tuple[Recipe, ...] = (
@@ -134,21 +123,11 @@ SHIPPED: tuple[Recipe, ...] = (
     ),
     # hundreds
     Recipe(
-        "unet-training-4xA100",
-        "unet",
-        "4xA100",
-        "training",
-        8,
-        memory_scale="1/50",
-        binds=True,
+        "unet-training-4xA100", "unet", "4xA100", "training", 8, memory_scale="1/50", binds=True
     ),
     Recipe("inception-v3-inference-4xA100", "inception_v3", "4xA100", "inference", 32),
     Recipe(
-        "clip-vit-b32-inference-2xH100+2xA100",
-        "clip-vit-b32",
-        "2xH100+2xA100",
-        "inference",
-        64,
+        "clip-vit-b32-inference-2xH100+2xA100", "clip-vit-b32", "2xH100+2xA100", "inference", 64
     ),
     Recipe("resnet50-training-2xH100+2xA100", "resnet50", "2xH100+2xA100", "training", 64),
     Recipe(
@@ -171,12 +150,7 @@ SHIPPED: tuple[Recipe, ...] = (
         granularity="block",
     ),
     Recipe(
-        "gpt2-small-tensor-4xH100",
-        "gpt2-small",
-        "4xH100",
-        "training",
-        16,
-        options=("all2", "all4"),
+        "gpt2-small-tensor-4xH100", "gpt2-small", "4xH100", "training", 16, options=("all2", "all4")
     ),
     Recipe(
         "gpt2-xl-training-4xA100-40GB",

@@ -105,20 +105,17 @@ def concat_space(channels: Sequence[int], size: tuple[int, int]) -> MeshOperator
     )
 
 
-def loss_space(heads: Sequence[tuple[int, int, int]]) -> MeshOperator:
-    """Softmax and cross entropy per pixel, of one or several heads of the same classes.
+def loss_space(read: tuple[int, int, int]) -> MeshOperator:
+    """Softmax and cross entropy per pixel, from (classes, height, width).
 
     By ``v``: largest, sum and the logit of the label are exchanged, three words per pixel.
     """
-    classes = heads[0][0]
-    words = sum(LOSS_WORDS * height * width for _, height, width in heads)
+    classes, height, width = read
+    words = LOSS_WORDS * height * width
     return MeshOperator(
         "cross_entropy",
         loops(b=1, v=classes),
-        tuple(
-            tensor(f"x{number}", (1, "b"), (classes, "v"), (height, ""), (width, ""))
-            for number, (_, height, width) in enumerate(heads)
-        ),
+        (tensor("x0", (1, "b"), (classes, "v"), (height, ""), (width, "")),),
         Tensor("loss", (), STATISTIC_BYTES),
         0,
         exchanges=(Exchange("all_reduce", "v", words, STATISTIC_BYTES, ("b",), backward=0),),

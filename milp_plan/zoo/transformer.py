@@ -13,7 +13,7 @@ from milp_plan.cost.mesh import kinds
 
 from .architecture import Architecture, Layer
 from .blocks import (
-    Shape,
+    BlockShape,
     check_granularity,
     encoder,
     norm,
@@ -57,13 +57,7 @@ CONFIGS = {
 """Name -> sizes. The tiny and the mini one are ours, for small instances."""
 
 
-def gpt(
-    name: str,
-    *,
-    granularity: str = "fine",
-    tokens: int | None = None,
-    blocks: int | None = None,
-) -> Architecture:
+def gpt(name: str, *, granularity: str = "fine", blocks: int | None = None) -> Architecture:
     """Return the GPT of that name.
 
     Parameters
@@ -72,8 +66,6 @@ def gpt(
         A key of :data:`CONFIGS`.
     granularity
         ``"fine"`` or ``"block"``.
-    tokens
-        Length of a sequence; all positions unless given.
     blocks
         How many there are, if not as many as its configuration says.
 
@@ -85,7 +77,7 @@ def gpt(
     check_granularity(granularity)
     config = CONFIGS[name]
     depth = number_of_blocks(config.depth, blocks)
-    size = shape(config.width, config.heads, tokens or config.positions)
+    size = shape(config.width, config.heads, config.positions)
     layers = [
         token_embedding("embed", config.vocabulary, config.width, size.tokens, config.positions)
     ]
@@ -97,7 +89,7 @@ def gpt(
 
 
 def head(
-    entry: str, size: Shape, vocabulary: int, *, granularity: str, tied: str | None = None
+    entry: str, size: BlockShape, vocabulary: int, *, granularity: str, tied: str | None = None
 ) -> list[Layer]:
     """Last norm, projection to the vocabulary, and cross-entropy loss over it."""
     logits = size.tokens * vocabulary

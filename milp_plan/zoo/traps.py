@@ -1,6 +1,6 @@
 """Tiny instances, each named after the trap it contains, with the optimum worked out by hand.
 
-Times are ticks, sizes are bytes; channels carry one byte per tick and have no latency unless said.
+Times are ticks, sizes are bytes; channels carry one byte per tick, without latency unless stated.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _cluster(
     groups: tuple[tuple[str, ...], ...] = (),
     communication: CommunicationModel = CommunicationModel.CHANNEL,
 ) -> Cluster:
-    """Devices as name -> (class, memory); all are joined unless told which."""
+    """Devices as name -> (class, memory); all are joined unless ``joined`` lists the pairs."""
     pairs = joined or tuple((a, b) for a in devices for b in devices if a != b)
     classes = dict.fromkeys(kind for kind, _ in devices.values())
     return Cluster(
@@ -93,9 +93,11 @@ def _trap(
 ) -> Trap:
     operators = tuple(part for part in parts if isinstance(part, Operator))
     values = tuple(part for part in parts if isinstance(part, Value))
-    told = {"generator": "milp_plan.zoo traps", "lesson": lesson, "optimum": str(optimum)}
+    details = {"generator": "milp_plan.zoo traps", "lesson": lesson, "optimum": str(optimum)}
     graph = ComputationGraph(operators, values)
-    return Trap(PlanningProblem(name, graph, cluster, objective, provenance=told), optimum, lesson)
+    return Trap(
+        PlanningProblem(name, graph, cluster, objective, provenance=details), optimum, lesson
+    )
 
 
 def _split(operator: Operator, ticks: int, reads: str | None, writes: str | None) -> Operator:

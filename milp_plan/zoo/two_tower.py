@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .architecture import Architecture, Layer
-from .blocks import Shape, check_granularity, encoder, norm, shape, token_embedding
+from .blocks import BlockShape, check_granularity, encoder, norm, shape, token_embedding
 from .spaces import contrastive_space, patches_space, projection_space
 
 CLIP = "Radford et al. 2021, Learning transferable visual models (CLIP ViT-B/32)"
@@ -45,6 +45,9 @@ class TwoTowerConfig:
     shared_width: int
 
 
+PAIRS = 256
+"""Pairs that the loss compares each pair with; sets its work per sample."""
+
 CONFIGS = {
     "two-tower-tiny": TwoTowerConfig(64, 16, 192, 3, 1, 128, 2, 1, 32, 4096, 128),
     "clip-vit-b32": TwoTowerConfig(224, 32, 768, 12, 12, 512, 8, 12, 77, 49408, 512),
@@ -52,9 +55,7 @@ CONFIGS = {
 """Name -> sizes. The tiny one is ours, for small instances."""
 
 
-def two_tower(
-    name: str, *, granularity: str = "fine", contrastive_batch: int = 256
-) -> Architecture:
+def two_tower(name: str, *, granularity: str = "fine") -> Architecture:
     """Return the two-tower model of that name.
 
     Parameters
@@ -63,8 +64,6 @@ def two_tower(
         A key of :data:`CONFIGS`.
     granularity
         ``"fine"`` or ``"block"``.
-    contrastive_batch
-        Pairs that each pair is compared with; sets the work of the loss per sample.
 
     Raises
     ------
@@ -79,11 +78,11 @@ def two_tower(
         "loss",
         "loss",
         (image[-1].name, text[-1].name),
-        2 * config.shared_width * contrastive_batch + 10 * contrastive_batch,
+        2 * config.shared_width * PAIRS + 10 * PAIRS,
         1,
         1,
-        moved_elements=2 * config.shared_width + 4 * contrastive_batch,
-        space=contrastive_space(config.shared_width, contrastive_batch),
+        moved_elements=2 * config.shared_width + 4 * PAIRS,
+        space=contrastive_space(config.shared_width, PAIRS),
     )
     inputs = 3 * config.pixels**2 + config.text_tokens
     source = CLIP if name.startswith("clip") else f"same form as {CLIP}"
@@ -126,7 +125,7 @@ def text_tower(config: TwoTowerConfig, granularity: str) -> list[Layer]:
     return [*layers, *_ending("text", layers[-1].name, size, config.shared_width)]
 
 
-def _ending(tower: str, entry: str, size: Shape, shared_width: int) -> list[Layer]:
+def _ending(tower: str, entry: str, size: BlockShape, shared_width: int) -> list[Layer]:
     """Norm, then projection of one token into the common space."""
     return [
         norm(f"{tower}.ln_post", entry, size),

@@ -17,10 +17,10 @@ from milp_plan.capture.sharding import sharding
 from milp_plan.check import verify
 from milp_plan.cli.exits import Exit
 from milp_plan.core import UPDATE_KIND, InputError
-from milp_plan.core.repeated import repeated
 from milp_plan.core.sharding import ShardingPlan
 from milp_plan.cost.clusters import cluster
 from milp_plan.cost.first import strategies_first, with_options
+from milp_plan.elimination.repeated import repeated
 from milp_plan.elimination.search import eliminate
 from milp_plan.io.capture_wire import Tensor
 from milp_plan.kinds.schedule.planners.baselines import PLANNERS

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from milp_plan.capture.checkpoints import checkpoint_text, policies, read_checkpoint
+from milp_plan.capture.checkpoints import checkpoint_text, policies
 from milp_plan.capture.fuse import fused
 from milp_plan.capture.instance import instance
 from milp_plan.capture.merge import merged
@@ -150,21 +150,13 @@ def test_what_is_asked_for_must_be_known():
         instance(capture, ONE, recompute=["full"], granularity="module")
 
 
-def test_the_choice_of_a_plan_is_written_and_read(tmp_path):
+def test_the_choice_of_a_plan_is_written(tmp_path):
     problem = instance(shipped("gpt2-tiny"), ONE, recompute=POLICIES)
     plan = in_order(problem, {"h.0": "full", "h.1": "attention"})
     assert policies(problem, plan) == {"h.0": "full", "h.1": "attention"}
     path = tmp_path / "c.json"
     path.write_bytes(checkpoint_text(problem, plan))
-    assert read_checkpoint(str(path)).blocks == {"h.0": "full", "h.1": "attention"}
-    content = json.loads(path.read_text())
-    content["blocks"]["h.0"] = "forget"
-    content["version"] = 1.5
-    path.write_text(json.dumps(content))
-    with pytest.raises(InputError) as error:
-        read_checkpoint(str(path))
-    assert len(error.value.findings) == 2
-    assert "'forget'" in str(error.value) or '"forget"' in str(error.value)
+    assert json.loads(path.read_text())["blocks"] == {"h.0": "full", "h.1": "attention"}
     plain = instance(shipped("gpt2-tiny"), ONE)
     with pytest.raises(InputError, match="--recompute full,attention"):
         policies(plain, in_order(plain, KEEP))

@@ -10,16 +10,16 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from milp_plan.capture.chosen import Choice, choices_of, chosen_placements, sources_of
+from milp_plan.capture.chosen import PlacementChoice, choices_of, chosen_placements, sources_of
 from milp_plan.capture.layouts import collectives
 from milp_plan.capture.nests import nested
 from milp_plan.capture.placements import require_placements_of
 from milp_plan.capture.sharding import CONSTANT, INPUT, UPDATE, sharding
 from milp_plan.core import InputError
-from milp_plan.core.repeated import repeated
 from milp_plan.core.sharding import ShardingPlan
 from milp_plan.cost.devices import device_spec
 from milp_plan.cost.mesh import mappings, mesh
+from milp_plan.elimination.repeated import repeated
 from milp_plan.elimination.search import eliminate
 from milp_plan.io.capture_wire import Kernel, Tensor
 from milp_plan.kinds.sharding.check import verify_sharding
@@ -171,7 +171,7 @@ def test_samples_of_a_normalisation_are_cut_with_one_exchange_for_each_axis():
     seen = 0
     for place, name in enumerate(problem.operators):
         for label in problem.labels[offsets[place] : offsets[place + 1]]:
-            choice = Choice.of(label)
+            choice = PlacementChoice.of(label)
             if "batch_norm" in name:
                 assert len(choice.inside) == choice.reads[0].count("S(0)"), label
                 assert "P" not in "".join(choice.raw), label

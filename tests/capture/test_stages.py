@@ -249,7 +249,7 @@ def test_processes_without_room_are_named(tmp_path):
     """All forward passes first: the first process holds four micro-batches."""
     stages = read_stages(stage_file(tmp_path, 20 * 10**9))
     rows = [[(n, letter, b) for letter in "FB" for b in range(4)] for n in range(3)]
-    assert without_room(rows, stages)[0].startswith("process 0 holds 30.")
+    assert without_room(rows, stages)[0].startswith("process 0 needs 30.")
     apart = [[(n, letter, b) for b in range(4) for letter in "FB"] for n in range(3)]
     assert without_room(apart, stages) == []
     assert without_room(rows, read_stages(stage_file(tmp_path, None))) == []

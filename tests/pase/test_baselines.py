@@ -9,7 +9,7 @@ from pase_baselines import data_parallel, descend, experts, greedy
 from pase_costs import pase_tables
 from pase_networks import NETWORKS, network
 
-from milp_plan.core.repeated import RepeatedProblem, repeated
+from milp_plan.elimination.repeated import RepeatedProblem, repeated
 from milp_plan.elimination.search import eliminate
 from tests.support.shardings import optimum, random_sharding
 

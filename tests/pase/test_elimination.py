@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from milp_plan.core import InputError
-from milp_plan.core.repeated import repeated
 from milp_plan.core.sharding import sharding_problem
 from milp_plan.elimination import buckets
+from milp_plan.elimination.repeated import repeated
 from milp_plan.elimination.search import Caps, eliminate, plan_by_elimination
 from milp_plan.kinds.sharding import way as sharding
 from milp_plan.kinds.sharding.check import verify_sharding

@@ -12,9 +12,9 @@ from folding.transfer import products
 from pase_costs import pase_tables
 from pase_networks import NETWORKS, network, transformer
 
-from milp_plan.core.repeated import RepeatedProblem, repeated
 from milp_plan.core.sharding import ShardingPlan
 from milp_plan.elimination.factors import factor_graph
+from milp_plan.elimination.repeated import RepeatedProblem, repeated
 from milp_plan.elimination.search import Caps, eliminate
 from milp_plan.kinds.sharding.check import verify_sharding
 from tests.support.shardings import block_chain, optimum, random_sharding

@@ -16,7 +16,7 @@ from pase_costs import MULTIPLY_ADD_TICKS, configurations, pase_problem, pase_ta
 from pase_networks import NETWORKS, alexnet, network, transformer
 
 from milp_plan.core import InputError
-from milp_plan.core.repeated import RepeatedProblem
+from milp_plan.elimination.repeated import RepeatedProblem
 from milp_plan.elimination.search import eliminate
 
 # network, devices: operators, edges, most and all strategies, entries of edge tables, optimum,

@@ -8,8 +8,8 @@ import random
 
 import numpy as np
 
-from milp_plan.core.repeated import CostTable, RepeatedProblem
 from milp_plan.core.sharding import ShardingProblem, sharding_problem
+from milp_plan.elimination.repeated import CostTable, RepeatedProblem
 
 
 def random_sharding(

@@ -99,10 +99,10 @@ def test_processes_of_a_plan_without_placements_are_refused(instance):
 def test_differences_are_seen():
     import torch
 
-    from milp_plan.execute import ShardedComparison, ShardedStep, Step
+    from milp_plan.execute import ShardedComparison, ShardedStep, StepResult
     from milp_plan.execute.compare import differences
 
-    plain = Step(1.0, {"a": torch.zeros(3).double(), "b": torch.ones(2).double()}, 0)
+    plain = StepResult(1.0, {"a": torch.zeros(3).double(), "b": torch.ones(2).double()}, 0)
     moved = {"a": torch.tensor([0, 0, 1e-13]).double(), "b": torch.ones(2).double()}
     assert differences(plain, ShardedStep(1.5, moved, {})) == (0.5, pytest.approx(1e-13), 1.0)
     assert differences(plain, ShardedStep(1.0, {"a": moved["a"]}, {}))[1] == math.inf

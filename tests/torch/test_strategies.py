@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from milp_plan.capture.chosen import Choice
+from milp_plan.capture.chosen import PlacementChoice
 from milp_plan.capture.layouts import collectives
 from milp_plan.capture.model_file import INNER, load_builder
 from milp_plan.capture.nodes import Recorder
@@ -126,7 +126,7 @@ def test_pytorch_takes_every_strategy_as_it_is(model, shape):
         if node is None or name.startswith("getitem"):
             continue
         for label in problem.labels[offsets[place] : offsets[place + 1]]:
-            choice = Choice.of(label)
+            choice = PlacementChoice.of(label)
             key = (str(node.target), shapes(node), choice)
             if choice.reads and key not in seen:
                 seen.add(key)

@@ -8,12 +8,12 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core import FULL, InputError, Objective
-from milp_plan.core.repeated import repeated
 from milp_plan.core.sharding import ShardingPlan
 from milp_plan.cost.clusters import cluster
 from milp_plan.cost.devices import LinkSpec, device_spec
 from milp_plan.cost.first import strategies_first, with_options
 from milp_plan.cost.mesh import ADAM, Layout, Tiling, kinds, mesh
+from milp_plan.elimination.repeated import repeated
 from milp_plan.elimination.search import eliminate
 from milp_plan.kinds.schedule.planners.lists import heft, list_critical_path, single_device
 from milp_plan.kinds.sharding.check import verify_sharding

@@ -42,8 +42,3 @@ def test_every_expert_is_a_layer_that_waits_for_its_tokens_only():
     assert {layer.inputs for layer in experts} == {("h0.dispatch",)}
     # two of eight experts per token: each serves a quarter of the tokens
     assert experts[0].output_elements == 1024 // 4 * 1024
-
-
-def test_uneven_load_is_rounded_up():
-    served = moe("moe-tiny", tokens=511).layer("h0.expert0").output_elements
-    assert served == 256 * 512

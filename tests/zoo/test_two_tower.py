@@ -33,8 +33,3 @@ def test_towers_meet_only_in_the_loss():
         tower = layer.name.split(".")[0]
         assert all(name.startswith(tower) for name in layer.inputs)
     assert network.layers[-1].inputs == ("image.project", "text.project")
-
-
-def test_loss_compares_with_every_pair():
-    few, many = (two_tower("clip-vit-b32", contrastive_batch=n) for n in (64, 128))
-    assert many.layers[-1].flops == 2 * few.layers[-1].flops

@@ -2,7 +2,6 @@
 
 from .axes import Axis, Mesh, extents, mesh
 from .kinds import (
-    attention,
     convolution,
     cross_entropy,
     elementwise,
@@ -10,17 +9,12 @@ from .kinds import (
     expert,
     fused,
     matmul,
-    moe,
     norm,
     packed_attention,
     pool,
-    product,
-    reduction,
     reshape,
-    softmax,
-    transpose,
 )
-from .layouts import Layout, Step, Tiling
+from .layouts import Layout, LayoutStep, Tiling
 from .memory import ADAM, ZERO_LEVELS, Memory, Training, kept_bytes
 from .operators import Dim, Exchange, Loop, MeshOperator, Tensor
 from .strategies import (
@@ -47,6 +41,7 @@ __all__ = [
     "Dim",
     "Exchange",
     "Layout",
+    "LayoutStep",
     "Loop",
     "Mapping",
     "Memory",
@@ -54,12 +49,10 @@ __all__ = [
     "MeshGraph",
     "MeshOperator",
     "Setting",
-    "Step",
     "Strategy",
     "Tensor",
     "Tiling",
     "Training",
-    "attention",
     "compute_ns",
     "convolution",
     "cross_entropy",
@@ -74,17 +67,12 @@ __all__ = [
     "matmul",
     "mesh",
     "mesh_problem",
-    "moe",
     "norm",
     "packed_attention",
     "pool",
-    "product",
-    "reduction",
     "reshape",
-    "softmax",
     "strategies",
     "transitions",
-    "transpose",
     "undominated",
     "written",
 ]

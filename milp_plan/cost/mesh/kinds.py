@@ -33,45 +33,6 @@ def matmul(b: int, s: int, n: int, k: int, *, bias: bool = False) -> MeshOperato
     )
 
 
-def product(b: int, h: int, m: int, n: int, k: int) -> MeshOperator:
-    """Product of two activations per sample and head: scores (contract ``k`` = width) or values."""
-    return MeshOperator(
-        "product",
-        loops(b=b, h=h, m=m, n=n, k=k),
-        (
-            tensor("left", (b, "b"), (h, "h"), (m, "m"), (k, "k")),
-            tensor("right", (b, "b"), (h, "h"), (n, "n"), (k, "k")),
-        ),
-        tensor("y", (b, "b"), (h, "h"), (m, "m"), (n, "n")),
-        2 * b * h * m * n * k,
-        backward_passes=2,
-    )
-
-
-def attention(b: int, h: int, q: int, t: int, d: int, *, kv_heads: int = 0) -> MeshOperator:
-    """Fused attention of ``q`` queries on ``t`` keys, ``h`` heads of width ``d``.
-
-    By ``q``: gradients of keys and values are sums. By ``t``: the output is a sum, after an
-    exchange of two statistics per query. By ``h``: nothing, as long as key heads can be split too.
-    """
-    shared = kv_heads or h
-    keys = ((b, "b"), (t, "t"), (shared * d, "h"))
-    return MeshOperator(
-        "attention",
-        (*loops(b=b, h=shared, q=q, t=t), Loop("d", d, whole=True)),
-        (
-            tensor("queries", (b, "b"), (q, "q"), (h * d, "h")),
-            tensor("keys", *keys),
-            tensor("values", *keys),
-        ),
-        tensor("y", (b, "b"), (q, "q"), (h * d, "h")),
-        4 * b * h * q * t * d,
-        exchanges=(_statistics("t", 2 * b * h * q, ("b", "h", "q")),),
-        backward_passes=2,
-        saved_elements=b * h * q * STATISTIC_BYTES // 2,
-    )
-
-
 def packed_attention(b: int, s: int, h: int, d: int, *, kv_heads: int = 0) -> MeshOperator:
     """Self-attention whose queries, keys and values lie side by side in one tensor.
 
@@ -159,21 +120,6 @@ def norm(b: int, s: int, e: int, *, parameters: int = 2, flops: int = 5) -> Mesh
     )
 
 
-def softmax(b: int, s: int, v: int, *, flops: int = 5) -> MeshOperator:
-    """Softmax over ``v``. By ``v``: largest and sum go forward, one dot product per row back."""
-    return MeshOperator(
-        "softmax",
-        loops(b=b, s=s, v=v),
-        (_rows("x", b, s, v, "v"),),
-        _rows("y", b, s, v, "v"),
-        flops * b * s * v,
-        exchanges=(
-            _statistics("v", 2 * b * s, ("b", "s"), backward=0),
-            _statistics("v", b * s, ("b", "s"), forward=0),
-        ),
-    )
-
-
 def cross_entropy(b: int, s: int, v: int, *, flops: int = 5) -> MeshOperator:
     """Loss over ``v`` classes per row; the mean is a sum over ``b`` and ``s``.
 
@@ -230,20 +176,6 @@ def elementwise(
     )
 
 
-def transpose(extents: tuple[int, ...], order: tuple[int, ...]) -> MeshOperator:
-    """Reorder dimensions: dimension i written is dimension ``order[i]`` read."""
-    names = _letters(len(extents))
-    dims = tuple(Dim(extent, (name,)) for extent, name in zip(extents, names, strict=True))
-    return MeshOperator(
-        "transpose",
-        tuple(Loop(name, extent) for extent, name in zip(extents, names, strict=True)),
-        (Tensor("x", dims),),
-        Tensor("y", tuple(dims[place] for place in order)),
-        0,
-        linear=True,
-    )
-
-
 def reshape(before: tuple[int, ...], after: tuple[int, ...]) -> MeshOperator:
     """Merge or part neighbouring dimensions; only the leading factor of a merged one can be split.
 
@@ -271,62 +203,6 @@ def reshape(before: tuple[int, ...], after: tuple[int, ...]) -> MeshOperator:
         0,
         linear=True,
         backward_passes=0,
-    )
-
-
-def reduction(extents: tuple[int, ...], dropped: tuple[int, ...]) -> MeshOperator:
-    """Sum or mean over dimensions. By a dropped one: the output is a sum."""
-    names = _letters(len(extents))
-    dims = tuple(Dim(extent, (name,)) for extent, name in zip(extents, names, strict=True))
-    kept = tuple(dim for place, dim in enumerate(dims) if place not in dropped)
-    return MeshOperator(
-        "reduction",
-        tuple(Loop(name, extent) for extent, name in zip(extents, names, strict=True)),
-        (Tensor("x", dims),),
-        Tensor("y", kept),
-        prod(extents),
-        linear=True,
-    )
-
-
-def moe(
-    b: int, s: int, e: int, f: int, *, experts: int, chosen: int, capacity_percent: int = 100,
-    matrices: int = 2,
-) -> MeshOperator:  # fmt: skip
-    """Mixture of experts: each token visits ``chosen`` of them (GShard).
-
-    By ``E`` the tokens stay where they are between layers, split by the same axis, and are sent to
-    their experts and back: two all-to-alls in each pass. By ``b`` or ``s`` experts are replicated
-    and their gradients are sums; by ``f`` it is a matrix product.
-
-    Parameters
-    ----------
-    b, s, e, f
-        Samples, tokens, width, inner width of an expert.
-    experts, chosen
-        Experts in all, and per token.
-    capacity_percent
-        Tokens an expert takes, in percent of its fair share.
-    matrices
-        Matrices of an expert: 2, or 3 with a gate.
-    """
-    visits = b * s * chosen * capacity_percent // 100
-    rows = (Dim(b, ("b",)), Dim(s, ("s", "E")), Dim(e))
-    return MeshOperator(
-        "moe",
-        (*loops(b=b, s=s, E=experts, f=f), Loop("e", e, whole=True)),
-        (Tensor("x", rows),),
-        Tensor("y", rows),
-        2 * visits * matrices * e * f,
-        parameters=(
-            tensor("up", (experts, "E"), (f, "f"), ((matrices - 1) * e, "")),
-            tensor("down", (experts, "E"), (f, "f"), (e, "")),
-        ),
-        exchanges=(
-            Exchange("all_to_all", "E", visits * e, 2, ("b", "s", "E"), forward=2, backward=2),
-        ),
-        backward_passes=2,
-        moved_elements=2 * visits * (e + matrices * f),
     )
 
 

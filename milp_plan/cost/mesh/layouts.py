@@ -1,4 +1,4 @@
-"""How a tensor lies on a mesh, and the cheapest way from one layout to another.
+"""Layouts of tensors on a mesh, and the cheapest path from one layout to another.
 
 Elementary steps, with ``b`` the bytes of one device before a step, or after it for a gather:
 
@@ -49,7 +49,7 @@ class Layout:
 
     @property
     def text(self) -> str:
-        """Name for people: ``"0:x 2:y sum:z"``; ``"full"`` where everything is replicated."""
+        """Readable name: ``"0:x 2:y sum:z"``; ``"full"`` where everything is replicated."""
         words = [f"{place}:{''.join(axes)}" for place, axes in enumerate(self.dims) if axes]
         if self.partial:
             words.append(f"sum:{''.join(self.partial)}")
@@ -76,7 +76,7 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LayoutStep:
     """One elementary step: ``kind`` along ``axis``, after which the tensor lies in ``layout``."""
 
     kind: str
@@ -85,7 +85,7 @@ class Step:
     ticks: int
 
 
-Found = tuple[dict[Layout, int], dict[Layout, tuple[Layout, Step]]]
+Paths = tuple[dict[Layout, int], dict[Layout, tuple[Layout, LayoutStep]]]
 """Ticks to each layout, and the layout before it with the step between."""
 
 
@@ -111,7 +111,7 @@ class Tiling:
         """Bytes on each device."""
         return prod(self.extents) * self.element_bytes // layout.parts(self.mesh)
 
-    def steps(self, layout: Layout) -> Iterator[Step]:
+    def steps(self, layout: Layout) -> Iterator[LayoutStep]:
         """Every elementary step from a layout."""
         held = self.local_bytes(layout)
         used = set(layout.axes)
@@ -120,40 +120,40 @@ class Tiling:
             if name in layout.partial:
                 rest = tuple(other for other in layout.partial if other != name)
                 summed = replace(layout, partial=rest)
-                yield Step("reduce", name, summed, all_reduce_ns(link, size, held))
+                yield LayoutStep("reduce", name, summed, all_reduce_ns(link, size, held))
                 ticks = reduce_scatter_ns(link, size, held)
                 for split in self._split(summed, name):
-                    yield Step("scatter", name, split, ticks)
+                    yield LayoutStep("scatter", name, split, ticks)
             elif name not in used:
                 for split in self._split(layout, name):
-                    yield Step("slice", name, split, 0)
+                    yield LayoutStep("slice", name, split, 0)
             else:
                 yield from self._unsplit(layout, name, held)
 
-    def _unsplit(self, layout: Layout, name: str, held: int) -> Iterator[Step]:
+    def _unsplit(self, layout: Layout, name: str, held: int) -> Iterator[LayoutStep]:
         place = next(place for place, axes in enumerate(layout.dims) if name in axes)
         if layout.dims[place][-1] != name:
             return
         axis = self.mesh.by_name[name]
         joined = _with(layout, place, layout.dims[place][:-1])
         gathered = all_gather_ns(axis.link, axis.size, held * axis.size)
-        yield Step("gather", name, joined, gathered)
+        yield LayoutStep("gather", name, joined, gathered)
         ticks = all_to_all_ns(axis.link, axis.size, held)
         for split in self._split(joined, name):
             if split != layout:
-                yield Step("exchange", name, split, ticks)
+                yield LayoutStep("exchange", name, split, ticks)
 
     def _split(self, layout: Layout, name: str) -> Iterator[Layout]:
         for place, axes in enumerate(layout.dims):
             if self.extents[place] % self.mesh.parts((*axes, name)) == 0:
                 yield _with(layout, place, (*axes, name))
 
-    def path(self, before: Layout, after: Layout) -> tuple[Step, ...] | None:
+    def path(self, before: Layout, after: Layout) -> tuple[LayoutStep, ...] | None:
         """Cheapest steps from one layout to another; ``None`` if there are none."""
         _, steps = self._paths(before)
         if before != after and after not in steps:
             return None
-        found: list[Step] = []
+        found: list[LayoutStep] = []
         here = after
         while here != before:
             source, step = steps[here]
@@ -166,10 +166,10 @@ class Tiling:
         return self._paths(before)[0].get(after)
 
     @cached_property
-    def _known(self) -> dict[Layout, Found]:
+    def _known(self) -> dict[Layout, Paths]:
         return {}
 
-    def _paths(self, start: Layout) -> Found:
+    def _paths(self, start: Layout) -> Paths:
         if start not in self._known:
             self._known[start] = _cheapest(self, start)
         return self._known[start]
@@ -179,9 +179,9 @@ def _with(layout: Layout, place: int, axes: tuple[str, ...]) -> Layout:
     return replace(layout, dims=(*layout.dims[:place], axes, *layout.dims[place + 1 :]))
 
 
-def _cheapest(tiling: Tiling, start: Layout) -> Found:
+def _cheapest(tiling: Tiling, start: Layout) -> Paths:
     """Dijkstra's algorithm: ticks to every layout, and the last step to it."""
-    ticks, last = {start: 0}, dict[Layout, tuple[Layout, Step]]()
+    ticks, last = {start: 0}, dict[Layout, tuple[Layout, LayoutStep]]()
     queue = [(0, 0, start)]
     count, done = 0, set[Layout]()
     while queue:

@@ -1,4 +1,4 @@
-"""Bytes a device keeps for an operator, and how replicas may share them.
+"""Bytes a device stores for an operator, and how replicas share them (ZeRO).
 
 Source: Rajbhandari et al., "ZeRO: memory optimizations toward training trillion parameter models",
 SC 2020, sections 3 and 5. Mixed-precision Adam keeps 2 bytes of weights, 2 of gradient and 12 of

@@ -28,7 +28,7 @@ from .strategies import Keeping, Setting, Strategy, keeping
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class OperatorTables:
     """Tables of what is there once, or once per micro-batch.
 
     Parameters
@@ -47,7 +47,7 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class EdgeTables:
     """Edges of one micro-batch: ends, sizes of tables, and costs, below 0 where there is no way."""
 
     ends: Integers
@@ -65,8 +65,8 @@ def offsets(sizes: Integers) -> Integers:
     return np.concatenate([integers([0]), np.cumsum(sizes, dtype=np.int64)])
 
 
-NOTHING = Part((), integers([]), integers([]), integers([]), ())
-NO_PAIRS = Pairs(integers([]).reshape(-1, 2), integers([]), integers([]))
+NOTHING = OperatorTables((), integers([]), integers([]), integers([]), ())
+NO_PAIRS = EdgeTables(integers([]).reshape(-1, 2), integers([]), integers([]))
 
 
 def kept_apart(
@@ -74,7 +74,7 @@ def kept_apart(
     operators: tuple[MeshOperator, ...],
     rows: list[list[Strategy]],
     setting: Setting,
-) -> tuple[Part, Pairs]:
+) -> tuple[OperatorTables, EdgeTables]:
     """Return the operators that keep parameters, and edges from each to who has the parameters.
 
     Ends are numbers of those operators, and of the operators of the micro-batch.
@@ -93,7 +93,7 @@ def kept_apart(
         tables.append(table)
         titles.append(f"{name}.weights")
     flat = [row for _, first in found for row in first]
-    part = Part(
+    part = OperatorTables(
         tuple(titles),
         integers([len(ways) for ways, _ in found]),
         integers([row.once_ns for row in flat]),
@@ -102,7 +102,7 @@ def kept_apart(
     )
     sizes = integers([len(table) for table in tables])
     cost = np.concatenate([integers([]), *tables])
-    return part, Pairs(integers(ends).reshape(-1, 2), sizes, cost)
+    return part, EdgeTables(integers(ends).reshape(-1, 2), sizes, cost)
 
 
 def _ways(
@@ -120,7 +120,12 @@ def _ways(
 
 
 def unrolled(  # noqa: PLR0917
-    name: str, kept: Part, run: Part, links: Pairs, between: Pairs, micro_batches: int
+    name: str,
+    kept: OperatorTables,
+    run: OperatorTables,
+    links: EdgeTables,
+    between: EdgeTables,
+    micro_batches: int,
 ) -> ShardingProblem:
     """Write a problem: what is kept, then the operators of one micro-batch after the other.
 

@@ -3,7 +3,7 @@
 A split of a loop splits every tensor dimension that the loop runs over. A tensor that the loop does
 not run over is needed whole; if it is written, its parts are terms of a sum. That alone gives the
 collectives of a matrix product, a convolution or an embedding. What it does not give (statistics of
-a norm, halos of a convolution, tokens sent to experts) is listed as *exchanges*.
+a norm, halos of a convolution) is listed as *exchanges*.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from milp_plan.core import Finding, InputError
 SAMPLES = "b"
 """Loop over the samples of a batch."""
 
-EXCHANGES = ("all_reduce", "all_to_all", "halo")
+EXCHANGES = ("all_reduce", "halo")
 """Kinds of exchange; a halo is one message to a neighbour on either side, one after the other."""
 
 
@@ -168,13 +168,8 @@ class MeshOperator:
         """Everything it reads and writes."""
         return (*self.inputs, *self.parameters, self.output)
 
-    @property
-    def parameter_elements(self) -> int:
-        """Trained parameters."""
-        return sum(tensor.elements for tensor in self.parameters)
-
     def batched(self, samples: int) -> MeshOperator:
-        """Return the operator for so many samples, given the one for a single sample."""
+        """Return the operator for a number of samples, given the one for a single sample."""
 
         def tensor(old: Tensor) -> Tensor:
             dims = tuple(

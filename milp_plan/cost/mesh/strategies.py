@@ -24,7 +24,7 @@ from itertools import product
 
 from milp_plan.core import Finding, InputError, ceil_div
 
-from ..collectives import all_to_all_ns, point_to_point_ns
+from ..collectives import point_to_point_ns
 from ..roofline import roofline_ns
 from .axes import Mesh
 from .layouts import Layout, Tiling
@@ -206,7 +206,7 @@ def strategies(operator: MeshOperator, setting: Setting, *, readers: int = 1) ->
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """How a strategy keeps the parameters of its operator, from one micro-batch to the next.
+    """How a strategy stores the parameters of its operator between micro-batches.
 
     Parameters
     ----------
@@ -227,12 +227,12 @@ class Keeping:
         """Such as ``"2:x zero2"``, of all parameters that differ."""
         words = dict.fromkeys(layout.text for layout in self.layouts)
         sums = dict.fromkeys(axis for axes in self.pending for axis in axes)
-        told = [*words, *(f"sum:{axis}" for axis in sums)]
-        return " ".join([*told, f"zero{self.zero}"] if self.zero else told)
+        parts = [*words, *(f"sum:{axis}" for axis in sums)]
+        return " ".join([*parts, f"zero{self.zero}"] if self.zero else parts)
 
 
 def keeping(operator: MeshOperator, setting: Setting, row: Strategy) -> Keeping:
-    """Say how a strategy keeps the parameters of its operator."""
+    """Return how a strategy stores the parameters of its operator."""
     return Keeping(
         tuple(_layout(tensor, row.mapping) for tensor in operator.parameters),
         tuple(_missing(t, row.mapping) for t in operator.parameters if setting.training),
@@ -388,8 +388,6 @@ def exchange_ns(mesh: Mesh, one: Exchange, axes: tuple[str, ...], size: int) -> 
     if one.kind == "all_reduce":
         return mesh.all_reduce_ns(axes, size)
     along = [mesh.by_name[axis] for axis in axes]
-    if one.kind == "all_to_all":
-        return sum(all_to_all_ns(axis.link, axis.size, size) for axis in along)
     return max(2 * point_to_point_ns(axis.link, size) for axis in along)
 
 

@@ -16,7 +16,15 @@ from milp_plan.core.sharding import ShardingProblem
 
 from .axes import Mesh
 from .layouts import Layout, Tiling
-from .micro_batches import NO_PAIRS, NOTHING, Pairs, Part, integers, kept_apart, unrolled
+from .micro_batches import (
+    NO_PAIRS,
+    NOTHING,
+    EdgeTables,
+    OperatorTables,
+    integers,
+    kept_apart,
+    unrolled,
+)
 from .operators import MeshOperator, Tensor
 from .strategies import Setting, Strategy, strategies
 
@@ -131,7 +139,7 @@ def mesh_problem(
     """
     rows = graph.strategies(setting)
     flat = [row for own in rows for row in own]
-    run = Part(
+    run = OperatorTables(
         graph.names,
         integers([len(own) for own in rows]),
         integers([row.cost_ns for row in flat]),
@@ -141,7 +149,7 @@ def mesh_problem(
     between = _between(graph, setting, rows)
     mode = "training" if setting.training else "inference"
     title = name or f"{graph.name}-{mode}-{setting.mesh.text}"
-    told = {
+    details = {
         "generator": "milp_plan.cost.mesh",
         "mode": mode,
         "mesh": _told(setting.mesh),
@@ -150,15 +158,15 @@ def mesh_problem(
     if setting.micro_batches == 1:
         found = unrolled(title, NOTHING, run, NO_PAIRS, between, 1)
     else:
-        told["micro-batches"] = str(setting.micro_batches)
+        details["micro-batches"] = str(setting.micro_batches)
         each = integers([row.cost_ns - row.once_ns for row in flat])
         run = replace(run, cost=each, usage=integers([row.memory.passing for row in flat]))
         kept, links = kept_apart(graph.names, graph.operators, rows, setting)
         found = unrolled(title, kept, run, links, between, setting.micro_batches)
-    return replace(found, limit=limit, provenance=told)
+    return replace(found, limit=limit, provenance=details)
 
 
-def _between(graph: MeshGraph, setting: Setting, rows: list[list[Strategy]]) -> Pairs:
+def _between(graph: MeshGraph, setting: Setting, rows: list[list[Strategy]]) -> EdgeTables:
     """Edges of the graph, with costs of resharding; tables that are alike are made once."""
     edges = list(graph.edges())
     known: dict[tuple[int, int, Tensor], np.ndarray] = {}
@@ -169,7 +177,7 @@ def _between(graph: MeshGraph, setting: Setting, rows: list[list[Strategy]]) -> 
         if key not in known:
             known[key] = transitions(setting, tensor, port, rows[first], rows[second]).ravel()
         tables.append(known[key])
-    return Pairs(
+    return EdgeTables(
         integers([edge[:2] for edge in edges]).reshape(-1, 2),
         integers([len(table) for table in tables]),
         np.concatenate([integers([]), *tables]),

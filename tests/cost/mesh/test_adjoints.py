@@ -25,7 +25,6 @@ from milp_plan.cost.mesh import (
     Setting,
     Tiling,
     convolution,
-    moe,
     norm,
     strategies,
 )
@@ -234,13 +233,6 @@ def halo_added(wide, reach):
     return rows, wide[0][:, -reach:].size
 
 
-def all_to_all(rows, _):
-    """Of each device's equal parts one for each device; the way back is the same."""
-    parts = [np.split(row, len(rows)) for row in rows]
-    sent = [np.concatenate([own[at] for own in parts]) for at in range(len(rows))]
-    return sent, rows[0].size
-
-
 def all_reduce(rows, _):
     """Everybody gets the sum; so does its gradient."""
     return [sum(rows)] * len(rows), rows[0].size
@@ -249,11 +241,10 @@ def all_reduce(rows, _):
 REACH = 2
 EXCHANGED = {
     "halo": ("y", convolution(2, (3, 4), (16, 8), (16, 8), kernel=(5, 3)), halo, halo_added),
-    "all_to_all": ("E", moe(2, 8, 4, 8, experts=4, chosen=2), all_to_all, all_to_all),
     "all_reduce": ("e", norm(2, 6, 8), all_reduce, all_reduce),
 }
-HELD = {"halo": (6, 4, 8), "all_to_all": (32,), "all_reduce": (24,)}
-"""Shape of what one of four devices has: samples by channels, rows and columns; visits; words."""
+HELD = {"halo": (6, 4, 8), "all_reduce": (24,)}
+"""Shape of what one of four devices has: samples by channels, rows and columns; words."""
 
 
 def test_every_kind_of_exchange_is_there():

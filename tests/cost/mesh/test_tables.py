@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from milp_plan.core import InputError
-from milp_plan.core.repeated import repeated
 from milp_plan.cost.collectives import all_gather_ns, all_reduce_ns, reduce_scatter_ns
 from milp_plan.cost.mesh import (
     ADAM,
@@ -19,6 +18,7 @@ from milp_plan.cost.mesh import (
     mesh_problem,
     norm,
 )
+from milp_plan.elimination.repeated import repeated
 from milp_plan.elimination.search import eliminate
 from tests.support.sharding import optimum
 

@@ -33,8 +33,8 @@ def _left(problem: PlanningProblem) -> Iterator[PlanningProblem]:
     gangs = {o.gang for op in problem.graph.operators for o in op.options if _fits(problem, o)}
     if gangs <= {1} or not problem.needs_schedule:
         return
-    from milp_plan.core.repeated import repeated
     from milp_plan.cost.first import strategies_first, with_options
+    from milp_plan.elimination.repeated import repeated
     from milp_plan.elimination.search import Caps, eliminate
 
     caps = Caps(largest=10**6, entries=10**8, stored=10**7)  # a second

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from milp_plan.core import InputError
-from milp_plan.core.repeated import CostTable, RepeatedProblem
+from milp_plan.elimination.repeated import CostTable, RepeatedProblem
 from milp_plan.elimination.search import Caps, Eliminated, eliminate
 
 from ..coarsen.masks import possible_labels

@@ -1,11 +1,18 @@
-"""Nests of convolutions, batch and group normalisations, and pools.
+"""Nests of operators that :mod:`milp_plan.execute.shares` runs on the parts.
 
-Samples are free, and so are channels as far as the operator keeps them apart; pixels stay whole, so
-there are no halos. In training a batch normalisation whose samples are cut adds up two sums per
-channel inside, forward (of values and of their squares) and backward (of gradients, and of their
-products with what was normalised): it computes what one process does, and not statistics of a part.
-PyTorch's distributed tensors do not know these operators, or know them wrongly;
-:mod:`milp_plan.execute.shares` runs them on the parts.
+PyTorch's distributed tensors have no rule for these operators, or a wrong one.
+
+Convolutions, normalisations and pools: samples are free, and so are channels as far as the operator
+separates them; pixels stay whole, so there are no halos. In training a batch normalisation whose
+samples are cut adds up two sums per channel inside, forward (of values and of their squares) and
+backward (of gradients, and of their products with what was normalised): it computes what one
+process computes, not statistics of a part.
+
+Attention: samples and heads are free.
+
+Experts: rows are sorted by expert, and how many each has depends on the data, so rows stay whole.
+Experts may be cut, or their matrices: a process with some of the experts computes their rows and
+leaves the others zero, so that the result is a pending sum. Its share of the work is assumed fair.
 """
 
 from __future__ import annotations
@@ -75,7 +82,7 @@ def _normalised_by_known(call: Kernel | View) -> Nest:
 def _normalised_backward(call: Kernel | View) -> Nest:
     """Gradient, values, weight, statistics; gradients of values, weight and bias.
 
-    With known statistics, those of weight and bias are sums to come. Without a gradient of values
+    With known statistics, those of weight and bias are pending sums. Without a gradient of values
     nothing says that samples are cut.
     """
     added = call.arguments[7] is True
@@ -92,7 +99,7 @@ def _over_batch(call: Kernel | View, *, added: bool, sums: bool = False) -> Nest
     added
         Whether two sums per channel are added up inside.
     sums
-        Whether results without samples are sums to come.
+        Whether results without samples are pending sums.
     """
     first = tensors_of(call)[0]
     samples = WHOLE if call.results[0] is None else SAMPLES
@@ -168,5 +175,58 @@ IMAGE_RULES: Mapping[str, Rule] = {
     "aten.native_group_norm": _grouped(6),
     "aten.native_group_norm_backward": _grouped(8),
     **_pools(),
+}
+"""Operator -> its nest."""
+
+
+def _attention(count: int) -> Rule:
+    """Queries, keys and values, in the backward pass more; behind these a mask, if there is one."""
+
+    def rule(call: Kernel | View) -> Nest:
+        read = tensors_of(call)
+        reads = tuple(_leading(tensor) for tensor in read[:count])
+        masks = tuple(_broadcast(tensor) for tensor in read[count:])
+        made = tuple(None if one is None else _leading(one) for one in call.results)
+        return Nest((*reads, *masks), made)
+
+    return rule
+
+
+def _leading(tensor: Tensor) -> str:
+    """Samples and heads are the two leading dimensions."""
+    return ("bh" + WHOLE * len(tensor.shape))[: len(tensor.shape)]
+
+
+def _broadcast(mask: Tensor) -> str:
+    """Samples and heads, if a mask has them; one for all is whole, as queries and keys are."""
+    rank = len(mask.shape)
+    letters = ("bh" + WHOLE * 2)[4 - rank :] if rank <= 4 else WHOLE * rank
+    pairs = zip(letters, mask.shape, strict=True)
+    return "".join(WHOLE if extent == 1 else letter for letter, extent in pairs)
+
+
+ATTENTION_RULES: Mapping[str, Rule] = {
+    "aten._scaled_dot_product_flash_attention_for_cpu": _attention(3),
+    "aten._scaled_dot_product_flash_attention_for_cpu_backward": _attention(6),
+}
+"""Operator -> its nest."""
+
+
+def _experts(call: Kernel | View) -> Nest | None:
+    """Rows, matrices, where each expert's rows end; rows."""
+    ranks = [len(tensor.shape) for tensor in tensors_of(call)]
+    return Nest((".k", "ekn", "."), (".n",)) if ranks == [2, 3, 1] else None
+
+
+def _experts_backward(call: Kernel | View) -> Nest | None:
+    """Rows, matrices, where each expert's rows end, gradient; gradients of rows and matrices."""
+    ranks = [len(tensor.shape) for tensor in tensors_of(call)]
+    return Nest((".k", "ekn", ".", ".n"), (".k", "ekn")) if ranks == [2, 3, 1, 2] else None
+
+
+EXPERT_RULES: Mapping[str, Rule] = {
+    "aten._grouped_mm": _experts,
+    "transformers.grouped_mm_fallback": _experts,
+    "transformers.grouped_mm_fallback_backward": _experts_backward,
 }
 """Operator -> its nest."""
