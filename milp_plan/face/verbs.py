@@ -33,7 +33,6 @@ from .given import (
     texts,
     writing,
 )
-from .model import a_cluster
 from .progress import chosen, to_stderr
 from .quantities import count, flag, number, quoted, refuse, seconds, share, text
 
