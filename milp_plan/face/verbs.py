@@ -128,6 +128,8 @@ def generate(
     from milp_plan.cost.clusters import ModelledCluster
     from milp_plan.io.cluster_file import cluster_of
 
+    from .model import a_cluster
+
     architecture = text(architecture, "generate, architecture")
     machines = cluster_of(a_cluster(cluster, "generate, cluster"))
     if isinstance(machines, Cluster) and not isinstance(machines, ModelledCluster):
