@@ -33,7 +33,6 @@ from .given import (
     texts,
     writing,
 )
-from .model import a_cluster
 from .progress import chosen, to_stderr
 from .quantities import count, flag, number, quoted, refuse, seconds, share, text
 
@@ -128,6 +127,8 @@ def generate(
     from milp_plan import zoo
     from milp_plan.cost.clusters import ModelledCluster
     from milp_plan.io.cluster_file import cluster_of
+
+    from .model import a_cluster
 
     architecture = text(architecture, "generate, architecture")
     machines = cluster_of(a_cluster(cluster, "generate, cluster"))

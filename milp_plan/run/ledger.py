@@ -378,7 +378,7 @@ class Ledger(Generic[P, S]):
         by, phase
             Who made its plan, and when.
         undo
-            Turns a plan of a coarser problem into one of this problem; that may break a law.
+            Turns a plan of a coarser problem into one of this problem, which may be invalid.
         repair
             Makes a plan of one that breaks a law, as a model that relaxes the problem may give.
 

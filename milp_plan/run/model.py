@@ -72,7 +72,7 @@ class Solver:
 
     @property
     def proves(self) -> bool:
-        """Whether a solution of its whole model proves anything about the problem."""
+        """Whether bounds of its whole model hold for the problem."""
         card = self.formulation.card
         return (card.exact or card.relaxes) and not self.formulation.restricts(self.options)
 
@@ -229,11 +229,11 @@ class Solver:
         budget: Budget,
         reader: Formulation[Any, Any],
     ) -> ModelAnswer:
-        plan, verdict, value, claim, disputed = None, None, None, None, ""
-        surrogate, relaxes = self.formulation.card.surrogate, self.formulation.card.relaxes
         from milp_plan.lp.ranges import doubt_of
         from milp_plan.models import handed
 
+        plan, verdict, value, claim, disputed = None, None, None, None, ""
+        surrogate, relaxes = self.formulation.card.surrogate, self.formulation.card.relaxes
         if report.solution is not None:
             with budget.phase("decode"):
                 values = model.name_values(report.solution)

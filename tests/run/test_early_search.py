@@ -32,7 +32,7 @@ def a_ledger(threads=2):
 
 def searched(search, take):
     """Let a search go on until it has tried something."""
-    search.construct(lambda _plan: None)
+    search.construct(lambda _plan: None, 0.1)
     begun = search._crew.starts[0].value
     search.begin(take)
     while search._thread.is_alive() and search._crew.tried < 100:

@@ -92,11 +92,6 @@ class Workload(msgspec.Struct, frozen=True):
     edges: list[Edge]
 
 
-def can_read(document: Document) -> bool:
-    """Whether a document has the members of an input of the placement benchmark."""
-    return {"maxFPGAs", "maxCPUs", "nodes"} <= set(document.top_level)
-
-
 def read(document: Document, goal: Goal) -> PlanningProblem:
     """Read an input file of the benchmark (latency or throughput) for a goal.
 

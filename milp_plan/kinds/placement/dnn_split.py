@@ -14,8 +14,9 @@ import msgspec
 from milp_plan.core import Finding, InputError, OperatorRun, Plan, PlanningProblem
 from milp_plan.io.files import Document, read_document
 from milp_plan.io.wire import decode, lay_out
+from milp_plan.kinds.schedule.formats import is_benchmark
 
-from .dnn_partitioning import ACCELERATOR, CPU, Workload, can_read, names_of
+from .dnn_partitioning import ACCELERATOR, CPU, Workload, names_of
 
 
 class SplitPart(msgspec.Struct, frozen=True):
@@ -88,7 +89,7 @@ def split_text(problem: PlanningProblem, plan: Plan, instance_file: str | Path) 
 def _names(instance_file: str | Path) -> dict[int, str]:
     """Node id -> operator name."""
     instance = read_document(instance_file)
-    if not can_read(instance):
+    if not is_benchmark(instance):
         expected = "a dnn-partitioning file: a split names the ids of its nodes"
         raise InputError(
             [Finding("file", "another format", expected, "name that file", instance.file)]

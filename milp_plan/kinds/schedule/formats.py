@@ -8,8 +8,13 @@ from milp_plan.core import InputError, PlanningProblem
 from milp_plan.io import native
 from milp_plan.io.files import Document, read_document, write_document
 from milp_plan.io.goal import Goal, pursue
-from milp_plan.kinds.placement import dnn_partitioning
 from milp_plan.run.kinds import unknown_format
+
+
+def is_benchmark(document: Document) -> bool:
+    """Whether a document has the members of an input of the placement benchmark."""
+    return {"maxFPGAs", "maxCPUs", "nodes"} <= set(document.top_level)
+
 
 NATIVE = "milp_plan instance (JSON)"
 DNN_PARTITIONING = "device placement benchmark of Tarnawski et al. 2020 (JSON)"
@@ -42,7 +47,9 @@ def read_whole(document: Document, goal: Goal) -> PlanningProblem:
     """Read a problem from a document; as :func:`read`, but findings name no file."""
     if native.can_read(document):
         return pursue(native.read(document), goal)
-    if dnn_partitioning.can_read(document):
+    if is_benchmark(document):
+        from milp_plan.kinds.placement import dnn_partitioning
+
         return dnn_partitioning.read(document, goal)
     raise InputError([unknown_format(document, f"{NATIVE}; {DNN_PARTITIONING}")])
 

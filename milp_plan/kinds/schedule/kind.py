@@ -92,11 +92,10 @@ class Schedule(Kind[PlanningProblem, Plan]):
     def formats(self) -> tuple[Format[PlanningProblem], ...]:
         """Native files, and those of the placement benchmark."""
         from milp_plan.io import native
-        from milp_plan.kinds.placement import dnn_partitioning
 
-        from .formats import DNN_PARTITIONING, NATIVE
+        from .formats import DNN_PARTITIONING, NATIVE, is_benchmark
 
-        benchmark = ("dnn-partitioning", DNN_PARTITIONING, dnn_partitioning.can_read)
+        benchmark = ("dnn-partitioning", DNN_PARTITIONING, is_benchmark)
         return (
             Format("native", NATIVE, native.can_read, _read, native.to_json),
             Format(*benchmark, _read),

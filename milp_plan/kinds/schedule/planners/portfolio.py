@@ -14,6 +14,9 @@ from .iterated import iterated_greedy
 from .late import put_off
 from .planner import Planner
 
+OWN = "operator_schedule"
+"""The formulation of every problem whose plans have times."""
+
 QUICK = frozenset({"single_device", "list_critical_path", "heft", "etf_memory", "dfs_release"})
 """List schedules whose best plan is the start of a model that is asked alone."""
 

@@ -25,10 +25,9 @@ from milp_plan.run.way import Step, Way
 from ..bounds.catalogue import infeasibility
 from ..planners.late import put_off
 from ..planners.memory import Unrolled, balanced, fit, merged_plan
-from ..planners.portfolio import best_plan
+from ..planners.portfolio import OWN, best_plan
 from ..planners.search.crew import Crew
 from .small_memory import is_small, offer_orders
-from .stage_series import OWN
 from .two_stages import BASELINE_SHARE, TwoStages, offer_baselines
 
 FREE_SHARE = 0.25

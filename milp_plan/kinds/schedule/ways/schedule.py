@@ -19,11 +19,10 @@ from milp_plan.run.way import Step, Way
 
 from ..loops import LIST_SCHEDULES, MOVES, NEAR, RUNS, SEQUENCES
 from ..planners.baselines import PLANNERS
-from ..planners.portfolio import list_start
+from ..planners.portfolio import OWN, list_start
 from ..team import Team
 from .early_search import EarlySearch
 from .small_schedule import SmallSearch, is_tiny, offer_best_of_all
-from .stage_series import OWN
 from .two_stages import TwoStages, offer_baselines
 
 if TYPE_CHECKING:
@@ -136,8 +135,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         """Both stages; with a cluster, its workers search beside what is done here."""
         if self.settings.two_stage:
             return self.stages.steps()
-        modelled = self.modelled
-        alone = self.alone_here
+        modelled, alone = self.modelled, self.alone_here
         near = self.problem.objective is Objective.MAKESPAN
         return (
             Step("cluster", self.join_cluster, lambda: not alone),

@@ -12,6 +12,7 @@ from milp_plan.run.loop_parts import LoopPart
 from milp_plan.run.settings import AUTO
 
 from ..loops import ENUMERATION, LEARNING, LIST_SCHEDULES
+from ..planners.enumeration import sizes
 from ..planners.enumeration.every import EVERY_PLAN, MOST_STEPS, EveryPlan
 from ..planners.enumeration.search import Enumeration
 from ..planners.enumeration.sizes import is_small
@@ -138,7 +139,7 @@ class SmallSearch:
 
 def is_tiny(ledger: Ledger[PlanningProblem, Plan]) -> bool:
     """Whether to enumerate every plan; a formulation by name asks for its model instead."""
-    return ledger.settings.formulation == AUTO and EveryPlan.suits(ledger.problem)
+    return ledger.settings.formulation == AUTO and sizes.is_tiny(ledger.problem)
 
 
 def offer_best_of_all(ledger: Ledger[PlanningProblem, Plan]) -> None:

@@ -30,9 +30,6 @@ from ..window_search.search import search_near
 from .compaction import compact
 from .small_schedule import SmallSearch
 
-OWN = "operator_schedule"
-"""The formulation of every problem whose plans have times."""
-
 FIRST, GROWTH, LARGEST = 36, 5 / 3, 0.7
 """Clusters of the first coarse problem, the factor to the next, and the most as a part of the
 original's operators: the next larger problem is the original."""
