@@ -11,7 +11,6 @@ from milp_plan.core.bound import Bound, Infeasible
 from milp_plan.core.budget import Budget, OutOfTime
 from milp_plan.core.compiled import interpreting
 from milp_plan.core.view import view
-from milp_plan.kinds.placement.bounds.relaxed import read_relaxed
 
 from .frame import Frame
 from .heads import Windows, simple_windows
@@ -88,6 +87,7 @@ def all_bounds(
 def _serial(problem: PlanningProblem, budget: Budget, incumbent: int | None) -> Iterable[Bound]:
     """Bounds under the serial law, whose modules load compiled code."""
     from milp_plan.kinds.placement.bounds.catalogue import serial_bounds
+    from milp_plan.kinds.placement.bounds.relaxed import read_relaxed
 
     graph = read_relaxed(problem)
     if isinstance(graph, str):

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from milp_plan.core import Option, Plan, PlanningProblem
-from milp_plan.cost.first import strategies_first, with_options
-from milp_plan.elimination.search import Caps, eliminate
 
 from .lists import heft, list_critical_path, list_topological
 from .objective import objective_value
@@ -35,7 +33,9 @@ def _left(problem: PlanningProblem) -> Iterator[PlanningProblem]:
     gangs = {o.gang for op in problem.graph.operators for o in op.options if _fits(problem, o)}
     if gangs <= {1} or not problem.needs_schedule:
         return
+    from milp_plan.cost.first import strategies_first, with_options
     from milp_plan.elimination.repeated import repeated
+    from milp_plan.elimination.search import Caps, eliminate
 
     caps = Caps(largest=10**6, entries=10**8, stored=10**7)  # a second
     for offered in filter(None, (_only(problem, gangs), _only(problem, {max(gangs)}))):

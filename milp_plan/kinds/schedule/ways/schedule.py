@@ -20,8 +20,6 @@ from milp_plan.run.way import Step, Way
 from ..loops import LIST_SCHEDULES, MOVES, NEAR, RUNS, SEQUENCES
 from ..planners.baselines import PLANNERS
 from ..planners.portfolio import OWN, list_start
-from ..team import Team
-from .early_search import EarlySearch
 from .small_schedule import SmallSearch, is_tiny, offer_best_of_all
 from .two_stages import TwoStages, offer_baselines
 

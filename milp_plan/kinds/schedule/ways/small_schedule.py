@@ -13,8 +13,6 @@ from milp_plan.run.settings import AUTO
 
 from ..loops import ENUMERATION, LEARNING, LIST_SCHEDULES
 from ..planners.enumeration import sizes
-from ..planners.enumeration.every import EVERY_PLAN, MOST_STEPS, EveryPlan
-from ..planners.enumeration.search import Enumeration
 from ..planners.enumeration.sizes import is_small
 from ..planners.learning import ClauseLearning
 
@@ -144,6 +142,8 @@ def is_tiny(ledger: Ledger[PlanningProblem, Plan]) -> bool:
 
 def offer_best_of_all(ledger: Ledger[PlanningProblem, Plan]) -> None:
     """Enumerate the plans of a tiny problem that may be better than the best one."""
+    from ..planners.enumeration.every import EVERY_PLAN, MOST_STEPS, EveryPlan
+
     search = EveryPlan(ledger.problem, ledger.value)
     with ledger.budget.phase(EVERY_PLAN):
         part = ledger.budget.part(EVERY_PLAN, EVERY_PLAN_SHARE)

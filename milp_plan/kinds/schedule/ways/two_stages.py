@@ -18,9 +18,6 @@ from ..coarsen.reduction import Coarsening
 from ..loops import NEAR
 from ..planners.planner import Planner
 from ..planners.portfolio import LISTS, best_plan, list_start
-from ..stages import Stage
-from ..window_search.search import search_near
-from .stage_series import StageSeries, report_progress
 
 BASELINE_SHARE = 0.1
 """Part of the time limit that baselines may take."""
@@ -104,6 +101,8 @@ class TwoStages:
 
     def steps(self) -> Iterable[Step]:
         """The method by itself: list schedules, coarse problems, small models near the plan."""
+        from ..window_search.search import search_near
+
         lists = partial(offer_baselines, self.ledger, LISTS)
         windows = partial(search_near, self.ledger)
         near = self.problem.objective is Objective.MAKESPAN
@@ -124,6 +123,8 @@ class TwoStages:
         share
             Part of the time left for the former.
         """
+        from .stage_series import StageSeries
+
         if self.clusters:
             share = 1.0 if self.settings.only else share
             StageSeries(self.ledger).run(self.budget.part("stages", share, of_limit=False))
@@ -135,11 +136,16 @@ class TwoStages:
 
         Before the annealing, for which their plan is one more start.
         """
+        from .stage_series import StageSeries
+
         part = self.budget.part("stages", MOMENT_SHARE, of_limit=False)
         StageSeries(self.ledger).run(part, MOMENT_CLUSTERS, patient=False)
 
     def plan_exactly(self) -> None:
         """Plan the problem that exact steps leave by the model, whose bound counts; expand."""
+        from ..stages import Stage
+        from .stage_series import report_progress
+
         ledger, began = self.ledger, now()
         start = self.coarse_start()
         coarse = self.coarsening.problem
@@ -183,6 +189,8 @@ class TwoStages:
 
     def coarse_start(self) -> tuple[Plan, int] | None:
         """Return the best plan known of the problem that exact steps leave, with its value."""
+        from .stage_series import StageSeries
+
         coarse = self.coarsening.problem
         if coarse is self.problem and self.ledger.plan is not None:
             assert self.ledger.value is not None
