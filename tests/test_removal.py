@@ -33,11 +33,8 @@ IMPORT_ALL = """
 import pkgutil
 from importlib import import_module
 
-import milp_plan
-import formulations
-
-for package in (milp_plan, formulations):
-    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+for package in ("milp_plan", "formulations"):
+    for module in pkgutil.walk_packages([package], f"{package}."):
         if not module.name.endswith("__main__"):
             import_module(module.name)
 """
