@@ -10,7 +10,6 @@ from click.testing import CliRunner
 from milp_plan.cli.main import main
 from milp_plan.core import InputError
 from milp_plan.io.files import read_document
-from milp_plan.kinds.rematerialisation import way as rematerialisation
 from milp_plan.kinds.rematerialisation.check import verify_rematerialisation
 from milp_plan.kinds.rematerialisation.format import read as read_native
 from milp_plan.kinds.rematerialisation.format import to_json
@@ -84,7 +83,7 @@ def test_the_command_line(tmp_path):
 
 @pytest.mark.parametrize("seed", few(range(60), 12))
 def test_least_peak_is_what_trying_everything_finds(seed, monkeypatch):
-    monkeypatch.setattr(rematerialisation, "backend", lambda _: ask_scipy)
+    monkeypatch.setattr("milp_plan.run.model.backend", lambda _: ask_scipy)
     monkeypatch.setattr(enumeration, "LARGEST", 0)  # budgets are what is tested here
     problem = drawn(seed, once=0.1)
     if seed % 3:

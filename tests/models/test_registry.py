@@ -178,4 +178,4 @@ def test_a_guide_keeps_what_it_has_asked_for_and_takes_nothing_along() -> None:
     assert guide.keep(type(first), problem, options) is first
     assert form.build(problem, options, Guide()).builder is not first
     assert pickle.loads(pickle.dumps(guide)) == guide
-    assert not pickle.loads(pickle.dumps(guide))._kept
+    assert not pickle.loads(pickle.dumps(guide))._made

@@ -12,11 +12,10 @@ from milp_plan.core.bound import Bound
 from milp_plan.kinds.schedule.bounds import catalogue
 from milp_plan.kinds.schedule.formats import read
 from milp_plan.kinds.schedule.planners.baselines import PLANNERS
-from milp_plan.kinds.schedule.planners.enumeration.every import EveryPlan
-from milp_plan.kinds.schedule.planners.enumeration.search import Enumeration
+from milp_plan.kinds.schedule.planners.enumeration import sizes
 from milp_plan.kinds.schedule.planners.learning import ClauseLearning
 from milp_plan.kinds.schedule.planners.portfolio import best_plan
-from milp_plan.kinds.schedule.ways import stage_series, two_stages
+from milp_plan.kinds.schedule.ways import small_schedule, stage_series, two_stages
 from milp_plan.run import Outcome, Settings, solve
 from milp_plan.zoo import TRAPS
 from milp_plan.zoo.traps import Trap
@@ -53,9 +52,9 @@ def weaken(patch: pytest.MonkeyPatch) -> None:
         two_stages, "best_plan", lambda given, _=None, **how: best_plan(given, naive, **how)
     )
     patch.setattr(stage_series, "LISTS", naive)
-    for search in (ClauseLearning, Enumeration):
-        patch.setattr(search, "suits", lambda _problem: False)
-    patch.setattr(EveryPlan, "suits", lambda _problem: False)
+    patch.setattr(ClauseLearning, "suits", lambda _problem: False)
+    patch.setattr(small_schedule, "is_small", lambda _problem: False)
+    patch.setattr(sizes, "is_tiny", lambda _problem: False)
 
 
 def starts(plan: Plan) -> dict[str, int | None]:

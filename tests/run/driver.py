@@ -28,13 +28,13 @@ def press(*_: object) -> None:
 
 def press_in_annealing(patch: pytest.MonkeyPatch) -> None:
     """When the search tells of its first plan."""
-    tell = Crew._tell
+    tell = Crew._report
 
     def pressed(*given: Any) -> None:
         tell(*given)
         press()
 
-    patch.setattr(Crew, "_tell", pressed)
+    patch.setattr(Crew, "_report", pressed)
 
 
 def press_in_model(patch: pytest.MonkeyPatch, number: int) -> None:

@@ -213,7 +213,7 @@ def test_a_search_goes_on_at_home_when_nobody_is_there(monkeypatch):
             self.status = "closed"
 
     client = Gone([], None)
-    monkeypatch.setattr("milp_plan.run.solving.client_at", lambda _address: client)
+    monkeypatch.setattr("milp_plan.run.dask.client_at", lambda _address: client)
     problem = random_training(8, 12, batches=4)
     outcome = run.solve(problem, run.Settings(time_limit_s=2, dask="tcp://nowhere:1"))
     assert outcome.verdict is not None

@@ -12,7 +12,6 @@ from milp_plan.kinds.schedule.kind import KIND
 from milp_plan.kinds.schedule.planners.learning import ClauseLearning
 from milp_plan.kinds.schedule.planners.lists import single_device
 from milp_plan.kinds.schedule.planners.search import crew
-from milp_plan.kinds.schedule.ways import schedule
 from milp_plan.kinds.schedule.ways.schedule import ScheduleWay
 from milp_plan.run.ledger import Ledger
 from milp_plan.run.settings import Settings
@@ -27,7 +26,7 @@ def training():
 
 def ahead_of_lists(problem, settings, monkeypatch, *, kept=True):
     """A way that has taken steps before list schedules, no bounds; and their names."""
-    monkeypatch.setattr(schedule, "kept", lambda _loop: kept)
+    monkeypatch.setattr("milp_plan.run.loop_parts.kept", lambda _loop: kept)
     monkeypatch.setattr(ClauseLearning, "suits", staticmethod(lambda _problem: False))
     ledger = Ledger(KIND, problem, settings, Budget(600.0, settings.node_limit))
     way = ScheduleWay(ledger)
@@ -51,7 +50,7 @@ def test_a_run_has_the_best_construction_before_list_schedules(monkeypatch):
 
 
 def test_a_few_constructions_come_before_anything_else(monkeypatch):
-    monkeypatch.setattr(schedule, "kept", lambda _loop: True)
+    monkeypatch.setattr("milp_plan.run.loop_parts.kept", lambda _loop: True)
     way = ScheduleWay(Ledger(KIND, training(), Settings(time_limit_s=600.0), Budget(600.0)))
     told = []
     monkeypatch.setattr(crew, "QUIET", 0)  # else telling of the first one silences the others
@@ -97,7 +96,7 @@ def test_what_python_constructs_loads_no_loop():
 import sys
 from milp_plan.core.budget import Budget
 from milp_plan.core.compiled import interpreted
-from milp_plan.kinds.schedule.planners import Crew
+from milp_plan.kinds.schedule.planners.search.crew import Crew
 from milp_plan.zoo import generate
 crew = Crew(generate("gpt-tiny", "2xA100", mode="training", batch=8, micro_batches=2))
 with interpreted():

@@ -9,7 +9,6 @@ from milp_plan.core.budget import Budget
 from milp_plan.kinds.schedule.kind import KIND
 from milp_plan.kinds.schedule.planners.search import annealing
 from milp_plan.kinds.schedule.planners.search.crew import Crew
-from milp_plan.kinds.schedule.ways import schedule
 from milp_plan.kinds.schedule.ways.early_search import EarlySearch
 from milp_plan.kinds.schedule.ways.schedule import ScheduleWay
 from milp_plan.run.ledger import Ledger
@@ -71,7 +70,7 @@ def test_it_has_ended_when_it_never_began():
 
 def a_way(threads, monkeypatch):
     """A way whose loops are compiled, as far as it knows, before its first bound."""
-    monkeypatch.setattr(schedule, "kept", lambda _loop: True)
+    monkeypatch.setattr("milp_plan.run.loop_parts.kept", lambda _loop: True)
     return ScheduleWay(a_ledger(threads))
 
 

@@ -62,7 +62,7 @@ def test_both_threads_anneal_where_ideals_are_too_many(monkeypatch: pytest.Monke
         begun.add(number % 2)
         return anneal_once(run, number, until_seen, note) and until_seen() > 0
 
-    monkeypatch.setattr(latency, "ways", lambda _: None)
+    monkeypatch.setattr(latency, "ideal_levels", lambda _: None)
     monkeypatch.setattr(latency, "gate_bound", lambda *_: None)
     monkeypatch.setattr(latency.LatencyWay, "anneal_once", watched)
     for quick in ("ask_baselines", "try_lines"):  # they find the best plan already
@@ -83,7 +83,7 @@ def test_an_error_beside_the_annealing_is_an_error_of_the_run(monkeypatch: pytes
     def broken(_: object) -> None:
         raise ArithmeticError("beside")
 
-    monkeypatch.setattr(latency, "ways", broken)
+    monkeypatch.setattr(latency, "ideal_levels", broken)
     with pytest.raises(ArithmeticError, match="beside"):
         solve(ladder(SerialLaw((PAYER,), calls=2)), Settings(time_limit_s=20.0, threads=2))
 
@@ -91,7 +91,7 @@ def test_an_error_beside_the_annealing_is_an_error_of_the_run(monkeypatch: pytes
 def test_a_plan_ends_the_wait_for_one():
     """The main thread goes on as soon as the other has a plan, not when the other is done."""
     run = SimpleNamespace(ledger=SimpleNamespace(settled=False), best=None)
-    search, done = latency._IdealSearch(run), Event()
+    search, done = latency._IdealThread(run), Event()
     search.thread = Beside(lambda: done.wait(20.0))
     search.thread.start()
     search.news.put(lambda: setattr(run, "best", [0]))

@@ -101,7 +101,7 @@ def test_a_step_that_never_ends_is_ended_and_the_rest_is_kept(monkeypatch):
         while True:
             pass
 
-    monkeypatch.setattr(schedule, "kept", lambda _loop: True)
+    monkeypatch.setattr("milp_plan.run.loop_parts.kept", lambda _loop: True)
     monkeypatch.setattr(schedule.ScheduleWay, "anneal", forever)
     weaken(monkeypatch)
     monkeypatch.setattr(solving, "LEEWAY_S", 0.05)

@@ -188,7 +188,9 @@ def diamond(budget_bytes: int | None = None, again: bool = True) -> Rematerialis
     return RematerialisationProblem("diamond", rows, budget_bytes)
 
 
-def ask_scipy(model: CompiledModel, limits: Limits, _start: Any = None) -> SolverReport:
+def ask_scipy(
+    model: CompiledModel, limits: Limits, _start: Any = None, on_progress: Any = None
+) -> SolverReport:
     """Solve in this process: nothing has to be started."""
     if not model.num_columns:
         fits = (model.row_lower <= 0).all() and (model.row_upper >= 0).all()

@@ -208,13 +208,13 @@ def test_telling_takes_a_small_part_of_the_time_and_the_last_plan_is_told(
     a_problem, _ = cases()[0]
     crew = Crew(a_problem)
     monkeypatch.setattr(crew_module, "now", lambda: clock[0])
-    monkeypatch.setattr(Crew, "_tell", slowly)
+    monkeypatch.setattr(Crew, "_report", slowly)
     nothing = np.zeros(1, dtype=np.int64)
     for reached in range(100, 40, -1):
-        crew._hear(State(nothing, nothing, nothing, reached), print)
+        crew._collect(State(nothing, nothing, nothing, reached), print)
         clock[0] += 0.5
     assert heard == [100, 80, 60], "once a second of telling is ten seconds old"
-    crew._hear(None, print, last=True)
+    crew._collect(None, print, last=True)
     assert heard[-1] == 41
 
 
