@@ -345,6 +345,7 @@ EXAMPLES: dict[str, dict[str, Example]] = {
         "--plan-output": Example("--plan-output plan.json"),
         "--job-output": Example("--job-output job.json"),
         "--export": Example("--export fsdp2 -o launch.py"),
+        "--framework": Example("--framework deepspeed"),
         "--output": Example("-o launch.py", base=f"{TRAIN} --export fsdp2"),
     },
     "transform": {

@@ -126,7 +126,8 @@ def _read(module: Any, seen: set[str]) -> set[str]:
         if isinstance(node, ast.Attribute) and _is_settings(node.value):
             found.add(node.attr)
         if isinstance(node, ast.ImportFrom):
-            if any(entry.name == "choose" for entry in node.names):  # a part, by another way
+            solving = (node.module or "").endswith("solving")
+            if solving and any(entry.name == "choose" for entry in node.names):  # of a part
                 found |= {"rounds"}
             for name in _homes(module, node):
                 if name not in seen and name.rpartition(".")[2] not in READERS:

@@ -225,7 +225,7 @@ def test_render_without_results(table):
     folder, _ = table
     assert call("table", folder, "--render").exit_code == Exit.BAD_INPUT
     (folder / "table.json").write_text("[]")
-    assert "make the table without --render" in call("table", folder, "--render").stderr
+    assert "expected one per case" in call("table", folder, "--render").stderr
 
 
 @pytest.mark.parametrize(

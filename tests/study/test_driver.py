@@ -115,7 +115,7 @@ def test_a_run_of_another_driver_is_waited_for(tasks, store):
     driver = threading.Thread(
         target=drive,
         args=(tasks, Store(store.folder), executor),
-        kwargs={"tell": lambda state, _task, _record: states.append(state)},
+        kwargs={"on_event": lambda state, _task, _record: states.append(state)},
     )
     driver.start()
     until(lambda: bool(states) and states[-1].done == len(tasks) - 1)

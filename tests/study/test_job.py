@@ -226,6 +226,7 @@ def test_frozen_sources_are_those_that_were_read(tmp_path, monkeypatch):
         folder.mkdir()
         (folder / "a.py").write_text("1")
     monkeypatch.setattr(identity, "PACKAGE", package)
+    monkeypatch.setattr(identity, "shipped_folders", lambda: (formulations,))
     digest = identity._digest((package, formulations))
     monkeypatch.setattr(identity, "sources", lambda: digest)
     compiled = package / "__pycache__"
