@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+import milp_plan.face.models  # bound before tests replace ``milp_plan.run.solve``
+import milp_plan.face.verbs  # noqa: F401
+
 HERE = Path(__file__).parent
 TRACED = [HERE / "models" / f"test_{name}.py" for name in ("latency", "pipeline_order", "sets")]
 UNTRACED = [HERE / folder for folder in ("models", "pipeline", "planners/experts", "support")]

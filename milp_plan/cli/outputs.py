@@ -131,10 +131,10 @@ def _is_export(document: Document) -> bool:
     from milp_plan.run.kinds import kinds
 
     exports = any(e.is_one(document) for kind in kinds() for e in kind.exports().values())
-    return exports or _said_by_a_kind(Content.EXPORT)(document)
+    return exports or _recognised_by_a_kind(Content.EXPORT)(document)
 
 
-def _said_by_a_kind(content: Content) -> Callable[[Document], bool]:
+def _recognised_by_a_kind(content: Content) -> Callable[[Document], bool]:
     def holds(document: Document) -> bool:
         from milp_plan.run.kinds import kinds
 
@@ -150,7 +150,7 @@ def _starts(*heads: bytes) -> Callable[[Document], bool]:
 _SIGNS: dict[Content, Callable[[Document], bool]] = {
     Content.PICTURE: _starts(b"\x89PNG", b"<?xml", b"<svg"),
     Content.INSTANCE: _is_instance,
-    Content.ADDRESSES: _said_by_a_kind(Content.ADDRESSES),
+    Content.ADDRESSES: _recognised_by_a_kind(Content.ADDRESSES),
     Content.PLAN: _is_plan,
     Content.RECORD: lambda document: {"instance", "fingerprint", "stop"} <= set(document.top_level),
     Content.EXPORT: _is_export,
@@ -162,7 +162,7 @@ _SIGNS: dict[Content, Callable[[Document], bool]] = {
         and b'<meta name="milp-plan" content="report">' in document.data[:1000]
     ),
     Content.LOG: _starts(LOG_HEAD),
-    Content.RATES: _said_by_a_kind(Content.RATES),
+    Content.RATES: _recognised_by_a_kind(Content.RATES),
     Content.MODEL: _starts(b"\\", b"NAME", b"min", b"max"),
 }
 """How the content of a file is recognised."""

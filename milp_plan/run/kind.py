@@ -160,6 +160,8 @@ class Kind(ABC, Generic[P, S]):
     marker
         Member ``format`` of its native files: a file that has it is of no other kind, which then
         need not be loaded.
+    plan_marker
+        The same of its plans; ``None`` where :meth:`is_plan` looks at something else.
     handles
         Module and name of the class of its problems, ``"milp_plan.core.problem:PlanningProblem"``.
     plans
@@ -178,6 +180,7 @@ class Kind(ABC, Generic[P, S]):
     name: ClassVar[str]
     title: ClassVar[str]
     marker: ClassVar[str | None] = None
+    plan_marker: ClassVar[str | None] = None
     handles: ClassVar[str]
     plans: ClassVar[str]
     changes: ClassVar[tuple[Change, ...]] = ()
@@ -227,9 +230,9 @@ class Kind(ABC, Generic[P, S]):
             The file is no plan file, or its plan is for another instance.
         """
 
-    @abstractmethod
     def is_plan(self, document: Document) -> bool:
-        """Whether a document looks like a plan's file."""
+        """Whether a document looks like a plan's file: by its marker, unless a kind knows more."""
+        return self.plan_marker is not None and document.marker == self.plan_marker
 
     def other_content(self, _document: Document) -> str | None:
         """Say what a document of this kind holds that is neither problem nor plan.

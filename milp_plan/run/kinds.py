@@ -102,7 +102,7 @@ def _refuse_export(kind: AnyKind, document: Document) -> None:
 
 
 def asked_again(texts: Any, file: str | Path) -> dict[str, Any]:
-    """Read the changes that a record tells (:func:`~milp_plan.run.change.as_asked`).
+    """Read the changes that a record lists (:func:`~milp_plan.run.change.as_asked`).
 
     Raises
     ------
@@ -111,9 +111,9 @@ def asked_again(texts: Any, file: str | Path) -> dict[str, Any]:
     """
     known = {change.name: change for kind in reversed(kinds()) for change in kind.changes}
     asked: dict[str, Any] = {}
-    told = {} if texts is None else texts
+    given = {} if texts is None else texts
     findings = []
-    for name, text in told.items() if isinstance(told, dict) else [("", told)]:
+    for name, text in given.items() if isinstance(given, dict) else [("", given)]:
         try:
             asked[name] = _again(known.get(name), text)
         except ValueError as error:
@@ -126,7 +126,7 @@ def asked_again(texts: Any, file: str | Path) -> dict[str, Any]:
 
 
 def _again(change: Change | None, text: Any) -> Any:
-    """Return what is asked of an instance, from what a record tells of it."""
+    """Return a change of an instance from its text in a record."""
     if change is not None and change.read is None and text is True:
         return True
     if change is not None and change.read is not None and isinstance(text, str):

@@ -31,15 +31,12 @@ class LoopPart:
         they. Empty where no run compiles the part in advance.
     after
         Name of a part that compiles most of the same loops: this part waits for it.
-    seconds
-        Processor seconds that compiling takes, about; parts that take longest begin first.
     """
 
     name: str
     function: str
     last: str = ""
     after: str = ""
-    seconds: int = 0
 
     @property
     def on_disk(self) -> bool:

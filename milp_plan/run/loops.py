@@ -15,9 +15,8 @@ from .loop_parts import LoopPart
 
 
 def loop_parts() -> tuple[LoopPart, ...]:
-    """Return what has loops, of every kind; what takes longest to compile comes first."""
-    parts = [part for module in kind_modules("loops") for part in module.PARTS]
-    return tuple(sorted(parts, key=lambda part: -part.seconds))
+    """Return the parts of every kind, in the order of the kinds."""
+    return tuple(part for module in kind_modules("loops") for part in module.PARTS)
 
 
 def compile_loops(on_part: Callable[[str], None] = lambda _: None, workers: int = 1) -> None:

@@ -50,6 +50,7 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
     title = "stages of a pipeline with data and tensor degree and recomputation each (Piper)"
     handles = "milp_plan.kinds.hybrid.problem:HybridProblem"
     plans = "milp_plan.kinds.hybrid.plan:HybridPlan"
+    plan_marker = "milp-plan-hybrid-plan"
     sizes = ("memory",)
     things = ("devices", "in")
     changes = (*AMOUNTS.values(), *SWITCHES)
@@ -67,12 +68,6 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
         plan = read_hybrid_plan(file)
         refuse_other(plan.problem, problem.name, file, instance_file)
         return plan
-
-    def is_plan(self, document: Document) -> bool:
-        """By its marker."""
-        from .format import MARKER
-
-        return document.marker == MARKER
 
     def plan_text(self, plan: HybridPlan) -> bytes:
         """Text of a plan's file."""

@@ -15,7 +15,6 @@ HYBRID = LoopPart(
     "hybrid parallelism",
     "milp_plan.kinds.hybrid.loops:run_hybrid",
     "milp_plan.kinds.hybrid.planners.sweep:sweep",
-    seconds=30,
 )
 PARTS = (HYBRID,)
 """All of them."""

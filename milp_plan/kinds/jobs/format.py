@@ -344,11 +344,6 @@ def _job_entry(job: Job) -> dict[str, Any]:
 # -- plans -----------------------------------------------------------------------------------------
 
 
-def is_plan(document: Document) -> bool:
-    """Whether a document looks like a plan."""
-    return document.marker == PLAN_MARKER
-
-
 def read_plan(
     path: str | Path, problem: JobsProblem, instance_file: Path | None = None
 ) -> JobsPlan:

@@ -33,6 +33,7 @@ class Jobs(Kind["JobsProblem", "JobsPlan"]):
     title = "many jobs on one cluster: an option, devices and a start for each"
     handles = "milp_plan.kinds.jobs.problem:JobsProblem"
     plans = "milp_plan.kinds.jobs.problem:JobsPlan"
+    plan_marker = "milp-plan-jobs-plan"
     sizes = ("peak_memory", "peak_host")
     changes = (
         Change("weighted_completion", "Jobs: the sum of weighted completions is the objective."),
@@ -54,12 +55,6 @@ class Jobs(Kind["JobsProblem", "JobsPlan"]):
         from .format import read_plan
 
         return read_plan(file, problem, instance_file)
-
-    def is_plan(self, document: Document) -> bool:
-        """By its marker."""
-        from .format import is_plan
-
-        return is_plan(document)
 
     def plan_text(self, plan: JobsPlan) -> bytes:
         """The list of runs."""

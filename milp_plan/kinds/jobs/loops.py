@@ -8,7 +8,6 @@ from milp_plan.run.loop_parts import END_S, LoopPart
 JOBS = LoopPart(
     "jobs",
     "milp_plan.kinds.jobs.loops:run_jobs",
-    seconds=10,
 )
 PARTS = (JOBS,)
 """All of them."""

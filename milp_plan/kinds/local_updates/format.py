@@ -62,11 +62,6 @@ def can_read(document: Document) -> bool:
     return document.marker == MARKER
 
 
-def is_plan(document: Document) -> bool:
-    """Whether the document says so itself."""
-    return document.marker == PLAN_MARKER
-
-
 def read(document: Document) -> LocalUpdatesProblem:
     """Read a problem.
 

@@ -29,6 +29,7 @@ class LocalUpdates(Kind["LocalUpdatesProblem", "LocalUpdatesPlan"]):
     title = "boundaries of a pipeline behind which gradients stop: shortest step within a budget"
     handles = "milp_plan.kinds.local_updates.problem:LocalUpdatesProblem"
     plans = "milp_plan.kinds.local_updates.problem:LocalUpdatesPlan"
+    plan_marker = "milp-plan-local-updates-plan"
     partial = True
     sizes = ()
 
@@ -48,12 +49,6 @@ class LocalUpdates(Kind["LocalUpdatesProblem", "LocalUpdatesPlan"]):
         from .format import read_plan
 
         return read_plan(file, problem, instance_file)
-
-    def is_plan(self, document: Document) -> bool:
-        """By its marker."""
-        from .format import is_plan
-
-        return is_plan(document)
 
     def plan_text(self, plan: LocalUpdatesPlan) -> bytes:
         """The cuts."""

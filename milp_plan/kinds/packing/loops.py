@@ -11,7 +11,6 @@ PACKING = LoopPart(
     "packing",
     "milp_plan.kinds.packing.loops:run_packing",
     "milp_plan.kinds.packing.planners.search:_search",
-    seconds=20,
 )
 PARTS = (PACKING,)
 """All of them."""

@@ -9,7 +9,6 @@ from milp_plan.run.loop_parts import LoopPart
 REMATERIALISATION = LoopPart(
     "rematerialisation",
     "milp_plan.kinds.rematerialisation.loops:run_rematerialisation",
-    seconds=10,
 )
 PARTS = (REMATERIALISATION,)
 """All of them."""

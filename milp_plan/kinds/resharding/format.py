@@ -105,11 +105,6 @@ def can_read_layouts(document: Document) -> bool:
     return document.marker == LAYOUTS_MARKER
 
 
-def is_plan(document: Document) -> bool:
-    """Whether the document says so itself."""
-    return document.marker == PLAN_MARKER
-
-
 def read(document: Document) -> ReshardingProblem:
     """Read a problem.
 

@@ -32,6 +32,7 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
     title = "slices from hosts to hosts, one at a time at each network card: least time"
     handles = "milp_plan.kinds.resharding.problem:ReshardingProblem"
     plans = "milp_plan.kinds.resharding.problem:ReshardingPlan"
+    plan_marker = "milp-plan-resharding-plan"
     sizes = ()
     changes = (ONE_BY_ONE,)
 
@@ -54,12 +55,6 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
         from .format import read_plan
 
         return read_plan(file, problem, instance_file)
-
-    def is_plan(self, document: Document) -> bool:
-        """By its marker."""
-        from .format import is_plan
-
-        return is_plan(document)
 
     def plan_text(self, plan: ReshardingPlan) -> bytes:
         """The deliveries."""

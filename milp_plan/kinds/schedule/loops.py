@@ -19,73 +19,61 @@ LIST_SCHEDULES = LoopPart(
     "list schedules",
     "milp_plan.kinds.schedule.loops:run_schedules",
     "milp_plan.kinds.schedule.planners.search.annealing:cool",
-    seconds=60,
 )
 MOVES = LoopPart(
     "moves of a search",
     "milp_plan.kinds.schedule.loops:run_moves",
     "milp_plan.kinds.schedule.planners.decoder.events:run_events",
-    seconds=56,
 )
 RUNS = LoopPart(
     "runs along a spine",
     "milp_plan.kinds.schedule.loops:run_runs",
     "milp_plan.kinds.schedule.bounds.runs:possible",
-    seconds=52,
 )
 LATENCY = LoopPart(
     "latency",
     "milp_plan.kinds.schedule.loops:run_latency",
     "milp_plan.kinds.placement.serial.lattice_loops:drop_all",
-    seconds=48,
 )
 LARGEST_LOAD = LoopPart(
     "largest load",
     "milp_plan.kinds.schedule.loops:run_largest_load",
     "milp_plan.kinds.placement.bounds.flow:probe",
-    seconds=44,
 )
 CONTIGUOUS_PARTS = LoopPart(
     "contiguous parts",
     "milp_plan.kinds.schedule.loops:run_contiguous",
     "milp_plan.kinds.placement.planners.chain_loops:extend_chains",
-    seconds=40,
 )
 STASHES = LoopPart(
     "stashes",
     "milp_plan.kinds.schedule.loops:run_stashes",
-    seconds=36,
 )
 NEAR = LoopPart(
     "near a schedule",
     "milp_plan.kinds.schedule.loops:run_near",
     "milp_plan.kinds.schedule.window_search.loops:contract",
-    seconds=32,
 )
 SEQUENCES = LoopPart(
     "orders of a search",
     "milp_plan.kinds.schedule.loops:run_sequences",
     "milp_plan.kinds.schedule.planners.search.sequences:cool",
     after="moves of a search",
-    seconds=28,
 )
 ENUMERATION = LoopPart(
     "enumeration",
     "milp_plan.kinds.schedule.loops:run_enumeration",
     "milp_plan.kinds.schedule.planners.enumeration.placing:advance",
     after="list schedules",
-    seconds=24,
 )
 LEARNING = LoopPart(
     "clause learning",
     "milp_plan.kinds.schedule.loops:run_learning",
     "milp_plan.kinds.schedule.planners.learning.search:search",
-    seconds=20,
 )
 ORDERS = LoopPart(
     "orders",
     "milp_plan.kinds.schedule.loops:run_orders",
-    seconds=16,
 )
 PARTS = (
     LIST_SCHEDULES,

@@ -14,13 +14,11 @@ SHARDING = LoopPart(
     "sharding",
     "milp_plan.kinds.sharding.loops:run_sharding",
     "milp_plan.kinds.sharding.coarsen.steps:_best_labels",
-    seconds=60,
 )
 SHARDING_SEARCH = LoopPart(
     "sharding search",
     "milp_plan.kinds.sharding.loops:run_sharding_search",
     "milp_plan.kinds.sharding.planners.trees:tree_search",
-    seconds=60,
 )
 PARTS = (
     SHARDING,

@@ -106,6 +106,7 @@ class Training(Kind["TrainingProblem", "TrainingPlan"]):
     title = "a parallel configuration of a model on a cluster: shortest training step"
     handles = "milp_plan.kinds.training.problem:TrainingProblem"
     plans = "milp_plan.kinds.training.problem:TrainingPlan"
+    plan_marker = "milp-plan-training-plan"
 
     def formats(self) -> tuple[Format[TrainingProblem], ...]:
         """A model, a cluster, a batch; what reads them is loaded for such files alone."""
@@ -130,10 +131,6 @@ class Training(Kind["TrainingProblem", "TrainingPlan"]):
         from .formats import read_plan
 
         return read_plan(file, problem.name, instance_file)
-
-    def is_plan(self, document: Document) -> bool:
-        """By its marker."""
-        return document.marker == "milp-plan-training-plan"
 
     def other_content(self, document: Document) -> str | None:
         """Configurations of frameworks, and rates."""
