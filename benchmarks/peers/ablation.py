@@ -1,13 +1,14 @@
 """What a part of the product changes: runs without it, beside runs with another seed alone.
 
 A variant is an entry of ``study.toml``: its name, the ``options`` of ``milp-plan solve`` that leave
-a part out, and a number that is added to the seed. The first one is the product as it is; the one
-named ``control`` is the same with other seeds. The study is ``results/ablation/study.toml``:
-``milp-plan table results/ablation``.
+a part out, or the ``piece`` that :mod:`without` leaves out, and a number that is added to the seed.
+The first one is the product as it is; the one named ``control`` is the same with other seeds. The
+study is ``results/ablation/study.toml``: ``milp-plan table results/ablation``.
 """
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from itertools import combinations
@@ -17,11 +18,13 @@ from typing import Any
 
 import study
 
-from milp_plan.draw.canvas import new_figure
+from milp_plan.draw.canvas import new_figure, plain_ticks
 from milp_plan.draw.style import drawing_style
 from milp_plan.report.pages import amount, share
 
 CONTROL = "control"
+WITHOUT = Path(__file__).with_name("without.py")
+
 PERCENTILE = 95
 """Part of the divisions of equal runs, in percent, whose halves differ by less than the noise."""
 
@@ -32,12 +35,15 @@ def measure(case: Mapping[str, Any]) -> Row:
     """Run one variant of the product once."""
     variant = case["variant"]
     asked = {**case, "seed": case["seed"] + variant.get("seed", 0)}
-    asked["options"] = variant.get("options", [])
+    asked["options"] = [*case.get("options", ()), *variant.get("options", ())]
+    if "piece" in variant:
+        asked["program"] = [sys.executable, WITHOUT, variant["piece"]]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         found, about = study.solve(study.instance_file(case["file"], folder), asked, folder)
     members = ("value", "check", "wall_s", "stop")
     return {
+        "proved": found["value"] is not None and found["value"] == about["bound"],
         **{member: about[member] for member in ("name", "operators", "devices", "bound")},
         **{member: found[member] for member in members},
     }
@@ -66,7 +72,7 @@ def changes(rows: list[Row]) -> list[Row]:
     """Return a row for each instance and variant: medians, the change, and what chance does."""
     values: dict[str, dict[str, list[Row]]] = {}
     for row in rows:
-        values.setdefault(row["file"], {}).setdefault(row["variant"]["name"], []).append(row)
+        values.setdefault(_problem(row), {}).setdefault(row["variant"]["name"], []).append(row)
     found = []
     for variants in values.values():
         base = next(iter(variants))
@@ -82,6 +88,8 @@ def changes(rows: list[Row]) -> list[Row]:
                 "row": own[0], "variant": name, "base": name == base, "change": change,
                 "noise": spread, "beyond": beyond and name not in (base, CONTROL),
                 "without_plan": len(own) - len(reached),
+                "proved": sum(row["proved"] for row in own),
+                "seconds": median(row["wall_s"] for row in own),
                 "median": amount(round(median(reached)) if reached else None, study.SCALE),
                 "values": ", ".join(f"{value / study.SCALE[0]:.4f}" for value in sorted(reached)),
                 "shown": {
@@ -92,29 +100,45 @@ def changes(rows: list[Row]) -> list[Row]:
     return found
 
 
+def _problem(row: Row) -> str:
+    """Return the file of a row, with the options that all of its variants have."""
+    return " ".join([row["file"], *row.get("options", ())])
+
+
 def _signed(number: float | None) -> str:
     return share(number) if number is None else f"{number:+.2%}"
 
 
-def present(rows: list[Row]) -> Row:
-    """Return the rows of the page, and a sentence for each variant."""
-    found = changes(rows)
-    sentences = []
+def pieces(found: list[Row]) -> list[Row]:
+    """Return a row for each variant but the first: where it is worse, and by how much."""
+    base = {_problem(entry["row"]): entry for entry in found if entry["base"]}
+    rows = []
     for name in dict.fromkeys(entry["variant"] for entry in found if not entry["base"]):
-        own = [e for e in found if e["variant"] == name and e["change"] is not None]
-        worse = sum(entry["beyond"] and entry["change"] > 0 for entry in own)
-        better = sum(entry["beyond"] and entry["change"] < 0 for entry in own)
-        middle = _signed(median(entry["change"] for entry in own) if own else None)
-        sentence = f"*{name}*: median change {middle}"
-        if name != CONTROL:
-            sentence += f", worse beyond noise on {worse} of {len(own)}, better on {better}"
-        sentences.append(sentence)
+        own = [entry for entry in found if entry["variant"] == name]
+        compared = [entry for entry in own if entry["change"] is not None]
+        most = max(compared, key=lambda entry: entry["change"], default=None)
+        pairs = [(entry, base[_problem(entry["row"])]) for entry in own]
+        rows.append({
+            "variant": name, "problems": len(own),
+            "worse": sum(entry["beyond"] and entry["change"] > 0 for entry in compared),
+            "better": sum(entry["beyond"] and entry["change"] < 0 for entry in compared),
+            "middle": _signed(median(e["change"] for e in compared) if compared else None),
+            "most": _signed(most["change"] if most else None),
+            "where": most["row"]["name"] if most else "",
+            "plans_lost": sum(one["without_plan"] - other["without_plan"] for one, other in pairs),
+            "proofs_lost": sum(other["proved"] - one["proved"] for one, other in pairs),
+        })  # fmt: skip
+    return rows
+
+
+def present(rows: list[Row]) -> Row:
+    """Return the rows of both tables, and what was run."""
+    found = changes(rows)
     return {
         "changes": found,
-        "instances": len({row["file"] for row in rows}),
-        "seeds": len({row["seed"] for row in rows}),
+        "pieces": pieces(found),
+        "instances": len({_problem(row) for row in rows}),
         "limit": ", ".join(f"{limit:g}" for limit in sorted({row["limit"] for row in rows})),
-        "sentences": "; ".join(sentences),
     }
 
 
@@ -131,25 +155,21 @@ def complaints(rows: list[Row]) -> list[str]:
 
 
 def figures(rows: list[Row]) -> dict[str, Any]:
-    """Change of the median against the product as it is, with the noise of each instance."""
-    found = [entry for entry in changes(rows) if not entry["base"]]
-    names = list(dict.fromkeys(entry["row"]["name"] for entry in found))
+    """Change of each problem's median without a piece; those beyond noise are filled."""
+    found = [entry for entry in changes(rows) if not entry["base"] and entry["change"] is not None]
     variants = list(dict.fromkeys(entry["variant"] for entry in found))
     with drawing_style():
-        figure = new_figure(6.5, 0.35 * len(names) + 1.4)
+        figure = new_figure(6.5, 0.28 * len(variants) + 1.2)
         axes = figure.subplots()
-        for entry in found:
-            line = -names.index(entry["row"]["name"])
-            if entry["noise"] is not None:
-                wide = 200 * entry["noise"]
-                label = "noise" if entry is found[0] else None
-                axes.barh(line, wide, 0.6, -wide / 2, color="0.9", zorder=0, label=label)
-        for number, variant in enumerate(variants):
-            own = [e for e in found if e["variant"] == variant and e["change"] is not None]
-            lines = [-names.index(entry["row"]["name"]) for entry in own]
-            axes.plot([100 * e["change"] for e in own], lines, f"C{number}o", label=variant)
-        axes.set_yticks([-place for place in range(len(names))], names)
+        for beyond, face, label in ((False, "none", "within noise"), (True, "C0", "beyond noise")):
+            own = [entry for entry in found if entry["beyond"] is beyond]
+            lines = [-variants.index(entry["variant"]) for entry in own]
+            changed = [100 * entry["change"] for entry in own]
+            axes.scatter(changed, lines, s=18, facecolors=face, edgecolors="C0", label=label)
+        axes.set_yticks([-place for place in range(len(variants))], variants)
+        axes.set_xscale("symlog", linthresh=1.0)
+        plain_ticks(axes.xaxis)
         axes.axvline(0, color="grey", linewidth=0.8)
-        axes.set_xlabel("change of the median, % (above 0: worse than the product as it is)")
-        figure.legend(loc="outside upper center", ncols=4, frameon=False)
+        axes.set_xlabel("change of the median, % (above 0: worse without the piece)")
+        figure.legend(loc="outside upper center", ncols=2, frameon=False)
     return {"changes.png": figure}

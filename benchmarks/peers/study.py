@@ -78,14 +78,15 @@ def measure(case: dict[str, Any]) -> Row:
 def solve(file: Path, case: dict[str, Any], folder: Path) -> tuple[Row, Row]:
     """Run ``milp-plan solve``; return what it found, and what is known of the instance.
 
-    A case may have ``options``: further words of the command line.
+    A case may have ``options``, further words of the command line, and a ``program`` instead of
+    ``milp-plan``.
     """
     plan = folder / "ours.json"
     options = ["--time-limit", case["limit"], "--threads", case["threads"], "--seed", case["seed"]]
     options += ["--record-folder", folder / "runs", "--plan-output", plan, "--json", "--quiet"]
     options += case.get("options", ())
     clock, before = Budget(), processor_s()
-    done = _run([*MILP_PLAN, "solve", file, *options])
+    done = _run([*case.get("program", MILP_PLAN), "solve", file, *options])
     wall_s, used_s = clock.elapsed_s, processor_s() - before
     if not done.stdout.strip():
         raise RuntimeError(f"no answer about {file.name}: {done.stderr.strip()[-2000:]}")
