@@ -23,7 +23,7 @@ from milp_plan.kinds.training.api import training_problem
 from milp_plan.kinds.training.costing import PlanCosts
 from milp_plan.kinds.training.efficiency import shipped
 from milp_plan.kinds.training.exports import refusals
-from milp_plan.kinds.training.formats import fixed_fields
+from milp_plan.kinds.training.formats import PLANS
 from milp_plan.kinds.training.measured import Measured
 from milp_plan.kinds.training.memory import default_reserve
 from milp_plan.kinds.training.problem import TrainingProblem
@@ -74,7 +74,7 @@ def _framework(case: Mapping[str, Any]) -> str:
 
 
 def _printed(case: Mapping[str, Any]) -> dict[str, Any]:
-    return fixed_fields([f"{name}={value}" for name, value in case["printed"].items()])
+    return PLANS.fixed_fields([f"{name}={value}" for name, value in case["printed"].items()])
 
 
 def _apart(runs: Sequence[Measured]) -> list[tuple[Measured, float]]:
@@ -94,7 +94,7 @@ def _row(
     expert: Configuration | Mapping[str, Any],
 ) -> Row:
     costs, limit = PlanCosts(problem), case["limit_s"]
-    given = fixed_fields([f"{name}={value}" for name, value in case.get("means", {}).items()])
+    given = PLANS.fixed_fields([f"{name}={value}" for name, value in case.get("means", {}).items()])
     if isinstance(expert, Configuration):
         given |= {name: getattr(expert, name) for name in case.get("same", ())}
     refused = refusals(problem)

@@ -20,6 +20,7 @@ KINDS = (
     "jobs",
     "local-updates",
     "training",
+    "serving",
 )
 
 

@@ -324,6 +324,10 @@ EXAMPLES: dict[str, dict[str, Example]] = {
         "--time-limit": Example(
             "--time-limit 77", given=("milp_plan.core.budget.Budget.__init__", "limit_s", 77.0)
         ),
+        "--plot": Example("--plot request.png"),
+        "--check": Example("--check {serve.plan}"),
+        "--plan-output": Example("--plan-output plan.json"),
+        "--job-output": Example("--job-output job.json"),
     },
     "train": {
         "--model-file": Example("--model-file {config}", base=TRAIN.replace("llama3-8b ", "")),

@@ -13,7 +13,7 @@ from tests.training import measured_rows
 from tests.training.test_huggingface import LLAMA3_70B
 
 from .cases import call
-from .option_examples import TRAIN
+from .option_examples import SERVE, TRAIN
 from .test_kinds import LIMIT, SAMPLES
 from .victims import CLUSTER, MODELS, PIECES, TINY
 
@@ -103,6 +103,8 @@ def files(home: Path) -> dict[str, Path]:
     found |= {"config": home / "config.json", "train.plan": home / "train.plan.json"}
     found["config"].write_text(json.dumps(LLAMA3_70B | {"num_hidden_layers": 16}))
     _done(*TRAIN.split(), "--plan-output", found["train.plan"])
+    found["serve.plan"] = home / "serve.plan.json"
+    _done(*SERVE.split(), "--plan-output", found["serve.plan"])
     found |= {"measured": home / "measured.csv", "rates": home / "rates.json"}
     found["measured"].write_text(measured_rows.text(measured_rows.rows()[:6]))
     _done("calibrate", found["measured"], "--fit", found["rates"])

@@ -205,7 +205,25 @@ def _on_three_ranks(plan: Path) -> str:
     return json.dumps(document)
 
 
+def _serving(folder: Path, **changed: Any) -> Path:
+    """Four blocks on two devices, one request."""
+    document = json.loads(_training(folder).read_text())
+    asked = {"format": "milp-plan-serving", "prompt": 100, "output": 9, "fixed": {"pipeline": 2}}
+    del document["global_batch"]
+    return store(folder, document | asked | changed, f"served{len(changed)}.json")
+
+
+def _never_served(folder: Path) -> tuple[Path]:
+    """Two replicas do not fit; one on both devices would."""
+    return (_serving(folder, memory_bytes=5_000_000, fixed={"tensor": 1, "pipeline": 1}),)
+
+
+def _on_three_replicas(plan: Path) -> str:
+    return plan.read_text().replace('"data": 1', '"data": 3')
+
+
 SAMPLES = {
+    "serving": Sample(_serving, 2_381_124, _never_served, _on_three_replicas),
     "training": Sample(_training, 8_278_253, _never_trained, _on_three_ranks),
     "local-updates": Sample(
         _local_updates, 11, lambda folder: (_local_updates(folder, 0),), _behind_the_last

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -28,6 +29,25 @@ def test_the_answer_says_times_memory_proof_and_what_else_there_is() -> None:
     assert told["best"]["peak_bytes"] < 72 * 10**9
 
 
+def test_files_of_a_job_and_its_plan_come_back(tmp_path: Path) -> None:
+    job, plan, picture = tmp_path / "job.json", tmp_path / "plan.json", tmp_path / "request.png"
+    files = ("--job-output", job, "--plan-output", plan, "--plot", picture)
+    asked = (*ON_FOUR, "--cache-precision", "fp8", "--token", "30ms", "--fix", "pp=1")
+    told = json.loads(call(*asked, "--json", *files).stdout)
+    assert told["proved"]
+    assert told["bound"] == told["value"]
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    limit = ("--quiet", "--record-folder", tmp_path, "--time-limit", "60")
+    solved = json.loads(call("solve", job, "--json", *limit).stdout)
+    assert (solved["kind"], solved["value"]) == ("serving", told["value"])
+    assert solved["fingerprint"] == told["fingerprint"]
+    checked = json.loads(call("serve", *asked[1:-2], "--check", plan, "--json").stdout)
+    assert (checked["verb"], checked["valid"], checked["value"]) == ("serve", True, told["value"])
+    tight = call("serve", *asked[1:-2], "--memory", "4GB", "--check", plan)
+    assert tight.exit_code == Exit.NOT_VALID
+    assert "memory" in tight.stdout
+
+
 def test_fixed_degrees_precision_and_requests_change_the_answer() -> None:
     value, fixed, small, many = (
         json.loads(call(*ON_FOUR, "--json", *more).stdout)["value"]
@@ -45,7 +65,7 @@ def test_fixed_degrees_precision_and_requests_change_the_answer() -> None:
         (("llama3-8b", "4xH100", *ASKED, "--token", "fast"), Exit.USAGE, "amount"),
         (("llama3-8b", "4xH100", *ASKED, "--fix", "tp=3"), Exit.INFEASIBLE, "no deployment can"),
         (("llama3-8b", "4xH100", *ASKED, "--fix", "zero=1"), Exit.BAD_INPUT, "tensor"),
-        (("llama3-8b", "4xH100", *ASKED, "--fix", "tp=x"), Exit.BAD_INPUT, "above 0"),
+        (("llama3-8b", "4xH100", *ASKED, "--fix", "tp=x"), Exit.BAD_INPUT, "number from 1"),
         (
             ("llama3-8b", "4xH100", *ASKED, "--phase", "prefill", "--token", "9ms"),
             Exit.BAD_INPUT,

@@ -13,6 +13,7 @@ from milp_plan.kinds.resharding.problem import Card, ReshardingProblem, Slice
 from milp_plan.run.kinds import kinds
 from tests.run.cases import trap
 from tests.support.hybrid import chain
+from tests.support.serving import drawn as served
 from tests.support.training import drawn
 
 
@@ -42,6 +43,7 @@ def problems() -> dict[str, Any]:
             "line", (Stage("a", 10, 20, most=1), Stage("b", 10, 20)), 3, 5
         ),
         "training": drawn(0, pipeline=2, micro_batch=1),
+        "serving": served(0, fixed={"pipeline": 2, "prompts": 1}),
         "jobs": JobsProblem("jobs", (Pool("gpus", 2),), (Job("j", units), Job("k", units))),
     }
 

@@ -5,31 +5,50 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise, product
+from typing import Any
 
 import pytest
 
 from milp_plan.cli.exits import Exit
 from milp_plan.core import InputError
-from milp_plan.kinds.serving import (
+from milp_plan.core.budget import Budget
+from milp_plan.kinds.serving.api import answer_for, answer_of, check, serving_problem
+from milp_plan.kinds.serving.bounds import width_bound
+from milp_plan.kinds.serving.costs import ServingCosts
+from milp_plan.kinds.serving.picture import passes
+from milp_plan.kinds.serving.problem import (
     Deployment,
     Objective,
     Phase,
-    Precision,
     ServingPlan,
-    check,
-    plan_serving,
-    serving_problem,
+    ServingProblem,
 )
-from milp_plan.kinds.serving.costs import ServingCosts
-from milp_plan.kinds.serving.report import cache_bytes_per_token
+from milp_plan.kinds.serving.report import ServingAnswer, cache_bytes_per_token
 from milp_plan.kinds.serving.work import PassCounter
-from milp_plan.kinds.training import Architecture, Attention, Block, Mlp, Moe, model, shipped
+from milp_plan.kinds.training import (
+    Architecture,
+    Attention,
+    Block,
+    DeviceRates,
+    Efficiency,
+    Mlp,
+    Moe,
+    Precision,
+    model,
+    shipped,
+)
 from milp_plan.kinds.training.work import Layout
+from milp_plan.run import Settings, solve
 from tests.cli.cases import call
 
 FLOPS, BANDWIDTH = 989.4e12, 3.35e12
 """Of H100: dense bf16 operations and bytes of memory per second."""
+
+
+def plan_serving(problem: ServingProblem) -> ServingAnswer:
+    """The answer of a run."""
+    return answer_of(solve(problem, Settings(time_limit_s=100.0)))
 
 
 def test_decode_of_70b_on_four_reads_weights_and_cache_once_a_token() -> None:
@@ -71,7 +90,7 @@ def test_prefill_of_mixtral_on_four_takes_its_operations() -> None:
 
 
 def test_throughput_takes_as_many_requests_as_fit_and_beats_latency() -> None:
-    size = {"prompt": 2048, "output": 256}
+    size: dict[str, Any] = {"prompt": 2048, "output": 256}
     fast = plan_serving(serving_problem("llama3-70b", "4xH100", **size))
     asked = serving_problem("llama3-70b", "4xH100", objective=Objective.THROUGHPUT, **size)
     full = plan_serving(asked)
@@ -98,7 +117,7 @@ def test_fp8_halves_weights_and_a_second_request_is_nearly_free() -> None:
         )
         for precision in (Precision.BF16, Precision.FP8)
     )
-    figures = [ServingCosts(p, shipped()) for p in (one, eight)]
+    figures = [ServingCosts(p) for p in (one, eight)]
     alone, both = Deployment(), Deployment(requests=2)
     assert figures[1].memory(alone)[0].weights * 2 == figures[0].memory(alone)[0].weights
     token = [costs.figures(alone).token_ns or 0 for costs in figures]
@@ -109,7 +128,7 @@ def test_fp8_halves_weights_and_a_second_request_is_nearly_free() -> None:
 def test_caches_of_latent_attention_windows_and_towers() -> None:
     def cache(name: str, prompt: int) -> int:
         asked = serving_problem(name, "8xH200", prompt=prompt, phase=Phase.PREFILL)
-        return ServingCosts(asked, shipped()).memory(Deployment(data=8))[0].cache
+        return ServingCosts(asked).memory(Deployment(data=8))[0].cache
 
     assert cache("deepseek-v3", 4096) == 61 * (512 + 64) * 2 * 4096
     full, window = 2 * 8 * 64 * 2 * 4096, 2 * 8 * 64 * 2 * 128
@@ -176,6 +195,8 @@ def test_the_search_finds_the_best_of_all_deployments(seed: int) -> None:
 
 
 def test_an_interruption_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("serve", "llama3-8b", "4xH100", "--prompt", "512", "--json")
+    best = json.loads(call(*words).stdout)["value"]
     usual, calls = ServingCosts.figures, []
 
     def interrupted(costs: ServingCosts, deployment: Deployment) -> object:
@@ -185,11 +206,11 @@ def test_an_interruption_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch) 
         return usual(costs, deployment)
 
     monkeypatch.setattr(ServingCosts, "figures", interrupted)
-    done = call("serve", "llama3-8b", "4xH100", "--prompt", "512", "--json")
+    done = call(*words)
     told = json.loads(done.stdout)
     assert done.exit_code == Exit.INTERRUPTED
-    assert told["best"] is not None
     assert not told["finished"]
+    assert 0 < told["bound"] <= best <= told["value"]
 
 
 def test_the_checker_names_every_broken_rule() -> None:
@@ -200,14 +221,19 @@ def test_the_checker_names_every_broken_rule() -> None:
         (replace(good, data=1), "degrees"),
         (replace(good, tensor=0), "degrees"),
         (replace(good, expert=2), "degrees"),
-        (replace(good, prompts=2), "degrees"),
+        (replace(good, prompts=2), "requests"),
+        (replace(good, requests=0), "requests"),
+        (replace(good, requests=10**400), "requests"),
         (replace(good, requests=10_000), "memory"),
     ):
-        assert [v.rule for v in check(asked, broken).violations] == [rule]
+        assert {v.rule for v in check(asked, broken).violations} == {rule}
     slow = replace(asked, first_token_ns=1, token_ns=1)
     assert [v.rule for v in check(slow, good).violations] == ["time", "time"]
     plan = ServingPlan(asked.name, asked.fingerprint, good, 1)
     assert [v.rule for v in check(asked, plan).violations] == ["claim"]
+    assert [v.rule for v in check(replace(asked, fixed={"tensor": 2}), good).violations] == [
+        "fixed"
+    ]
     other = ServingPlan("another", "0" * 64, good)
     assert {v.rule for v in check(asked, other).violations} == {"identity"}
 
@@ -217,3 +243,112 @@ def test_what_serves_no_tokens_is_refused() -> None:
         serving_problem(model("vit-l"), "1xH100", prompt=16)
     with pytest.raises(InputError, match="prompt"):
         serving_problem("llama3-8b", "1xH100", prompt=0)
+
+
+IDEAL = DeviceRates(1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0)
+"""Kernels and links at their published rates, without latencies."""
+
+
+def ideal(cluster: str, **asked: Any) -> ServingProblem:
+    """Two blocks of 1,024 without biases or gates, 32,000 words, at the rates of data sheets."""
+    block = Block(1024, Attention(8, 8, 128), Mlp(4096, gated=False))
+    small = Architecture("small", (block, block), 32_000, 4096, tied=True)
+    rates = Efficiency({"H100": IDEAL})
+    return serving_problem(small, cluster, efficiency=rates, reserve_bytes=0, **asked)
+
+
+def test_a_decode_pass_takes_the_bytes_of_each_piece_by_hand() -> None:
+    """Projections, attention, feed-forward part, embedding, head: all are bound by memory."""
+    problem = ideal("1xH100", prompt=1000, output=200, phase=Phase.DECODE)
+    h, f, seen, words = 1024, 4096, 1000 + 100, 32_000
+    products = 4 * h * h + (h + 3 * h) + (h + h)  # weights; in and out of both products
+    rope_and_norms = 2 * (h + h) + 4 * h
+    cache = seen * 2 * h
+    feed = 2 * h * f + 2 * (h + f) + 2 * f
+    rows, head = 2 * h, h * words + h + words
+    elements = 2 * (products + rope_and_norms + cache + feed) + rows + head
+    logits = 4 * 2 * words  # bytes: 32-bit floats, written and read
+    token = answer_for(problem, ServingPlan(problem.name, None, Deployment())).best
+    assert token is not None
+    assert token.figures.token_ns == pytest.approx((2 * elements + logits) / BANDWIDTH * 1e9, abs=1)
+    assert token.figures.value == token.figures.token_ns == check(problem, Deployment()).value
+
+
+def test_a_prefill_pass_takes_the_larger_of_operations_and_bytes_of_each_piece_by_hand() -> None:
+    """Of 16 prompts of 4,096 tokens, projections and head are bound by bytes, the rest is not."""
+    problem = ideal("1xH100", prompt=4096, phase=Phase.PREFILL)
+    h, f, words, tokens = 1024, 4096, 32_000, 16 * 4096
+    products = 4 * h * h + tokens * (4 * h + 2 * h)  # weights; in and out of both products
+    projections = 2 * (products + tokens * (2 * (h + h) + 4 * h)) / BANDWIDTH  # rope, norms
+    assert 2 * tokens * 4 * h * h / FLOPS < projections
+    core = 16 * 2 * 4096**2 * h / FLOPS  # scores and values of half of the square
+    feed = 2 * tokens * 2 * h * f / FLOPS
+    moved = 2 * 2 * h * tokens + 2 * (h * words + 16 * (h + words)) + 4 * 2 * 16 * words
+    expected = 2 * (projections + core + feed) + moved / BANDWIDTH
+    verdict = check(problem, Deployment(requests=16, prompts=16))
+    assert (verdict.value or 0) / 1e9 == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_pipeline_makes_tokens_in_turn_by_hand() -> None:
+    """Three requests in two groups of a stage each: a token waits for both passes."""
+    asked = {"prompt": 1000, "output": 201, "objective": Objective.THROUGHPUT}
+    problem = ideal("2xH100", **asked)
+    d = Deployment(pipeline=2, requests=3, prompts=2)
+    costs = ServingCosts(problem)
+    prefill, decode = costs.prefill(d), costs.decode(d)
+    assert prefill is not None
+    assert decode is not None
+    verdict = check(problem, d)
+    token = max(sum(decode.stages), 2 * max(decode.stages))
+    assert decode.stages[1] > decode.stages[0]  # which has the head
+    assert verdict.components["token"] == token == 2 * decode.stages[1]
+    assert verdict.components["first_token"] == sum(prefill.stages)
+    busy = 2 * max(prefill.stages) + 200 * token  # two passes of prompts, 200 further tokens
+    assert verdict.value == -(-busy * 10**6 // (3 * 201))
+    bars = list(passes(answer_for(problem, ServingPlan(problem.name, None, d))))
+    for stage in (0, 1):
+        ends = sorted((start, start + length) for at, _, start, length in bars if at == stage)
+        assert all(end <= start for (_, end), (start, _) in pairwise(ends))
+
+
+MODELS = ("llama3-8b", "qwen3-30b-a3b", "gpt-oss-20b", "deepseek-v2-lite", "llama2-70b")
+CLUSTERS = ("4xH100", "2x8xA100", "2x4xH100+1x4xA100", "8xH200")
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_no_plan_is_below_the_bound_on_widths(seed: int) -> None:
+    """Published models and clusters; any deployment that the law allows, beyond the space too."""
+    rng = random.Random(f"widths {seed}")
+    phase = rng.choice(tuple(Phase))
+    problem = serving_problem(
+        MODELS[seed % len(MODELS)],
+        CLUSTERS[seed % len(CLUSTERS)],
+        prompt=rng.randrange(1, 20_000),
+        output=1 if phase is Phase.PREFILL else rng.randrange(2, 4000),
+        phase=phase,
+        objective=rng.choice(tuple(Objective)),
+        requests=rng.choice((None, None, rng.randrange(1, 500))),
+        precision=Precision.BF16,
+        cache_precision=rng.choice(tuple(Precision)),
+    )
+    bound = width_bound(problem, Budget(None))
+    assert bound is not None
+    devices, valid = problem.cluster.devices, 0
+    for _ in range(400):
+        tensor = rng.choice([d for d in range(1, devices + 1) if devices % d == 0])
+        pipeline = rng.choice([d for d in range(1, devices + 1) if devices // tensor % d == 0])
+        data = devices // tensor // pipeline
+        expert, split = rng.choice((1, 1, 2, 4, 8)), rng.choice((1, 1, tensor))
+        least = -(-(problem.requests or 1) // data)
+        requests = least + int(rng.choice((0, 10 ** rng.uniform(0, 3.5))))
+        prompts = rng.randint(1, min(requests, 40))
+        d = Deployment(tensor, expert, split, pipeline, data, requests, prompts)
+        verdict = check(problem, d)
+        if verdict.ok:
+            valid += 1
+            assert bound.value <= (verdict.value or 0), d
+    best = plan_serving(problem)
+    assert (best.best is not None) or not valid
+    if best.best is not None:
+        assert bound.value <= best.best.figures.value
+        assert best.gap == 0

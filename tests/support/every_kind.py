@@ -13,7 +13,7 @@ from milp_plan.kinds.packing.problem import Buffer, PackingProblem
 from tests.support.planted_local_updates import planted_local_updates
 from tests.support.planted_resharding import planted_resharding
 
-from . import anything, hybrid, jobs, rematerialisation, sharding, training
+from . import anything, hybrid, jobs, rematerialisation, serving, sharding, training
 
 
 def _packing(seed):
@@ -44,6 +44,7 @@ DRAWN = {
     "hybrid": hybrid.random_problem,
     "packing": _packing,
     "training": training.drawn,
+    "serving": serving.drawn,
 }
 """Name of a kind, or of a form of one -> the problem of a seed."""
 
@@ -171,4 +172,5 @@ _ANEW = {
     "hybrid": _hybrid,
     "packing": _sized,
     "training": training.anew,
+    "serving": serving.anew,
 }

@@ -1,4 +1,4 @@
-"""Ways to damage valid plans of jobs, resharding, local updates and training.
+"""Ways to damage valid plans of jobs, resharding, local updates, training and serving.
 
 As in :mod:`tests.support.damage`: each says which rule has to catch it, returns a problem and a
 plan, or ``None`` where the plan offers nothing to damage so, and is sure to break its rule.
@@ -14,6 +14,8 @@ from milp_plan.kinds.jobs.check import read_runs, verify_jobs
 from milp_plan.kinds.jobs.planners import in_turn
 from milp_plan.kinds.local_updates.check import verify_local_updates
 from milp_plan.kinds.resharding.check import ports, verify_resharding
+from milp_plan.kinds.serving.api import check as check_serving
+from milp_plan.kinds.serving.problem import Phase
 from milp_plan.kinds.training.api import check
 from milp_plan.kinds.training.configuration import Schedule
 from milp_plan.kinds.training.exports import refusals
@@ -22,6 +24,7 @@ from tests.support.planted_local_updates import planted_local_updates
 from tests.support.planted_resharding import planted_resharding
 
 from .jobs import chains, plain
+from .serving import planned as served
 from .training import planned
 
 
@@ -35,6 +38,7 @@ KINDS = {
     "resharding": (planted_resharding, verify_resharding),
     "local_updates": (planted_local_updates, verify_local_updates),
     "training": (planned, check),
+    "serving": (served, check_serving),
 }
 """Name of the kind -> what draws a problem and a plan, and the checker."""
 
@@ -409,3 +413,65 @@ def devices_with_less_memory(problem, plan, verdict, rng):
     peak = max(n for name, n in verdict.components.items() if name.startswith("peak_memory"))
     cluster = problem.cluster.with_memory(rng.randrange(1, peak))
     return replace(problem, cluster=cluster), plan
+
+
+# -- serving ---------------------------------------------------------------------------------------
+
+
+def _deployed(problem, plan, **changes):
+    return problem, replace(plan, deployment=replace(plan.deployment, **changes))
+
+
+@_damage("serving", "degrees")
+def more_replicas(problem, plan, verdict, rng):
+    return _deployed(problem, plan, data=plan.deployment.data + rng.randint(1, 9))
+
+
+@_damage("serving", "degrees")
+def tensor_that_divides_no_heads(problem, plan, verdict, rng):
+    tensor = 3 * plan.deployment.tensor
+    cluster = replace(problem.cluster, groups=problem.cluster.groups * 3)
+    other = replace(problem, cluster=cluster, fixed={}, requests=None)
+    return other, replace(_deployed(problem, plan, tensor=tensor)[1], problem=other.name)
+
+
+@_damage("serving", "requests")
+def more_prompts_than_requests(problem, plan, verdict, rng):
+    if "prompts" in problem.fixed:
+        return None
+    return _deployed(problem, plan, prompts=plan.deployment.requests + rng.randint(1, 9))
+
+
+@_damage("serving", "requests")
+def fewer_requests_than_asked(problem, plan, verdict, rng):
+    d = plan.deployment
+    return replace(problem, requests=d.requests * d.data + rng.randint(1, 9)), plan
+
+
+@_damage("serving", "fixed")
+def another_tensor_degree_is_fixed(problem, plan, verdict, rng):
+    value = plan.deployment.tensor + rng.randint(1, 3)
+    return replace(problem, fixed={**problem.fixed, "tensor": value}), plan
+
+
+@_damage("serving", "memory")
+def servers_with_less_memory(problem, plan, verdict, rng):
+    peak = max(n for name, n in verdict.components.items() if name.startswith("peak_memory"))
+    cluster = problem.cluster.with_memory(rng.randrange(1, peak))
+    return replace(problem, cluster=cluster), plan
+
+
+@_damage("serving", "time")
+def first_token_sooner(problem, plan, verdict, rng):
+    if problem.phase is Phase.DECODE:
+        return None
+    return replace(
+        problem, first_token_ns=rng.randint(1, verdict.components["first_token"] - 1)
+    ), plan
+
+
+@_damage("serving", "time")
+def tokens_faster(problem, plan, verdict, rng):
+    if problem.phase is Phase.PREFILL:
+        return None
+    return replace(problem, token_ns=rng.randint(1, verdict.components["token"] - 1)), plan

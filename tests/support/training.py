@@ -58,7 +58,7 @@ def planned(seed: int) -> tuple[TrainingProblem, TrainingPlan] | None:
     return problem, TrainingPlan(problem.name, problem.fingerprint, best[0].configuration)
 
 
-def anew(problem: TrainingProblem, rng: random.Random) -> TrainingProblem:
+def anew(problem: Any, rng: random.Random) -> Any:
     """The same with other rates."""
     rates = DeviceRates(matrix=rng.uniform(0.2, 0.9), memory=rng.uniform(0.2, 0.9))
     return replace(problem, efficiency=Efficiency({"A100": rates}))

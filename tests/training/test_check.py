@@ -11,7 +11,7 @@ from milp_plan.core import InputError
 from milp_plan.core.budget import Budget
 from milp_plan.kinds.training import Recompute, Schedule, model, training_cluster
 from milp_plan.kinds.training.check import verify
-from milp_plan.kinds.training.formats import fixed_field, plan_text, read_plan
+from milp_plan.kinds.training.formats import PLANS
 from milp_plan.kinds.training.problem import TrainingPlan, TrainingProblem
 from milp_plan.kinds.training.search import search
 
@@ -70,8 +70,8 @@ def test_another_value_or_problem_is_told() -> None:
 def test_plans_come_back_from_their_files(tmp_path: Path) -> None:
     plan = best()
     path = tmp_path / "plan.json"
-    path.write_bytes(plan_text(plan))
-    assert read_plan(path) == plan
+    path.write_bytes(PLANS.text(plan))
+    assert PLANS.read(path) == plan
 
 
 @pytest.mark.parametrize(
@@ -85,23 +85,23 @@ def test_plans_come_back_from_their_files(tmp_path: Path) -> None:
 )
 def test_defects_of_files_are_named(tmp_path: Path, old: str, new: str, words: str) -> None:
     path = tmp_path / "plan.json"
-    path.write_text(plan_text(best()).decode().replace(old, new))
+    path.write_text(PLANS.text(best()).decode().replace(old, new))
     with pytest.raises(InputError, match=words):
-        read_plan(path)
+        PLANS.read(path)
 
 
 def test_fixed_fields_are_read_with_their_short_names() -> None:
     texts = ("tp=8", "zero=0", "schedule=zb-v", "recompute=full", "layers=4,5,3")
-    assert dict(map(fixed_field, texts)) == {
+    assert dict(map(PLANS.fixed_field, texts)) == {
         "tensor": 8,
         "zero": 0,
         "schedule": Schedule.ZB_V,
         "recompute": Recompute.FULL,
         "layers": (4, 5, 3),
     }
-    assert fixed_field("sequence-parallel=false") == ("sequence_parallel", False)
-    assert fixed_field("recomputed_by_chunk=3,1,0") == ("recomputed_by_chunk", (3, 1, 0))
-    assert fixed_field("recomputed_by_chunk=") == ("recomputed_by_chunk", ())
+    assert PLANS.fixed_field("sequence-parallel=false") == ("sequence_parallel", False)
+    assert PLANS.fixed_field("recomputed_by_chunk=3,1,0") == ("recomputed_by_chunk", (3, 1, 0))
+    assert PLANS.fixed_field("recomputed_by_chunk=") == ("recomputed_by_chunk", ())
 
 
 @pytest.mark.parametrize(
@@ -109,4 +109,4 @@ def test_fixed_fields_are_read_with_their_short_names() -> None:
 )
 def test_other_fixed_fields_are_refused(text: str) -> None:
     with pytest.raises(InputError, match="fix"):
-        fixed_field(text)
+        PLANS.fixed_field(text)

@@ -1,13 +1,14 @@
-"""Serving problems from names and files, planned and checked."""
+"""Serving problems from names and files, their answers, and the check of a plan."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from milp_plan.core import Verdict
-from milp_plan.core.budget import Budget
+import msgspec
+
+from milp_plan.core import Finding, InputError, Verdict
 from milp_plan.kinds.training.api import given_cluster, given_model
 from milp_plan.kinds.training.architecture import Architecture
 from milp_plan.kinds.training.cluster import TrainingCluster
@@ -15,12 +16,18 @@ from milp_plan.kinds.training.efficiency import Efficiency, shipped
 
 from .check import verify
 from .costs import ServingCosts
+from .formats import PLANS
 from .problem import Deployment, ServingPlan, ServingProblem
 from .report import ServingAnswer
-from .search import search
+from .search import ServingCandidate, ServingResult
 
 RESERVE = 10
 """Percent of a device's memory that is left free by default, as vLLM does."""
+
+
+def default_reserve(cluster: TrainingCluster) -> int:
+    """Return the bytes of every device that are left free by default."""
+    return cluster.memory_bytes * RESERVE // 100
 
 
 def serving_problem(
@@ -28,9 +35,10 @@ def serving_problem(
     cluster: str | TrainingCluster,
     *,
     prompt: int,
-    output: int = 1,
-    memory_bytes: int | None = None,
+    memory_bytes: int | Sequence[int] | None = None,
     reserve_bytes: int | None = None,
+    fixed: Mapping[str, Any] | None = None,
+    efficiency: Efficiency | None = None,
     **more: Any,
 ) -> ServingProblem:
     """Return the problem of answering requests to a model on a cluster.
@@ -41,12 +49,16 @@ def serving_problem(
         A name, the path of a Hugging Face ``config.json``, or an architecture.
     cluster
         Text such as ``"4xH100"``, or a cluster.
-    prompt, output
-        Tokens of a request's prompt, and of its answer.
+    prompt
+        Tokens of a request's prompt.
     memory_bytes
-        Of every device, in place of what its class has.
+        Of every device, or of those of each group, in place of what its class has.
     reserve_bytes
         Memory of every device that no plan may use; by default :data:`RESERVE` percent.
+    fixed
+        Fields of :class:`Deployment` and the numbers that they must have.
+    efficiency
+        Rates that devices and framework reach; by default the shipped ones.
     more
         Further fields of :class:`ServingProblem`.
 
@@ -56,44 +68,43 @@ def serving_problem(
         A name, a file or a text that is not understood.
     """
     cluster = given_cluster(cluster, memory_bytes)
-    if reserve_bytes is None:
-        reserve_bytes = cluster.memory_bytes * RESERVE // 100
-    architecture = given_model(model)
     return ServingProblem(
-        architecture, cluster, prompt, output, reserve_bytes=reserve_bytes, **more
+        given_model(model),
+        cluster,
+        prompt,
+        reserve_bytes=default_reserve(cluster) if reserve_bytes is None else reserve_bytes,
+        fixed=PLANS.fixed_values(fixed or {}),
+        efficiency=efficiency or shipped(),
+        **more,
     )
 
 
-def plan_serving(
-    problem: ServingProblem,
-    fixed: Mapping[str, int] | None = None,
-    budget: Budget | None = None,
-    efficiency: Efficiency | None = None,
-) -> ServingAnswer:
-    """Return the best deployment, what comes next and what does not fit.
+def answer_of(outcome: Any) -> ServingAnswer:
+    """Return the outcome of a run as ``milp-plan serve`` reports it."""
+    known = outcome.record.get("search", {"finished": outcome.infeasible_because is not None})
+    found = msgspec.convert(known, ServingResult)
+    return ServingAnswer(outcome.problem, found, outcome.infeasible_because, outcome.bound)
 
-    Parameters
-    ----------
-    problem
-        What is planned.
-    fixed
-        Fields of :class:`Deployment` and the numbers that they must have.
-    budget
-        When to stop; by default 30 seconds.
-    efficiency
-        Rates of devices; by default the shipped ones.
+
+def answer_for(problem: ServingProblem, plan: ServingPlan) -> ServingAnswer:
+    """Return a plan as ``milp-plan serve`` reports one.
+
+    Raises
+    ------
+    InputError
+        It cannot run.
     """
-    costs = ServingCosts(problem, efficiency or shipped())
-    found = search(costs, fixed or {}, budget or Budget(30.0))
-    return ServingAnswer(problem, found, costs.efficiency, dict(fixed or {}))
+    verdict = check(problem, plan)
+    if verdict.value is None:
+        broken = "; ".join(violation.message for violation in verdict.violations)
+        raise InputError([Finding("deployment", broken, "one that can run", "correct it")])
+    costs, d = ServingCosts(problem), plan.deployment
+    candidate = ServingCandidate(d, costs.figures(d), costs.memory(d))
+    return ServingAnswer(problem, ServingResult([candidate]))
 
 
-def check(
-    problem: ServingProblem,
-    plan: ServingPlan | Deployment,
-    efficiency: Efficiency | None = None,
-) -> Verdict:
-    """Check a plan, or a deployment, against every law."""
+def check(problem: ServingProblem, plan: ServingPlan | Deployment) -> Verdict:
+    """Check a plan, or a deployment, against every law; its value is in nanoseconds."""
     if isinstance(plan, Deployment):
         plan = ServingPlan(problem.name, problem.fingerprint, plan)
-    return verify(problem, plan, ServingCosts(problem, efficiency or shipped()))
+    return verify(problem, plan, ServingCosts(problem))

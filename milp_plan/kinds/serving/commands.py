@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import click
 
-from milp_plan.cli import interrupts
-from milp_plan.cli.exits import Exit, most_serious
+from milp_plan.cli.exits import Exit
 from milp_plan.cli.inputs import PATH
-from milp_plan.cli.limits import SECONDS, refuse_idle
-from milp_plan.cli.output import say
-from milp_plan.kinds.training.commands import byte_size, sides
+from milp_plan.cli.limits import refuse_idle
+from milp_plan.kinds.training.commands import (
+    IDLE,
+    WHY_IDLE,
+    arguments,
+    on_cluster,
+    plan_and_answer,
+    refuse_files,
+    say_verdict,
+    sides,
+)
 
 
 def duration(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
@@ -29,8 +35,7 @@ def duration(_ctx: click.Context, _parameter: click.Parameter, text: str | None)
 
 
 @click.command()
-@click.argument("names", metavar="[MODEL] CLUSTER", nargs=-1, required=True)
-@click.option("--model-file", type=PATH, help="A Hugging Face config.json in place of MODEL.")
+@on_cluster
 @click.option("--prompt", type=click.IntRange(min=1), required=True, help="Tokens of a prompt.")
 @click.option(
     "--output", type=click.IntRange(min=1), default=256, show_default=True, help="Tokens made."
@@ -68,15 +73,12 @@ def duration(_ctx: click.Context, _parameter: click.Parameter, text: str | None)
     show_default=True,
     help="Of keys and values.",
 )
-@click.option("--memory", callback=byte_size, help="Of every device, such as 40GB or 76GiB.")
 @click.option(
-    "--reserve", callback=byte_size, help="Memory of every device left free; default 10 %."
+    "--check",
+    "check_file",
+    type=PATH,
+    help="A plan to check instead of planning, a file of --plan-output.",
 )
-@click.option("--fix", multiple=True, metavar="FIELD=NUMBER", help="Such as tensor=4; repeatable.")
-@click.option("--rates", type=PATH, help="Rates that calibrate --fit wrote.")
-@click.option("--time-limit", type=SECONDS, default=30.0, show_default=True, help="Seconds.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-@click.pass_context
 def serve(
     ctx: click.Context,
     /,
@@ -92,12 +94,8 @@ def serve(
     token: int | None,
     precision: str,
     cache_precision: str,
-    memory: int | None,
-    reserve: int | None,
-    fix: tuple[str, ...],
-    rates: Path | None,
-    time_limit: float,
-    as_json: bool,
+    check_file: Path | None,
+    **asked: Any,
 ) -> None:
     """Choose tensor, expert and pipeline degrees and replicas for inference with MODEL on CLUSTER.
 
@@ -106,68 +104,41 @@ def serve(
     --objective throughput as many requests are in flight as are best under --first-token and
     --token.
 
-    Exits with 4 when nothing fits or meets the limits, with 5 when nothing was valued in time.
+    Exits with 4 when nothing fits or meets the limits, with 5 when nothing was valued in time, and
+    with 7 when the plan of --check breaks a rule.
     """
-    from milp_plan.core.budget import Budget
+    from milp_plan.io.files import write_document
     from milp_plan.kinds.training.configuration import Precision
-    from milp_plan.kinds.training.efficiency import rates_of
-    from milp_plan.kinds.training.formats import fixed_fields
 
-    from . import api, report
+    from . import api, problem_file
+    from .formats import PLANS
     from .problem import Objective, Phase
 
+    refuse_files(asked, (model_file, check_file))
     if phase == "prefill":
         refuse_idle({"output": "prefill makes one token; leave it out"})
+    model, cluster = sides(names, model_file)
     problem = api.serving_problem(
-        *sides(names, model_file),
+        model,
+        cluster,
         prompt=prompt,
-        output=output,
-        memory_bytes=memory,
-        reserve_bytes=reserve,
+        output=1 if phase == "prefill" else output,
         objective=Objective(objective),
         phase=Phase(phase),
         requests=requests,
         precision=Precision(precision),
-        cache_bytes=1 if cache_precision == "fp8" else 2,
+        cache_precision=Precision(cache_precision),
         first_token_ns=first_token,
         token_ns=token,
+        **arguments(asked, PLANS),
     )
-    fixed = fixed_fields(fix, _fixed_number)
-    answer = api.plan_serving(problem, fixed, Budget(time_limit, ctx.obj), rates_of(rates))
-    say(json.dumps(report.data(answer)) if as_json else str(answer))
-    ended = interrupts.code() if answer.found.interrupted else Exit.DONE
-    if answer.best is None:
-        none = Exit.INFEASIBLE if answer.found.finished else Exit.NO_PLAN
-        ctx.exit(most_serious([none, ended]))
-    ctx.exit(ended)
-
-
-def _fixed_number(text: str) -> tuple[str, int]:
-    """Read ``field=number`` for a field of a deployment.
-
-    Raises
-    ------
-    InputError
-        No field of that name, or no number above 0.
-    """
-    from milp_plan.core import Finding, InputError
-    from milp_plan.kinds.training.formats import ALIASES
-
-    from .problem import Deployment
-
-    name, _, value = text.partition("=")
-    name = ALIASES.get(name.strip().lower(), name.strip().lower().replace("-", "_"))
-    known = [field.name for field in fields(Deployment)]
-    if name not in known:
-        expected = f"one of {', '.join(known)}, with =number"
-        raise InputError([Finding("--fix", repr(text), expected, "correct it")])
-    try:
-        number = int(value)
-    except ValueError:
-        number = 0
-    if number < 1:
-        raise InputError([Finding(f"--fix {name}", repr(value), "a number above 0", "correct it")])
-    return name, number
+    if asked["job_output"] is not None:
+        write_document(asked["job_output"], problem_file.to_json(problem))
+    if check_file is not None:
+        refuse_idle(dict.fromkeys(IDLE, WHY_IDLE))
+        say_verdict(ctx, api.check(problem, PLANS.read(check_file)), asked["as_json"])
+        ctx.exit(Exit.DONE)
+    plan_and_answer(ctx, problem, asked)
 
 
 COMMANDS = (serve,)

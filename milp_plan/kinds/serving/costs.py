@@ -21,7 +21,7 @@ from milp_plan.kinds.training.passes import Compute
 from milp_plan.kinds.training.work import Layout
 
 from .problem import Deployment, Objective, Phase, ServingProblem
-from .work import PAGE, PassCounter, cache_elements, seen_tokens, weight_bytes
+from .work import PAGE, PassCounter, cache_elements, seen_tokens
 
 MEGA = 10**6
 
@@ -108,40 +108,45 @@ class Figures:
 class ServingCosts:
     """Times and memory of the deployments of one problem."""
 
-    def __init__(self, problem: ServingProblem, efficiency: Efficiency) -> None:
+    def __init__(self, problem: ServingProblem) -> None:
         self.problem = problem
-        software = replace(efficiency.software, launch_ns=0.0)
-        self.efficiency = replace(efficiency, software=software)
+        software = replace(problem.efficiency.software, launch_ns=0.0)
+        self.efficiency = replace(problem.efficiency, software=software)
         self.model = replace(problem.architecture, prediction=None)
 
     @cached_property
     def _node_devices(self) -> int:
         return min(group.node_devices for group in self.problem.cluster.groups)
 
+    def prefill(self, d: Deployment) -> PassTime | None:
+        """Return the pass that computes prompts; ``None`` if that phase is not asked."""
+        p = self.problem
+        return None if p.phase is Phase.DECODE else self._pass(d, d.prompts, p.prompt, 0)
+
+    def decode(self, d: Deployment) -> PassTime | None:
+        """Return the pass that computes a token of each request of a group, or ``None``."""
+        p = self.problem
+        if p.phase is Phase.PREFILL or not p.further_tokens:
+            return None
+        return self._pass(d, -(-d.requests // d.groups), 1, p.attended)
+
     def figures(self, d: Deployment) -> Figures:
         """Return what a deployment reaches."""
-        p = self.problem
-        prefill = decode = first = token = None
+        p, prefill, decode = self.problem, self.prefill(d), self.decode(d)
+        first = token = None
         request = busy = 0
-        replicas = d.data
-        if p.phase is not Phase.DECODE:
-            prefill = self._pass(d, d.prompts, p.prompt, 0)
+        if prefill is not None:
             first = request = prefill.total
             busy = -(-d.requests // d.prompts) * max(prefill.stages)
-        further = p.output if p.phase is Phase.DECODE else p.output - 1
-        if p.phase is not Phase.PREFILL and further:
-            groups = min(d.pipeline, d.requests)
-            decode = self._pass(d, -(-d.requests // groups), 1, p.prompt + p.output // 2)
-            token = max(decode.total, groups * max(decode.stages))
-            request += further * token
-            busy += further * token
-        tokens = replicas * d.requests * (p.prompt if p.phase is Phase.PREFILL else p.output)
+        if decode is not None:
+            token = max(decode.total, d.groups * max(decode.stages))
+            request += p.further_tokens * token
+            busy += p.further_tokens * token
         if p.phase is Phase.DECODE:
-            assert token is not None
-            request = token
-        value = request
-        if p.objective is Objective.THROUGHPUT:
-            value = -(-busy * MEGA // tokens)
+            request = token or 0
+        tokens = d.data * d.requests * (p.prompt if p.phase is Phase.PREFILL else p.output)
+        latency = p.objective is Objective.LATENCY
+        value = request if latency else -(-busy * MEGA // tokens)
         return Figures(prefill, decode, first, token, request, tokens, busy, value)
 
     def memory(self, d: Deployment) -> tuple[ServingMemory, ...]:
@@ -150,8 +155,8 @@ class ServingCosts:
         prefills = p.phase is not Phase.DECODE
         flight = d.prompts * min(d.pipeline, -(-d.requests // d.prompts))
         sequences = flight if p.phase is Phase.PREFILL else d.requests
-        counter = self._counter(d, d.prompts if prefills else d.requests, 1, 0)
-        size = weight_bytes(counter.configuration)
+        counter = self.counter(d, d.prompts if prefills else d.requests, 1, 0)
+        size = counter.weight_bytes
         rows = d.prompts * p.prompt if prefills else d.requests
         made = []
         for stage in range(d.pipeline):
@@ -190,7 +195,8 @@ class ServingCosts:
             inner = 3 * part.inner / c.tensor
         return 2 * block.hidden + max(attention, inner)
 
-    def _counter(self, d: Deployment, sequences: int, tokens: int, context: int) -> PassCounter:
+    def counter(self, d: Deployment, sequences: int, tokens: int, context: int) -> PassCounter:
+        """Return what counts the work of a pass of some sequences."""
         p = self.problem
         layout = Layout(d.configuration(sequences, p.precision), self._node_devices)
         software = self.efficiency.software
@@ -202,12 +208,12 @@ class ServingCosts:
         )
 
     def _pass(self, d: Deployment, sequences: int, tokens: int, context: int) -> PassTime:
-        counter, model = self._counter(d, sequences, tokens, context), self.model
+        counter, model = self.counter(d, sequences, tokens, context), self.model
         c, cluster = counter.configuration, self.problem.cluster
         stages, parts, least = [], [0.0] * 4, 0.0
         for stage in range(d.pipeline):
             group = cluster.groups[cluster.group_of(stage * c.stage_devices)]
-            clock = _Pace(group, self.efficiency, counter)
+            clock = Pace(group, self.efficiency, counter)
             for block, count in model.kinds(c.spans(model, stage)):
                 clock.add(*counter.pieces(block), times=count)
             if stage == 0:
@@ -223,7 +229,7 @@ class ServingCosts:
         return PassTime(tuple(stages), compute, tensor, expert, transfer, int(least * NANO))
 
 
-class _Pace:
+class Pace:
     """Seconds of one stage of a pass: compute, tensor, expert, transfer."""
 
     def __init__(self, group: DeviceGroup, efficiency: Efficiency, counter: PassCounter) -> None:
@@ -239,6 +245,7 @@ class _Pace:
         expert: Traffic | None = None,
         times: int = 1,
     ) -> None:
+        """Add some work, ``times`` over."""
         layout = self.counter.layout
         self.parts[0] += times * sum(map(self._roofline, pieces))
         self.parts[1] += times * self._sent(tensor, layout.tensor)

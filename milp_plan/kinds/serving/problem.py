@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
+from itertools import chain
+from typing import Any
 
-from milp_plan.core import Finding, InputError, Units
+from milp_plan.core import Finding
 from milp_plan.core.errors import below_findings
+from milp_plan.core.shown import ShownPlan
 from milp_plan.kinds.training.architecture import Architecture
 from milp_plan.kinds.training.cluster import TrainingCluster
 from milp_plan.kinds.training.configuration import Configuration, Precision
-from milp_plan.kinds.training.problem import MOST_TOKENS
+from milp_plan.kinds.training.efficiency import Efficiency, shipped
+from milp_plan.kinds.training.problem import MOST_TOKENS, ModelOnCluster, above_findings
+
+MOST_NS = 10**18
+"""Limit on a time at most."""
 
 
 class Phase(StrEnum):
@@ -61,6 +66,16 @@ class Deployment:
     requests: int = 1
     prompts: int = 1
 
+    @property
+    def stage_devices(self) -> int:
+        """Devices of one pipeline stage."""
+        return self.tensor * self.data
+
+    @property
+    def groups(self) -> int:
+        """Groups of requests that decode in turn, at most one a stage."""
+        return min(self.pipeline, self.requests)
+
     def configuration(self, sequences: int, precision: Precision) -> Configuration:
         """Return the configuration of a pass over some sequences of a replica."""
         return Configuration(
@@ -76,7 +91,7 @@ class Deployment:
 
 
 @dataclass(frozen=True)
-class ServingProblem:
+class ServingProblem(ModelOnCluster):
     """Which deployment answers requests the fastest, or answers the most.
 
     Parameters
@@ -90,14 +105,18 @@ class ServingProblem:
     requests
         Requests in flight in the whole cluster; ``None`` for one (latency), or for as many as are
         best (throughput).
-    precision
-        Element type of weights and of products.
-    cache_bytes
-        Bytes of an element of the cache of keys and values.
-    reserve_bytes
-        Memory of every device that no plan may use.
+    precision, cache_precision
+        Element type of weights and products, and of the cache of keys and values.
     first_token_ns, token_ns
         Limits on the time of the first token and of each further one; ``None`` for none.
+    reserve_bytes
+        Memory of every device that no plan may use.
+    fixed
+        Field of :class:`Deployment` -> the one value that a plan may have.
+    efficiency
+        Rates that devices and framework reach.
+    provenance
+        Where the problem comes from; does not change it.
 
     Raises
     ------
@@ -105,86 +124,116 @@ class ServingProblem:
         A figure below its least, or a model that generates no tokens.
     """
 
+    decision = Deployment
+
     architecture: Architecture
     cluster: TrainingCluster
     prompt: int
-    output: int
+    output: int = 1
     objective: Objective = Objective.LATENCY
     phase: Phase = Phase.BOTH
     requests: int | None = None
     precision: Precision = Precision.BF16
-    cache_bytes: int = 2
-    reserve_bytes: int = 0
+    cache_precision: Precision = Precision.BF16
     first_token_ns: int | None = None
     token_ns: int | None = None
-
-    units = Units()
-
-    def __post_init__(self) -> None:
-        findings = list(self._findings())
-        if findings:
-            raise InputError(findings)
+    reserve_bytes: int = 0
+    fixed: Mapping[str, int] = field(default_factory=dict, hash=False)
+    efficiency: Efficiency = field(default_factory=shipped, hash=False)
+    provenance: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False)
 
     def _findings(self) -> Iterator[Finding]:
-        for name, least in (("prompt", 1), ("output", 1), ("cache_bytes", 1), ("reserve_bytes", 0)):
-            yield from below_findings(name, getattr(self, name), least)
-        for name in ("requests", "first_token_ns", "token_ns"):
-            if getattr(self, name) is not None:
-                yield from below_findings(name, getattr(self, name), 1)
-        for name in ("prompt", "output", "requests"):
+        for name in ("prompt", "output", "requests", "first_token_ns", "token_ns"):
             number = getattr(self, name)
-            if number is not None and number > MOST_TOKENS:
-                yield Finding(name, f"{number:,}", f"at most {MOST_TOKENS:,}", "ask for less")
-        if self.reserve_bytes >= self.cluster.memory_bytes:
-            expected = f"less than the memory of a device, {self.cluster.memory_bytes} bytes"
-            yield Finding("reserve", f"{self.reserve_bytes} bytes", expected, "reserve less")
+            if number is not None:
+                yield from below_findings(name, number, 1)
+                yield from above_findings(name, number, MOST_NS if "_ns" in name else MOST_TOKENS)
+        yield from super()._findings()
         model = self.architecture
-        if model.output_classes or not model.blocks[-1].attention.causal:
+        if model.measured_batch or model.output_classes or not model.blocks[-1].attention.causal:
             found = f"{model.name}, which generates no tokens"
             yield Finding("model", found, "a decoder", "name a decoder")
-        limits = {Phase.DECODE: self.first_token_ns, Phase.PREFILL: self.token_ns}
-        if limits.get(self.phase) is not None:
-            where = "first token" if self.phase is Phase.DECODE else "token"
+        limits = {Phase.DECODE: "first_token_ns", Phase.PREFILL: "token_ns"}
+        name = limits.get(self.phase, "")
+        if name and getattr(self, name) is not None:
             found, expected = f"a limit beside phase {self.phase}", "a limit for that phase"
-            yield Finding(where, found, expected, "leave it out, or ask both phases")
+            yield Finding(name, found, expected, "leave it out, or ask both phases")
+
+    def _size(self) -> tuple[Any, ...]:
+        size = (self.prompt, self.output, str(self.phase))
+        return (*size, str(self.precision), str(self.cache_precision))
+
+    def _limits(self) -> tuple[Any, ...]:
+        return str(self.objective), self.requests, self.first_token_ns, self.token_ns
 
     @property
     def name(self) -> str:
         """Model and cluster."""
         return f"{self.architecture.name} served on {self.cluster.name}"
 
-    @cached_property
-    def fingerprint(self) -> str:
-        """Hash of all that changes the problem."""
-        return hashlib.sha256(repr(self).encode()).hexdigest()
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes of an element of the cache."""
+        return element_bytes(self.cache_precision)
+
+    @property
+    def further_tokens(self) -> int:
+        """Tokens of a request that decode passes make."""
+        return self.output - (self.phase is Phase.BOTH)
+
+    @property
+    def attended(self) -> int:
+        """Tokens that a decode pass attends to: the prompt and half of the output."""
+        return self.prompt + self.output // 2
 
     @property
     def cached_tokens(self) -> int:
-        """Tokens of one request whose keys and values are kept at its end."""
+        """Tokens of one request whose keys and values are cached at its end."""
         return self.prompt + (0 if self.phase is Phase.PREFILL else self.output)
 
-    def limit_bytes(self, deployment: Deployment, stage: int) -> int:
-        """Memory that a plan may use on the devices of a pipeline stage."""
-        group = self.cluster.group_of(stage * deployment.tensor * deployment.data)
-        return self.cluster.memories[group] - self.reserve_bytes
+    def degree_reasons(self, deployment: Deployment) -> Iterator[str]:
+        """List every reason why degrees cannot be, memory apart, one sentence each."""
+        c = deployment.configuration(1, self.precision)
+        yield from c.reasons(self.architecture, self.cluster, c.global_batch)
+
+    def request_reasons(self, deployment: Deployment) -> Iterator[str]:
+        """List what is wrong with the numbers of requests and prompts."""
+        requests, prompts = deployment.requests, deployment.prompts
+        for name, number in (("requests", requests), ("prompts", prompts)):
+            if not 1 <= number <= MOST_TOKENS:
+                yield f"{name} is {number}, expected 1 to {MOST_TOKENS:,}"
+        if prompts > requests:
+            yield f"{prompts} prompts at once of {requests} requests"
+        flight = requests * deployment.data
+        if self.requests is not None and flight < self.requests:
+            yield f"{flight} requests in flight, {self.requests} were asked"
 
     def why_not(self, deployment: Deployment) -> str | None:
         """Say in one sentence why a deployment cannot run, memory apart; ``None`` if it can."""
-        for name, number in asdict(deployment).items():
-            if number < 1:
-                return f"{name} is {number}, below 1"
-        if deployment.prompts > deployment.requests:
-            return f"{deployment.prompts} prompts at once of {deployment.requests} requests"
-        asked = self.requests
-        if asked is not None and deployment.requests * deployment.data < asked:
-            flight = deployment.requests * deployment.data
-            return f"{flight} requests in flight, {asked} were asked"
-        c = deployment.configuration(1, self.precision)
-        return c.why_not(self.architecture, self.cluster, c.global_batch)
+        reasons = chain(self.request_reasons(deployment), self.degree_reasons(deployment))
+        return next(reasons, None)
 
 
-@dataclass(frozen=True, slots=True)
-class ServingPlan:
+def deployment_text(problem: ServingProblem, d: Deployment) -> str:
+    """Write a deployment in one line."""
+    parts = [f"TP {d.tensor}", f"PP {d.pipeline}", f"{d.data} replica{'s' * (d.data > 1)}"]
+    if d.expert * d.expert_tensor > 1:
+        split = f" x ETP {d.expert_tensor}" if d.expert_tensor > 1 else ""
+        parts.append(f"EP {d.expert}{split}")
+    if problem.phase is not Phase.PREFILL:
+        parts.append(f"{d.requests:,} request{'s' * (d.requests > 1)} a replica")
+    if problem.phase is not Phase.DECODE:
+        parts.append(f"{d.prompts} prompt{'s' * (d.prompts > 1)} at once")
+    return " · ".join(parts)
+
+
+def element_bytes(precision: Precision) -> int:
+    """Return the bytes of an element."""
+    return 1 if precision is Precision.FP8 else 2
+
+
+@dataclass(frozen=True)
+class ServingPlan(ShownPlan):
     """A deployment as the answer to a problem.
 
     Parameters
@@ -194,13 +243,16 @@ class ServingPlan:
     deployment
         The answer.
     value
-        Value that its maker claims, in the unit of the objective.
+        Nanoseconds that its maker claims: of a request, or of the cluster for a million tokens.
     planner
         Who made it.
+    parent
+        What variants of the problem have in common.
     """
 
     problem: str
-    fingerprint: str
+    fingerprint: str | None
     deployment: Deployment
     value: int | None = None
     planner: str = ""
+    parent: str | None = None

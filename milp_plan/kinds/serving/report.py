@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from milp_plan.kinds.training.efficiency import Efficiency
-from milp_plan.kinds.training.report import gigabytes, seconds
+from milp_plan.kinds.training.report import Answer, gigabytes, seconds
 
 from .costs import ROUND_NS, PassTime
-from .problem import Deployment, Objective, Phase, ServingProblem
+from .problem import Objective, Phase, ServingProblem, deployment_text
 from .search import NOT_CONSIDERED, ServingCandidate, ServingResult
 from .work import cache_elements
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
+    from matplotlib.figure import Figure
 
 _GB = 10**9
 
 
-@dataclass(frozen=True)
-class ServingAnswer:
+@dataclass(frozen=True, repr=False)
+class ServingAnswer(Answer):
     """What a run of ``serve`` says.
 
     Parameters
@@ -30,49 +29,44 @@ class ServingAnswer:
         What was planned.
     found
         Result of the search.
-    efficiency
-        Rates that were used.
-    fixed
-        Fields that the user fixed.
+    because
+        Why there is no plan, where that is proved.
+    bound
+        No plan has a lower value; ``None`` where none is known.
     """
 
     problem: ServingProblem
     found: ServingResult
-    efficiency: Efficiency
-    fixed: Mapping[str, int]
+    because: str | None = None
+    bound: int | None = None
 
     @property
     def best(self) -> ServingCandidate | None:
         """The best deployment."""
         return self.found.best[0] if self.found.best else None
 
-    def __str__(self) -> str:
-        """Return the answer for people."""
-        return "\n".join(lines(self))
+    @property
+    def gap(self) -> float | None:
+        """How far the best is above the bound, as a part of its value."""
+        if self.best is None or self.bound is None:
+            return None
+        value = self.best.figures.value
+        return (value - self.bound) / value
 
-    def __repr__(self) -> str:
-        """Return the answer for people."""
-        return str(self)
+    def lines(self) -> Iterator[str]:
+        """Write degrees, times, memory, proof, and what else there is."""
+        return lines(self)
 
-    def to_frame(self) -> DataFrame:
-        """Return the best deployments as a table, one a row."""
-        from pandas import DataFrame
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """List the best deployments."""
+        for each in self.found.best:
+            yield asdict(each.deployment) | _row(self, each)
 
-        rows = [asdict(each.deployment) | _row(self, each) for each in self.found.best]
-        return DataFrame(rows)
+    def draw(self) -> Figure:
+        """Return passes of a request on stages, and memory by stage."""
+        from .picture import picture
 
-
-def deployment_text(problem: ServingProblem, d: Deployment) -> str:
-    """Write a deployment in one line."""
-    parts = [f"TP {d.tensor}", f"PP {d.pipeline}", f"{d.data} replica{'s' * (d.data > 1)}"]
-    if d.expert * d.expert_tensor > 1:
-        split = f" x ETP {d.expert_tensor}" if d.expert_tensor > 1 else ""
-        parts.append(f"EP {d.expert}{split}")
-    if problem.phase is not Phase.PREFILL:
-        parts.append(f"{d.requests:,} request{'s' * (d.requests > 1)} a replica")
-    if problem.phase is not Phase.DECODE:
-        parts.append(f"{d.prompts} prompt{'s' * (d.prompts > 1)} at once")
-    return " · ".join(parts)
+        return picture(self)
 
 
 def short(ns: int) -> str:
@@ -123,16 +117,16 @@ def _in_short(p: ServingProblem, candidate: ServingCandidate) -> str:
 
 
 def _nothing(answer: ServingAnswer) -> Iterator[str]:
-    found = answer.found
-    if found.why_empty is not None:
-        yield f"  no deployment can run: {found.why_empty}"
-    elif not found.finished:
-        when = "before the interruption" if found.interrupted else "in time"
-        yield f"  no deployment {when}: {found.considered:,} looked at"
-    elif found.late:
-        yield f"  no deployment meets the limits on times: {found.late:,} that fit are slower"
-    else:
-        yield "  no deployment fits: each breaks a memory limit"
+    when = "before the interruption" if answer.found.interrupted else "in time"
+    looked = f"{answer.found.considered:,} looked at"
+    yield f"  {answer.because or f'no deployment {when}: {looked}'}"
+
+
+def plan_lines(answer: ServingAnswer) -> Iterator[str]:
+    """Write the best deployment and its figures for people, line by line."""
+    assert answer.best is not None
+    yield deployment_text(answer.problem, answer.best.deployment)
+    yield from (line.strip() for line in _figures(answer, answer.best))
 
 
 def _figures(answer: ServingAnswer, best: ServingCandidate) -> Iterator[str]:
@@ -159,15 +153,9 @@ def _figures(answer: ServingAnswer, best: ServingCandidate) -> Iterator[str]:
         if time is not None:
             yield f"  {name}: {_parts(time)}"
     yield (
-        f"  costs {costs_text(answer)}; not fitted to measured inference: captured graphs, "
+        f"  costs {p.costs_origin}; not fitted to measured inference: captured graphs, "
         f"{ROUND_NS / 1e3:g} µs a round of collectives in a node"
     )
-
-
-def costs_text(answer: ServingAnswer) -> str:
-    """Say for each device class what its rates come from."""
-    groups = answer.problem.cluster.groups
-    return answer.efficiency.origin(dict.fromkeys(group.device.name for group in groups))
 
 
 def _parts(time: PassTime) -> str:
@@ -187,20 +175,22 @@ def _parts(time: PassTime) -> str:
 
 
 def _proof(answer: ServingAnswer) -> Iterator[str]:
-    found = answer.found
-    slow = f", {found.late:,} beyond the limits on times" if found.late else ""
-    if found.finished:
-        yield (
-            "  proved best within the space, by these costs: all of "
-            f"{found.considered:,} deployments valued{slow}"
-        )
-    else:
-        when = "before the interruption" if found.interrupted else "in time"
-        yield f"  best of {found.considered:,} deployments {when}{slow}; no proof"
+    found, counts = answer.found, f"{answer.found.considered:,} deployments"
+    if found.late:
+        counts += f", {found.late:,} beyond the limits on times"
+    if answer.gap == 0:
+        yield f"  proved best within the space, by these costs: all of {counts}"
+        return
+    ended = " · interrupted" if found.interrupted else ""
+    if answer.bound is None or answer.gap is None:
+        yield f"  no bound · best of {counts}{ended}"
+        return
+    bound = f"bound {short(answer.bound)} · gap {100 * answer.gap:.2f} %"
+    yield f"  {bound} · best of {counts}{ended}"
 
 
 def _left_out(answer: ServingAnswer) -> list[str]:
-    given = [f"{name} {value}" for name, value in answer.fixed.items()]
+    given = [f"{name} {value}" for name, value in answer.problem.fixed.items()]
     return [*(["other than " + ", ".join(given)] if given else []), *NOT_CONSIDERED]
 
 
@@ -225,12 +215,15 @@ def data(answer: ServingAnswer) -> dict[str, Any]:
         "value_unit": "ns"
         if p.objective is Objective.LATENCY
         else "ns of the cluster for a million tokens",
+        "bound": answer.bound,
+        "gap": answer.gap,
+        "proved": answer.gap == 0 or answer.because is not None,
         "finished": found.finished,
         "considered": found.considered,
         "late": found.late,
-        "why_empty": found.why_empty,
-        "fixed": dict(answer.fixed),
-        "costs": costs_text(answer),
+        "infeasible_because": answer.because,
+        "fixed": dict(p.fixed),
+        "costs": p.costs_origin,
         "best": _candidate(answer, best) if best else None,
         "next_best": [_candidate(answer, entry) for entry in found.best[1:]],
         "rejected": [asdict(miss) for miss in found.misses],

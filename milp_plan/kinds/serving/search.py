@@ -10,7 +10,6 @@ from milp_plan.kinds.training.blocks import Moe
 from milp_plan.kinds.training.space import divisors
 from milp_plan.kinds.training.step import excess_of
 
-from .check import late
 from .costs import Figures, ServingCosts, ServingMemory
 from .problem import Deployment, Objective, Phase, ServingProblem
 
@@ -67,8 +66,8 @@ class ServingResult:
         Degrees that do not fit, the least excess first.
     considered, late
         Deployments that were valued, and those of them that break a limit on times.
-    why_empty
-        Why no degrees can run; ``None`` if some can.
+    bound_ns
+        No deployment of the space is better; ``None`` before all of it is valued.
     finished
         Whether the whole space was valued.
     interrupted
@@ -79,51 +78,108 @@ class ServingResult:
     misses: list[ServingMiss] = field(default_factory=list)
     considered: int = 0
     late: int = 0
-    why_empty: str | None = None
-    finished: bool = True
+    bound_ns: int | None = None
+    finished: bool = False
     interrupted: bool = False
 
 
-def search(costs: ServingCosts, fixed: Mapping[str, int], budget: Budget) -> ServingResult:
-    """Return the best deployments, of those that have the fixed fields.
+class Search:
+    """Values every deployment of the space; the result so far is available at any time.
 
-    An interruption ends the search with those that were valued until then.
+    Parameters
+    ----------
+    problem, costs
+        What is planned, and by which costs.
+    budget
+        When to stop.
+    on_better
+        Called with every new best deployment, and 0, the bound so far.
     """
-    found = ServingResult(why_empty="the fixed fields leave no degrees")
-    best: dict[Deployment, ServingCandidate] = {}
-    try:
-        _value_all(costs, fixed, budget, found, best)
-    except KeyboardInterrupt:
-        found.finished, found.interrupted = False, True
-    found.best = sorted(best.values(), key=_rank)[:KEPT]
-    found.misses = sorted(found.misses, key=lambda miss: miss.excess_bytes)[:MISSES]
-    return found
+
+    def __init__(
+        self,
+        problem: ServingProblem,
+        costs: ServingCosts,
+        budget: Budget,
+        on_better: Callable[[ServingCandidate, int], object] = lambda _candidate, _bound: None,
+    ) -> None:
+        self.problem, self.costs, self.budget, self.on_better = problem, costs, budget, on_better
+        self.found = ServingResult()
+
+    def run(self) -> ServingResult:
+        """Search until the end, the end of the budget or an interruption, which keeps the best."""
+        found = self.found
+        try:
+            found.finished = self.value_all()
+            if found.finished and found.best:
+                found.bound_ns = found.best[0].figures.value
+        except KeyboardInterrupt:
+            found.interrupted = True
+        found.misses = sorted(found.misses, key=lambda miss: miss.excess_bytes)[:MISSES]
+        return found
+
+    def value_all(self) -> bool:
+        """Value every deployment; return whether time sufficed."""
+        for shape in shapes(self.problem):
+            if self.problem.why_not(_with_requests(self.problem, shape)) is not None:
+                continue
+            if self.budget.over:
+                return False
+            candidate = min(self.sized(shape), key=_rank, default=None)
+            if candidate is not None:
+                best = self.found.best
+                best[:] = sorted([*best, candidate], key=_rank)[:KEPT]
+                if best[0] is candidate:
+                    self.on_better(candidate, 0)
+        return True
+
+    def sized(self, shape: Deployment) -> Iterator[ServingCandidate]:
+        """List what fits with these degrees, for every number of requests and prompts."""
+        problem, costs, found = self.problem, self.costs, self.found
+        least = _with_requests(problem, shape)
+        excess, stage = _excess(problem, costs, least)
+        if excess > 0:
+            found.considered += 1
+            found.misses.append(ServingMiss(least, excess, stage))
+            return
+        free = problem.requests is None and problem.objective is Objective.THROUGHPUT
+        sizes = [least.requests]
+        if free and "requests" not in problem.fixed:
+            sizes = _sizes(problem, costs, least)
+        for requests in sizes:
+            for prompts in _prompts(problem, requests):
+                sized = replace(shape, requests=requests, prompts=prompts)
+                if _excess(problem, costs, sized)[0] > 0:
+                    continue
+                found.considered += 1
+                figures = costs.figures(sized)
+                if _in_time(problem, figures):
+                    yield ServingCandidate(sized, figures, costs.memory(sized))
+                else:
+                    found.late += 1
 
 
-def _value_all(
-    costs: ServingCosts,
-    fixed: Mapping[str, int],
-    budget: Budget,
-    found: ServingResult,
-    best: dict[Deployment, ServingCandidate],
-) -> None:
-    """Value every deployment of the space, and keep the best of each shape."""
-    problem, reason = costs.problem, None
-    for shape in _shapes(problem, fixed):
-        why = problem.why_not(_with_requests(problem, shape, fixed))
-        if why is not None:
-            reason = reason or why
-            continue
-        found.why_empty = None
-        if budget.over:
-            found.finished = False
-            break
-        for candidate in _sized(problem, costs, shape, fixed, found):
-            kept = best.get(shape)
-            if kept is None or _rank(candidate) < _rank(kept):
-                best[shape] = candidate
-    if found.why_empty and reason:
-        found.why_empty = reason
+def why_empty(problem: ServingProblem) -> str | None:
+    """Say why the fixed fields leave no degrees that can run; ``None`` if they leave some."""
+    reason = "the fixed fields leave no degrees"
+    for number, shape in enumerate(shapes(problem)):
+        why = problem.why_not(_with_requests(problem, shape))
+        if why is None:
+            return None
+        reason = reason if number else why
+    return reason
+
+
+def _in_time(problem: ServingProblem, figures: Figures) -> bool:
+    limits = (
+        (problem.first_token_ns, figures.first_token_ns),
+        (problem.token_ns, figures.token_ns),
+    )
+    return all(limit is None or time is None or time <= limit for limit, time in limits)
+
+
+def _excess(problem: ServingProblem, costs: ServingCosts, d: Deployment) -> tuple[int, int]:
+    return excess_of(problem, d, [use.total for use in costs.memory(d)])
 
 
 def _rank(candidate: ServingCandidate) -> tuple[float, ...]:
@@ -133,9 +189,9 @@ def _rank(candidate: ServingCandidate) -> tuple[float, ...]:
     return (figures.value, -figures.tokens_per_s, *simple)
 
 
-def _shapes(problem: ServingProblem, fixed: Mapping[str, int]) -> Iterator[Deployment]:
-    """List degrees; requests and prompts are 1."""
-    devices = problem.cluster.devices
+def shapes(problem: ServingProblem) -> Iterator[Deployment]:
+    """List degrees with the fixed values; requests and prompts are 1."""
+    fixed, devices = problem.fixed, problem.cluster.devices
     node = min(group.node_devices for group in problem.cluster.groups)
     for tensor in _values("tensor", divisors(node), fixed):
         if tensor < 1 or devices % tensor:
@@ -146,7 +202,7 @@ def _shapes(problem: ServingProblem, fixed: Mapping[str, int]) -> Iterator[Deplo
             data = devices // tensor // pipeline
             if fixed.get("data", data) != data:
                 continue
-            for expert, split in _experts(problem, tensor, tensor * data):
+            for expert, split in expert_degrees(problem, tensor, tensor * data):
                 if fixed.get("expert", expert) != expert:
                     continue
                 if fixed.get("expert_tensor", split) != split:
@@ -158,8 +214,8 @@ def _values(name: str, usual: tuple[int, ...], fixed: Mapping[str, int]) -> tupl
     return (fixed[name],) if name in fixed else usual
 
 
-def _experts(problem: ServingProblem, tensor: int, stage: int) -> Iterator[tuple[int, int]]:
-    """Degree of experts, and of the split of each."""
+def expert_degrees(problem: ServingProblem, tensor: int, stage: int) -> Iterator[tuple[int, int]]:
+    """List degrees of experts, and of the split of each, on the devices of a stage."""
     runs = problem.architecture.runs
     parts = [b.feed_forward for b, _ in runs if isinstance(b.feed_forward, Moe)]
     if not parts:
@@ -169,60 +225,25 @@ def _experts(problem: ServingProblem, tensor: int, stage: int) -> Iterator[tuple
         yield from ((d, split) for d in divisors(parts[0].experts) if stage % (d * split) == 0)
 
 
-def _with_requests(
-    problem: ServingProblem, shape: Deployment, fixed: Mapping[str, int]
-) -> Deployment:
+def _with_requests(problem: ServingProblem, shape: Deployment) -> Deployment:
     """Return the shape with the fewest requests that it may have."""
-    asked = problem.requests or 1
-    requests = fixed.get("requests", -(-asked // shape.data))
-    prompts = fixed.get("prompts", 1)
-    return replace(shape, requests=max(requests, prompts), prompts=prompts)
-
-
-def _sized(
-    problem: ServingProblem,
-    costs: ServingCosts,
-    shape: Deployment,
-    fixed: Mapping[str, int],
-    found: ServingResult,
-) -> Iterator[ServingCandidate]:
-    """List what fits with these degrees, for every number of requests and prompts."""
-    least = _with_requests(problem, shape, fixed)
-    excess, stage = excess_of(problem, least, _totals(costs.memory(least)))
-    if excess > 0:
-        found.considered += 1
-        found.misses.append(ServingMiss(least, excess, stage))
-        return
-    free = problem.requests is None and problem.objective is Objective.THROUGHPUT
-    sizes = [least.requests]
-    if free and "requests" not in fixed:
-        sizes = _sizes(problem, costs, least)
-    for requests in sizes:
-        for prompts in _prompts(problem, requests, fixed):
-            sized = replace(shape, requests=requests, prompts=prompts)
-            memory = costs.memory(sized)
-            if excess_of(problem, sized, _totals(memory))[0] > 0:
-                continue
-            found.considered += 1
-            figures = costs.figures(sized)
-            if any(late(problem, figures)):
-                found.late += 1
-            else:
-                yield ServingCandidate(sized, figures, memory)
+    prompts = problem.fixed.get("prompts", 1)
+    requests = max(prompts, -(-(problem.requests or 1) // shape.data))
+    requests = problem.fixed.get("requests", requests)
+    return replace(shape, requests=requests, prompts=prompts)
 
 
 def _sizes(problem: ServingProblem, costs: ServingCosts, least: Deployment) -> list[int]:
     """Powers of two, the most requests that memory allows, and the most that a limit allows."""
 
     def fits(requests: int) -> bool:
-        sized = replace(least, requests=requests)
-        return excess_of(problem, sized, _totals(costs.memory(sized)))[0] <= 0
+        return _excess(problem, costs, replace(least, requests=requests))[0] <= 0
 
     def in_time(requests: int) -> bool:
-        return not any(late(problem, costs.figures(replace(least, requests=requests))))
+        return _in_time(problem, costs.figures(replace(least, requests=requests)))
 
     most = MOST_PROMPTS if problem.phase is Phase.PREFILL else MOST_REQUESTS
-    most = _most(fits, least.requests, most)
+    most = _most(fits, least.requests, max(most, least.requests))
     sizes = {least.requests, most}
     if problem.token_ns is not None:
         sizes.add(_most(in_time, least.requests, most))
@@ -243,9 +264,9 @@ def _most(allowed: Callable[[int], bool], low: int, high: int) -> int:
     return low
 
 
-def _prompts(problem: ServingProblem, requests: int, fixed: Mapping[str, int]) -> list[int]:
-    if "prompts" in fixed:
-        return [fixed["prompts"]]
+def _prompts(problem: ServingProblem, requests: int) -> list[int]:
+    if "prompts" in problem.fixed:
+        return [problem.fixed["prompts"]]
     if problem.phase is Phase.DECODE:
         return [1]
     if problem.objective is Objective.LATENCY and problem.requests is None:
@@ -256,7 +277,3 @@ def _prompts(problem: ServingProblem, requests: int, fixed: Mapping[str, int]) -
             break
         numbers.append(2 * numbers[-1])
     return numbers
-
-
-def _totals(memory: tuple[ServingMemory, ...]) -> list[int]:
-    return [use.total for use in memory]

@@ -13,10 +13,11 @@ from dataclasses import replace
 from milp_plan.kinds.training.architecture import Architecture
 from milp_plan.kinds.training.blocks import Attention, Block, Moe
 from milp_plan.kinds.training.collectives import Traffic
-from milp_plan.kinds.training.configuration import Configuration, Precision
 from milp_plan.kinds.training.efficiency import Software
 from milp_plan.kinds.training.passes import Compute
 from milp_plan.kinds.training.work import Counter, Layout
+
+from .problem import element_bytes
 
 BLOCK_KERNELS, MOE_KERNELS = 10, 8
 """Kernels of a block with fused norms, and what a mixture of experts adds."""
@@ -71,7 +72,7 @@ class PassCounter(Counter):
     ) -> None:
         super().__init__(architecture, layout, sequence, replace(software, fused_attention=True))
         self.context, self.cache_bytes = context, cache_bytes
-        self.weight_bytes = weight_bytes(layout.configuration)
+        self.weight_bytes = element_bytes(layout.configuration.precision)
 
     def product(self, rows: float, inner: float, columns: float, weights: float = 1) -> Compute:
         """One matrix product; weights have bytes of their own."""
@@ -130,8 +131,3 @@ class PassCounter(Counter):
         elements = self.configuration.micro_batch * self.sequence * self.architecture.hidden
         traffic = self.layout.tensor.all_reduce(self.size * elements)
         return self.moved(2 * elements, 2), traffic
-
-
-def weight_bytes(c: Configuration) -> int:
-    """Bytes of an element of the weights."""
-    return 1 if c.precision is Precision.FP8 else 2

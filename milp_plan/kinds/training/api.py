@@ -17,7 +17,7 @@ from .configuration import Configuration
 from .costing import PlanCosts
 from .efficiency import Efficiency, shipped
 from .exports import refusals
-from .formats import fixed_values
+from .formats import PLANS
 from .huggingface import read_config
 from .memory import default_reserve
 from .models import model as named_model
@@ -75,7 +75,7 @@ def training_problem(
     if reserve_bytes is None:
         reserve_bytes = default_reserve(cluster)
     sizes = (sequence or model.sequence, global_batch, reserve_bytes)
-    more = (fixed_values(fixed or {}), efficiency or shipped(), dict(provenance or {}))
+    more = (PLANS.fixed_values(fixed or {}), efficiency or shipped(), dict(provenance or {}))
     problem = TrainingProblem(model, cluster, *sizes, *more, framework)
     refusals(problem)
     return problem

@@ -10,8 +10,9 @@ from milp_plan.core import Counts, Verdict, Violation
 from .exports import refusals
 from .problem import TrainingPlan, TrainingProblem
 from .replay import NoScheduleError
+from .rules import beyond_memory, other_than_fixed
 from .search import Costs
-from .step import TrainingStep, derive
+from .step import derive
 
 OBJECTIVE = "step"
 """Time of one training step, nanoseconds."""
@@ -26,7 +27,8 @@ def verify(problem: TrainingProblem, plan: TrainingPlan, costs: Costs) -> Verdic
         Value: time of a step in nanoseconds; ``None`` if the configuration cannot run. Components:
         passes, what follows them, and the peak memory of each pipeline stage.
     """
-    broken = [*misattributed(problem, plan), *_degrees(problem, plan), *_fixed(problem, plan)]
+    broken = [*misattributed(problem, plan), *_degrees(problem, plan)]
+    broken += other_than_fixed(problem, plan.configuration)
     broken += _framework(problem, plan)
     if any(violation.rule == "degrees" for violation in broken):
         return Verdict(tuple(broken), OBJECTIVE, None)
@@ -35,7 +37,7 @@ def verify(problem: TrainingProblem, plan: TrainingPlan, costs: Costs) -> Verdic
     except NoScheduleError as error:
         broken.append(Violation("schedule", (str(plan.configuration.schedule),), str(error)))
         return Verdict(tuple(broken), OBJECTIVE, None)
-    broken += _memory(problem, plan, step)
+    broken += beyond_memory(problem, plan.configuration, step.peaks)
     broken += overclaimed(problem, plan, step.step_ns, "a step", Counts.TIME)
     parts = {"passes": step.played.makespan_ns, "after": step.after_ns}
     parts |= {f"peak_memory stage {stage}": peak for stage, peak in enumerate(step.peaks)}
@@ -50,24 +52,6 @@ def _degrees(problem: TrainingProblem, plan: TrainingPlan) -> Iterator[Violation
         yield Violation("degrees", (), reason)
 
 
-def _fixed(problem: TrainingProblem, plan: TrainingPlan) -> Iterator[Violation]:
-    for name, value in problem.fixed.items():
-        chosen = getattr(plan.configuration, name)
-        if chosen != value:
-            yield Violation("fixed", (name,), f"{name} is {chosen}, it is fixed to {value}")
-
-
 def _framework(problem: TrainingProblem, plan: TrainingPlan) -> Iterator[Violation]:
     for reason in refusals(problem)(plan.configuration):
         yield Violation("framework", (problem.framework,), f"{problem.framework}: {reason}")
-
-
-def _memory(
-    problem: TrainingProblem, plan: TrainingPlan, step: TrainingStep
-) -> Iterator[Violation]:
-    for stage, peak in enumerate(step.peaks):
-        limit = problem.limit_bytes(plan.configuration, stage)
-        if peak > limit:
-            subjects = (f"stage {stage}",)
-            text = f"a device of pipeline stage {stage} needs more memory than it has"
-            yield Violation("memory", subjects, text, peak, limit, Counts.SIZE)

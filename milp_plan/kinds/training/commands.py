@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,11 +21,17 @@ from milp_plan.cli.outputs import Content, Output, refuse
 from .calibrate_command import calibrate
 
 if TYPE_CHECKING:
-    from .problem import TrainingPlan, TrainingProblem
+    from milp_plan.core import Verdict
 
+    from .formats import PlanFormat
+    from .problem import TrainingPlan, TrainingProblem
 
 FRAMEWORKS = ("megatron", "torchtitan", "nanotron", "deepspeed", "fsdp2")
 """Formats of :mod:`milp_plan.kinds.training.exports`."""
+
+IDLE = ("fix", "time_limit", "plan_output", "plot_file")
+WHY_IDLE = "--check looks at one plan; leave it out"
+"""Shared options that mean nothing beside ``--check``, and why."""
 
 
 def byte_size(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
@@ -39,9 +46,130 @@ def byte_size(_ctx: click.Context, _parameter: click.Parameter, text: str | None
         raise click.BadParameter(str(error)) from None
 
 
+def on_cluster(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that verbs about a model on a cluster share, before those of their own."""
+    for option in reversed(
+        (
+            click.argument("names", metavar="[MODEL] CLUSTER", nargs=-1, required=True),
+            click.option(
+                "--model-file", type=PATH, help="A Hugging Face config.json in place of MODEL."
+            ),
+            click.option(
+                "--memory", callback=byte_size, help="Of every device, such as 40GB or 76GiB."
+            ),
+            click.option(
+                "--reserve",
+                callback=byte_size,
+                help="Memory of every device left free; default 14 %, of serve 10 %.",
+            ),
+            click.option(
+                "--fix",
+                multiple=True,
+                metavar="FIELD=VALUE",
+                help="Such as tensor=8; repeatable.",
+            ),
+            click.option("--rates", type=PATH, help="Rates that calibrate --fit wrote."),
+            click.option(
+                "--time-limit", type=SECONDS, default=30.0, show_default=True, help="Seconds."
+            ),
+            click.option("--plan-output", type=PATH, help="Write the plan."),
+            click.option(
+                "--job-output",
+                type=PATH,
+                help="Write the problem as a file for solve, check, explain, sweep.",
+            ),
+            click.option(
+                "--plot",
+                "plot_file",
+                type=PATH,
+                help="Draw passes on stages and memory, .png or .svg.",
+            ),
+            click.option("--json", "as_json", is_flag=True, help="One JSON object."),
+            click.pass_context,
+        )
+    ):
+        verb = option(verb)
+    return verb
+
+
+def refuse_files(asked: dict[str, Any], inputs: Iterable[Path | None], *more: Output) -> None:
+    """Refuse files to write that there are already with other content, or that are inputs."""
+    outputs = (
+        Output("--plan-output", asked["plan_output"], Content.PLAN),
+        Output("--job-output", asked["job_output"], Content.INSTANCE),
+        Output("--plot", asked["plot_file"], Content.PICTURE),
+    )
+    given = (*inputs, asked["rates"])
+    refuse((*outputs, *more), [file for file in given if file is not None])
+
+
+def arguments(asked: dict[str, Any], plans: PlanFormat) -> dict[str, Any]:
+    """Return what the shared options say about a problem."""
+    from .efficiency import rates_of
+
+    return {
+        "memory_bytes": asked["memory"],
+        "reserve_bytes": asked["reserve"],
+        "fixed": plans.fixed_fields(asked["fix"]),
+        "efficiency": rates_of(asked["rates"]),
+    }
+
+
+def say_verdict(ctx: click.Context, verdict: Verdict, as_json: bool) -> None:
+    """Say what the checker found of a plan; exit if it breaks a rule."""
+    from . import report
+
+    data = {"verb": ctx.info_name, **report.verdict_data(verdict)}
+    say(json.dumps(data) if as_json else report.verdict_text(verdict))
+    if not verdict.ok:
+        ctx.exit(Exit.NOT_VALID)
+
+
+def plan_and_answer(
+    ctx: click.Context,
+    problem: Any,
+    asked: dict[str, Any],
+    then: Callable[[Any], object] = lambda _plan: None,
+) -> None:
+    """Plan as ``solve`` does, say the answer, write the files that are asked, and exit.
+
+    Parameters
+    ----------
+    ctx, asked
+        Of the command: its context, and the values of the shared options.
+    problem
+        What is planned.
+    then
+        What else is done with a plan.
+    """
+    from milp_plan.backends import Stop
+    from milp_plan.io.files import write_document
+    from milp_plan.run import Settings, solve
+
+    outcome = solve(problem, Settings(time_limit_s=asked["time_limit"]), began=ctx.obj)
+    with Deferred():
+        kind: Any = outcome.kind
+        answer = kind.part("api").answer_of(outcome)
+        say(json.dumps(kind.part("report").data(answer)) if asked["as_json"] else str(answer))
+        for defect in outcome.defects:
+            note(f"defect: {defect}")
+        stopped = answer.found.interrupted or outcome.stop is Stop.INTERRUPTED
+        ended = interrupts.code() if stopped else Exit.DONE
+        if outcome.plan is None:
+            none = Exit.INFEASIBLE if outcome.infeasible_because else Exit.NO_PLAN
+            ctx.exit(most_serious([none, ended]))
+        if asked["plan_output"] is not None:
+            write_document(asked["plan_output"], kind.plan_text(outcome.plan))
+        if asked["plot_file"] is not None:
+            from milp_plan.draw.canvas import write_figure
+
+            write_figure(answer.draw(), asked["plot_file"])
+        then(outcome.plan)
+    ctx.exit(ended)
+
+
 @click.command()
-@click.argument("names", metavar="[MODEL] CLUSTER", nargs=-1, required=True)
-@click.option("--model-file", type=PATH, help="A Hugging Face config.json in place of MODEL.")
+@on_cluster
 @click.option("--profile", type=PATH, help="A CSV file of measured layers in place of MODEL.")
 @click.option(
     "--profile-batch",
@@ -52,29 +180,18 @@ def byte_size(_ctx: click.Context, _parameter: click.Parameter, text: str | None
 @click.option(
     "--global-batch", type=click.IntRange(min=1), required=True, help="Samples of a step."
 )
-@click.option("--memory", callback=byte_size, help="Of every device, such as 40GB or 76GiB.")
-@click.option(
-    "--reserve", callback=byte_size, help="Memory of every device left free; default 14 %."
-)
-@click.option("--fix", multiple=True, metavar="FIELD=VALUE", help="Such as tensor=8; repeatable.")
 @click.option(
     "--framework",
     "planned_for",
     type=click.Choice([*FRAMEWORKS, "any"]),
     help="Plan only what this framework runs; default that of --export, any without it.",
 )
-@click.option("--rates", type=PATH, help="Rates that calibrate --fit wrote.")
-@click.option("--time-limit", type=SECONDS, default=30.0, show_default=True, help="Seconds.")
 @click.option(
     "--check",
     "check_file",
     type=PATH,
     help="A plan to check instead of planning: a file of --plan-output, a script with arguments of "
     "Megatron-LM, or a TOML file of torchtitan.",
-)
-@click.option("--plan-output", type=PATH, help="Write the plan.")
-@click.option(
-    "--job-output", type=PATH, help="Write the problem as a file for solve, check, explain, sweep."
 )
 @click.option(
     "--export",
@@ -83,11 +200,6 @@ def byte_size(_ctx: click.Context, _parameter: click.Parameter, text: str | None
     help="Write the plan, or that of --check, as configuration of a framework to --output.",
 )
 @click.option("-o", "--output", type=PATH, help="File to write of --export.")
-@click.option(
-    "--plot", "plot_file", type=PATH, help="Draw a step, memory and alternatives, .png or .svg."
-)
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-@click.pass_context
 def train(
     ctx: click.Context,
     /,
@@ -98,19 +210,11 @@ def train(
     profile_batch: int | None,
     sequence: int | None,
     global_batch: int,
-    memory: int | None,
-    reserve: int | None,
-    fix: tuple[str, ...],
     planned_for: str | None,
-    rates: Path | None,
-    time_limit: float,
     check_file: Path | None,
-    plan_output: Path | None,
-    job_output: Path | None,
     framework: str | None,
     output: Path | None,
-    plot_file: Path | None,
-    as_json: bool,
+    **asked: Any,
 ) -> None:
     """Choose tensor, context, expert, pipeline and data degrees for training MODEL on CLUSTER.
 
@@ -123,24 +227,16 @@ def train(
     framework, with 4 when no configuration fits or the framework runs none, with 5 when none was
     found in time, and with 7 when the plan of --check breaks a rule.
     """
-    from milp_plan.backends import Stop
     from milp_plan.io.files import write_document
-    from milp_plan.run import Settings, solve
 
-    from . import api, exports, formats, problem_file, report
-    from .efficiency import rates_of
+    from . import api, exports, problem_file
+    from .formats import PLANS
     from .profile import read_profile
 
     if (framework is None) is not (output is None):
         raise click.UsageError("--export FORMAT and --output FILE go together; give both or none")
-    outputs = (
-        Output("--plan-output", plan_output, Content.PLAN),
-        Output("--job-output", job_output, Content.INSTANCE),
-        Output("--output", output, Content.EXPORT),
-        Output("--plot", plot_file, Content.PICTURE),
-    )
-    given = (model_file, profile, check_file, rates)
-    refuse(outputs, [file for file in given if file is not None])
+    exported = Output("--output", output, Content.EXPORT)
+    refuse_files(asked, (model_file, profile, check_file), exported)
     if profile is None:
         refuse_idle({"profile_batch": "it counts samples of --profile; give that too"})
     elif framework is not None:
@@ -152,47 +248,25 @@ def train(
         cluster,
         global_batch=global_batch,
         sequence=sequence,
-        memory_bytes=memory,
-        reserve_bytes=reserve,
-        fixed=formats.fixed_fields(fix),
-        efficiency=rates_of(rates),
         framework="" if check_file or planned == "any" else planned,
+        **arguments(asked, PLANS),
     )
-    if job_output is not None:
-        write_document(job_output, problem_file.to_json(problem))
+    if asked["job_output"] is not None:
+        write_document(asked["job_output"], problem_file.to_json(problem))
+
+    def export(plan: TrainingPlan) -> None:
+        _export(problem, plan, framework, output)
+
     if check_file is not None:
-        why = "--check looks at one plan; leave it out"
-        refuse_idle(
-            dict.fromkeys(("fix", "planned_for", "time_limit", "plan_output", "plot_file"), why)
-        )
+        refuse_idle(dict.fromkeys(("planned_for", *IDLE), WHY_IDLE))
         plan, unread = exports.read_configuration(check_file, problem)
         if unread:
             note(f"{check_file}: not read: {', '.join(unread)}")
         verdict = api.check(problem, plan)
-        say(json.dumps(report.verdict_data(verdict)) if as_json else report.verdict_text(verdict))
-        if not verdict.ok:
-            ctx.exit(Exit.NOT_VALID)
-        _export(problem, replace(plan, value=verdict.value), framework, output)
+        say_verdict(ctx, verdict, asked["as_json"])
+        export(replace(plan, value=verdict.value))
         ctx.exit(Exit.DONE)
-    outcome = solve(problem, Settings(time_limit_s=time_limit), began=ctx.obj)
-    with Deferred():
-        answer = api.answer_of(outcome)
-        say(json.dumps(report.data(answer)) if as_json else str(answer))
-        for defect in outcome.defects:
-            note(f"defect: {defect}")
-        stopped = answer.found.interrupted or outcome.stop is Stop.INTERRUPTED
-        ended = interrupts.code() if stopped else Exit.DONE
-        if outcome.plan is None:
-            none = Exit.INFEASIBLE if outcome.infeasible_because else Exit.NO_PLAN
-            ctx.exit(most_serious([none, ended]))
-        if plan_output is not None:
-            write_document(plan_output, formats.plan_text(outcome.plan))
-        if plot_file is not None:
-            from milp_plan.draw.canvas import write_figure
-
-            write_figure(answer.draw(), plot_file)
-        _export(problem, outcome.plan, framework, output)
-    ctx.exit(ended)
+    plan_and_answer(ctx, problem, asked, export)
 
 
 def _export(

@@ -226,7 +226,7 @@ class Configuration:
             yield from self._measured_reasons(architecture, cluster)
             yield from self._pipeline_reasons(architecture)
             return
-        yield from self._width_reasons(architecture)
+        yield from self.width_reasons(architecture)
         yield from self._expert_reasons(architecture)
         yield from self._pipeline_reasons(architecture)
 
@@ -274,7 +274,8 @@ class Configuration:
         if cluster.mixed:
             yield "layers were measured on one class of devices"
 
-    def _width_reasons(self, architecture: Architecture) -> Iterator[str]:
+    def width_reasons(self, architecture: Architecture) -> Iterator[str]:
+        """List what the tensor and context degrees do not divide."""
         for block, _ in architecture.runs:
             attention = block.attention
             if attention.heads % self.tensor:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from milp_plan.core import Units
 from milp_plan.draw.canvas import (
     COLOURS,
     FULL,
@@ -132,15 +133,7 @@ def panels(answer: TrainingAnswer) -> tuple[Panel, ...]:
     ]
     notes = [f"{left_out:,} later passes are left out"] if left_out > 0 else []
     fills = {role: COLOURS.get(role, "#777777") for role in dict.fromkeys(b.kind for b in passes)}
-    size = size_scale(answer.problem.units, max(best.peaks))
-    amounts = []
-    for stage in range(stages):
-        low = 0
-        for part, amount in answer.memory_parts(best, stage).items():
-            span = (size(low), size(max(low, low + amount)))
-            amounts.append(row_box(stage, part, span, part, rows[stage]))
-            low += amount
-    memory = Panel("Memory by stage", Axis("memory", size), rows=rows, boxes=amounts, fills=_PARTS)
+    amounts = [answer.memory_parts(best, stage) for stage in range(stages)]
     passed = Panel(
         "A step",
         Axis("time", time),
@@ -150,7 +143,22 @@ def panels(answer: TrainingAnswer) -> tuple[Panel, ...]:
         notes=notes,
         searched=True,
     )
-    return passed, memory
+    return passed, parts_panel(answer.problem.units, amounts, _PARTS)
+
+
+def parts_panel(
+    units: Units, stages: Sequence[Mapping[str, int]], fills: Mapping[str, str]
+) -> Panel:
+    """Return what the devices of each stage have in memory, by parts."""
+    size = size_scale(units, max(sum(parts.values()) for parts in stages))
+    rows, boxes = [f"stage {stage}" for stage in range(len(stages))], []
+    for stage, parts in enumerate(stages):
+        low = 0
+        for part, amount in parts.items():
+            ends = (size(low), size(max(low, low + amount)))
+            boxes.append(row_box(stage, part, ends, part, rows[stage]))
+            low += amount
+    return Panel("Memory by stage", Axis("memory", size), rows=rows, boxes=boxes, fills=fills)
 
 
 def _cut(bars: Sequence[Bar], step: int) -> tuple[int, int] | None:

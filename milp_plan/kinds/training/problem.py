@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from milp_plan.core import Finding, Units
 from milp_plan.core.checked import CheckedProblem
@@ -24,12 +25,89 @@ MOST_SAMPLES = 10**6
 """Samples of a step at most: a replay lists every pass of every micro-batch."""
 
 
-FIELDS = tuple(entry.name for entry in fields(Configuration))
-"""What a plan decides."""
+class ModelOnCluster(CheckedProblem):
+    """A model on a cluster, what a plan may not choose, and rates; with an exact content hash.
+
+    Training and serving derive from it.
+
+    Attributes
+    ----------
+    decision
+        Dataclass of what a plan decides; its fields may be fixed.
+    architecture, cluster, reserve_bytes, fixed, efficiency
+        See :class:`TrainingProblem`.
+    """
+
+    decision: ClassVar[type[Any]]
+    architecture: Architecture
+    cluster: TrainingCluster
+    reserve_bytes: int
+    fixed: Mapping[str, Any]
+    efficiency: Efficiency
+
+    units = Units()
+
+    def _parts(self) -> Iterator[tuple[str, Any]]:
+        yield "problem", self
+        yield "link between groups", self.cluster.between
+        for group in self.cluster.groups:
+            yield from (("group", group), (f"device {group.device.name}", group.device))
+            for level in group.levels:
+                yield from ((f"level {level.name}", level), (f"link {level.name}", level.link))
+        yield from (("software", self.efficiency.software), ("band", self.efficiency.band))
+        known = {name: value for name, value in self.fixed.items() if name in self.decided()}
+        yield "fixed", self.decision(**known)
+
+    def _findings(self) -> Iterator[Finding]:
+        yield from below_findings("reserve_bytes", self.reserve_bytes, 0)
+        for name in self.fixed:
+            if name not in self.decided():
+                expected = f"one of {', '.join(self.decided())}"
+                yield Finding("fixed", repr(name), expected, "correct it")
+        if self.reserve_bytes >= self.cluster.memory_bytes:
+            expected = f"less than the memory of a device, {self.cluster.memory_bytes} bytes"
+            yield Finding("reserve_bytes", f"{self.reserve_bytes} bytes", expected, "reserve less")
+
+    def _content(self) -> object:
+        limits = (self.cluster.memories, self.reserve_bytes, sorted(self.fixed.items()))
+        return (self._shared(), limits, *self._limits())
+
+    def _shared(self) -> object:
+        rates = (sorted(self.efficiency.devices.items()), self.efficiency.software)
+        asked = (self.architecture, self.cluster.with_memory(0), *self._size())
+        return asked, rates
+
+    @abstractmethod
+    def _size(self) -> tuple[Any, ...]:
+        """Return the rest of what variants share."""
+
+    @abstractmethod
+    def _limits(self) -> tuple[Any, ...]:
+        """Return limits beside memory and fixed fields."""
+
+    @classmethod
+    def decided(cls) -> tuple[str, ...]:
+        """Return the fields that a plan decides."""
+        return tuple(entry.name for entry in fields(cls.decision))
+
+    @property
+    def costs_origin(self) -> str:
+        """Where the rates of each device class come from."""
+        names = dict.fromkeys(group.device.name for group in self.cluster.groups)
+        return self.efficiency.origin(names)
+
+    def group_of(self, decision: Any, stage: int) -> int:
+        """Number of the group on whose devices a pipeline stage lies."""
+        return self.cluster.group_of(stage * decision.stage_devices)
+
+    def limit_bytes(self, decision: Any, stage: int) -> int:
+        """Memory that a plan may use on the devices of a pipeline stage."""
+        group = self.cluster.groups[self.group_of(decision, stage)]
+        return group.device.memory_bytes - self.reserve_bytes
 
 
 @dataclass(frozen=True)
-class TrainingProblem(CheckedProblem):
+class TrainingProblem(ModelOnCluster):
     """Which parallel configuration has the shortest training step.
 
     Parameters
@@ -59,6 +137,8 @@ class TrainingProblem(CheckedProblem):
         A sequence or batch below 1 or above what is offered, a reserve that leaves no memory.
     """
 
+    decision = Configuration
+
     architecture: Architecture
     cluster: TrainingCluster
     sequence: int
@@ -69,41 +149,18 @@ class TrainingProblem(CheckedProblem):
     provenance: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False)
     framework: str = ""
 
-    units = Units()
-
-    def _parts(self) -> Iterator[tuple[str, Any]]:
-        yield "training problem", self
-        yield "link between groups", self.cluster.between
-        for group in self.cluster.groups:
-            yield from (("group", group), (f"device {group.device.name}", group.device))
-            for level in group.levels:
-                yield from ((f"level {level.name}", level), (f"link {level.name}", level.link))
-        yield from (("software", self.efficiency.software), ("band", self.efficiency.band))
-        known = {name: value for name, value in self.fixed.items() if name in FIELDS}
-        yield "fixed", Configuration(**known)
-
     def _findings(self) -> Iterator[Finding]:
-        for name, least in (("sequence", 1), ("global_batch", 1), ("reserve_bytes", 0)):
-            yield from below_findings(name, getattr(self, name), least)
+        for name in ("sequence", "global_batch"):
+            yield from below_findings(name, getattr(self, name), 1)
         for name, most in (("sequence", MOST_TOKENS), ("global_batch", MOST_SAMPLES)):
-            number = getattr(self, name)
-            if number > most:
-                yield Finding(name, f"{number:,}", f"at most {most:,}", "ask for less")
-        for name in self.fixed:
-            if name not in FIELDS:
-                yield Finding("fixed", repr(name), f"one of {', '.join(FIELDS)}", "correct it")
-        if self.reserve_bytes >= self.cluster.memory_bytes:
-            expected = f"less than the memory of a device, {self.cluster.memory_bytes} bytes"
-            yield Finding("reserve_bytes", f"{self.reserve_bytes} bytes", expected, "reserve less")
+            yield from above_findings(name, getattr(self, name), most)
+        yield from super()._findings()
 
-    def _content(self) -> object:
-        limits = (self.cluster.memories, self.reserve_bytes, sorted(self.fixed.items()))
-        return self._shared(), limits, self.framework
+    def _size(self) -> tuple[Any, ...]:
+        return self.sequence, self.global_batch
 
-    def _shared(self) -> object:
-        rates = (sorted(self.efficiency.devices.items()), self.efficiency.software)
-        asked = (self.architecture, self.cluster.with_memory(0), self.sequence, self.global_batch)
-        return asked, rates
+    def _limits(self) -> tuple[Any, ...]:
+        return (self.framework,)
 
     @property
     def name(self) -> str:
@@ -120,20 +177,11 @@ class TrainingProblem(CheckedProblem):
         """Operations of one step, without recomputation; causal halves count."""
         return self.global_batch * self.architecture.model_flops(self.sequence)
 
-    @property
-    def costs_origin(self) -> str:
-        """Where the rates of each device class come from."""
-        names = dict.fromkeys(group.device.name for group in self.cluster.groups)
-        return self.efficiency.origin(names)
 
-    def group_of(self, configuration: Configuration, stage: int) -> int:
-        """Number of the group on whose devices a pipeline stage lies."""
-        return self.cluster.group_of(stage * configuration.stage_devices)
-
-    def limit_bytes(self, configuration: Configuration, stage: int) -> int:
-        """Memory that a plan may use on the devices of a pipeline stage."""
-        group = self.cluster.groups[self.group_of(configuration, stage)]
-        return group.device.memory_bytes - self.reserve_bytes
+def above_findings(where: str, number: int, most: int) -> Iterator[Finding]:
+    """List a number that is above the most there can be."""
+    if number > most:
+        yield Finding(where, f"{number:,}", f"at most {most:,}", "ask for less")
 
 
 @dataclass(frozen=True)

@@ -74,22 +74,28 @@ class WireProfile(Strict):
     layers: tuple[WireLayer, ...]  # type: ignore[valid-type]
 
 
-class WireProblem(Strict):
-    """A job: a model, a cluster, a batch."""
+class WireJob(Strict, kw_only=True):
+    """What files of problems about a model on a cluster have in common."""
 
-    format: Literal["milp-plan-training"]
+    format: str
     version: Literal[1]
-    cluster: str
-    global_batch: Positive
     model: str | WireModel | None = None  # type: ignore[valid-type]
-    measured: WireProfile | None = None
-    sequence: Positive | None = None
+    cluster: str
     memory_bytes: Positive | tuple[Positive, ...] | None = None
     reserve_bytes: Count | None = None
     fixed: dict[str, Any] = msgspec.field(default_factory=dict)
-    framework: str = ""
     rates: WireEfficiency | None = None
     provenance: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class WireProblem(WireJob, kw_only=True):
+    """A job: a model, a cluster, a batch."""
+
+    format: Literal["milp-plan-training"]
+    global_batch: Positive
+    measured: WireProfile | None = None
+    sequence: Positive | None = None
+    framework: str = ""
 
 
 def read(document: Document) -> TrainingProblem:
@@ -102,16 +108,17 @@ def read(document: Document) -> TrainingProblem:
     """
     given = decode(document.data, WireProblem, document.file, MARKER)
     try:
+        if (given.model is None) == (given.measured is None):
+            found = "neither" if given.model is None else "both"
+            finding = Finding("model", found, "either model or measured", "give one of them")
+            raise InputError([finding])
+        arguments = job_arguments(given)
+        if given.measured is not None:
+            arguments["model"] = _profile(given.measured)
         return training_problem(
-            _model(given),
-            given.cluster,
+            **arguments,
             global_batch=given.global_batch,
             sequence=given.sequence,
-            memory_bytes=given.memory_bytes,
-            reserve_bytes=given.reserve_bytes,
-            fixed=given.fixed,
-            efficiency=_rates(given.rates),
-            provenance=given.provenance,
             framework=given.framework,
         )
     except InputError as error:
@@ -126,49 +133,72 @@ def to_json(problem: TrainingProblem) -> bytes:
     UnsupportedProblemError
         Its cluster is not what its name says.
     """
-    known, cluster = problem.architecture, problem.cluster
+    known, members = problem.architecture, job_members(problem, default_reserve(problem.cluster))
+    profile = known if isinstance(known, Profile) else None
+    return encode(
+        WireProblem(
+            **members,
+            format="milp-plan-training",
+            global_batch=problem.global_batch,
+            measured=None if profile is None else _wire_profile(profile),
+            sequence=None if problem.sequence == known.sequence else problem.sequence,
+            framework=problem.framework,
+        )
+    )
+
+
+def job_arguments(given: WireJob) -> dict[str, Any]:
+    """Return the members that all kinds share as arguments of the functions that make problems."""
+    arguments = {name: getattr(given, name) for name in WireJob.__struct_fields__[2:]}
+    rates = arguments.pop("rates")
+    if isinstance(given.model, WireModel):
+        arguments["model"] = _architecture(given.model)
+    return arguments | {"efficiency": _rates(rates)}
+
+
+def job_members(problem: Any, usual_reserve: int) -> dict[str, Any]:
+    """Return the members of a problem's file that all kinds share.
+
+    Raises
+    ------
+    UnsupportedProblemError
+        The problem's cluster is not what its name says.
+    """
+    known, cluster, reserve = problem.architecture, problem.cluster, problem.reserve_bytes
     usual = training_cluster(cluster.name)
     memory: Any = None if cluster == usual else cluster.memories
     if cluster != (usual if memory is None else usual.with_memory(*memory)):
         raise UnsupportedProblemError(f"cluster {cluster.name} has links of its own")
     if memory is not None and len(set(memory)) == 1:
         memory = memory[0]
-    reserve: int | None = problem.reserve_bytes
-    named = known.name in MODELS and known == model(known.name)
-    profile = known if isinstance(known, Profile) else None
-    return encode(
-        WireProblem(
-            format="milp-plan-training",
-            version=1,
-            cluster=cluster.name,
-            global_batch=problem.global_batch,
-            model=known.name if named else None if profile else _wire_model(known),
-            measured=None if profile is None else _wire_profile(profile),
-            sequence=None if problem.sequence == known.sequence else problem.sequence,
-            memory_bytes=memory,
-            reserve_bytes=None if reserve == default_reserve(cluster) else reserve,
-            fixed=dict(problem.fixed),
-            rates=_wire_rates(problem.efficiency),
-            provenance=dict(problem.provenance),
-            framework=problem.framework,
-        )
+    return {
+        "version": 1,
+        "model": _model(known),
+        "cluster": cluster.name,
+        "memory_bytes": memory,
+        "reserve_bytes": None if reserve == usual_reserve else reserve,
+        "fixed": dict(problem.fixed),
+        "rates": _wire_rates(problem.efficiency),
+        "provenance": dict(problem.provenance),
+    }
+
+
+def _model(known: Architecture) -> Any:
+    if known.name in MODELS and known == model(known.name):
+        return known.name
+    return None if isinstance(known, Profile) else _wire_model(known)
+
+
+def _profile(measured: WireProfile) -> Profile:
+    layers = tuple(
+        MeasuredBlock(1, Attention(1, 1, 1), Mlp(1), **msgspec.structs.asdict(layer))
+        for layer in measured.layers
     )
+    return Profile(measured.name, layers, 0, 1, samples=measured.samples)
 
 
-def _model(given: WireProblem) -> str | Architecture:
-    if (given.model is None) == (given.measured is None):
-        found = "neither" if given.model is None else "both"
-        finding = Finding("model", found, "either model or measured", "give one of them")
-        raise InputError([finding])
-    if given.measured is not None:
-        layers = tuple(
-            MeasuredBlock(1, Attention(1, 1, 1), Mlp(1), **msgspec.structs.asdict(layer))
-            for layer in given.measured.layers
-        )
-        return Profile(given.measured.name, layers, 0, 1, samples=given.measured.samples)
-    if given.model is None or isinstance(given.model, str):
-        return given.model or ""
-    entries: dict[str, Any] = msgspec.structs.asdict(given.model)
+def _architecture(given: Any) -> Architecture:
+    entries: dict[str, Any] = msgspec.structs.asdict(given)
     entries["blocks"] = tuple(
         block for wire in entries["blocks"] for block in (_block(wire),) * wire.repeats
     )

@@ -2,39 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from typing import Any, ClassVar, TypeVar
 
 from milp_plan.core import Counts, Verdict
 from milp_plan.kinds.pipeline.timing import times
-from milp_plan.run.reasons.base import Move, Reasons, Resource, Task, Usage, Why, chain_of
+from milp_plan.run.reasons.base import (
+    Move,
+    Reasons,
+    Resource,
+    Task,
+    Usage,
+    Why,
+    chain_of,
+    largest_first,
+)
 
 from .api import MOST_MEMORY
 from .costing import PlanCosts
-from .problem import TrainingPlan, TrainingProblem
+from .problem import ModelOnCluster, TrainingPlan, TrainingProblem
 from .replay import shop_and_words
 from .step import Priced, derive
+
+P = TypeVar("P", bound=Any)
+S = TypeVar("S", bound=Any)
 
 MOST_PASSES = 2000
 """Passes of a step of which the chain is looked for."""
 
 
-class TrainingReasons(Reasons[TrainingProblem, TrainingPlan]):
-    """Reasons of :class:`milp_plan.kinds.training.problem.TrainingProblem`."""
+class ModelReasons(Reasons[P, S]):
+    """Reasons of a kind whose plans decide how a model lies on a cluster."""
 
     noun = "fixed fields"
     partless = True
+    member: ClassVar[str]
+    """Where a plan has what it decides."""
 
-    def parts(self, problem: TrainingProblem) -> tuple[str, ...]:
+    def parts(self, problem: P) -> tuple[str, ...]:
         """Fixed fields."""
         return tuple(problem.fixed)
 
-    def keep(self, problem: TrainingProblem, names: Collection[str]) -> TrainingProblem:
+    def keep(self, problem: P, names: Collection[str]) -> P:
         """Leave the other fields free: every plan stays one, with the same value."""
         fixed = {name: value for name, value in problem.fixed.items() if name in set(names)}
         return replace(problem, fixed=fixed)
 
-    def resources(self, problem: TrainingProblem) -> tuple[Resource, ...]:
+    def resources(self, problem: P) -> tuple[Resource, ...]:
         """Memory of a device of each group."""
         sizes = zip(_memories(problem), problem.cluster.memories, strict=True)
         return tuple(
@@ -42,43 +57,25 @@ class TrainingReasons(Reasons[TrainingProblem, TrainingPlan]):
             for name, size in sizes
         )
 
-    def resized(
-        self, problem: TrainingProblem, amounts: Mapping[str, int | None]
-    ) -> TrainingProblem:
+    def resized(self, problem: P, amounts: Mapping[str, int | None]) -> P:
         """Other memory."""
         known = dict(zip(_memories(problem), problem.cluster.memories, strict=True))
         known |= {name: MOST_MEMORY if size is None else size for name, size in amounts.items()}
         return replace(problem, cluster=problem.cluster.with_memory(*known.values()))
 
-    def why(self, problem: TrainingProblem, plan: TrainingPlan, verdict: Verdict) -> Why:
-        """The chain of passes, how busy stages are, and how full their devices."""
-        priced = PlanCosts(problem).priced(plan.configuration)
-        step, value = derive(plan.configuration, priced), verdict.value or 0
-        usage = [
-            Usage(f"stage {stage}", "stage", busy, value, Counts.TIME)
-            for stage, busy in enumerate(step.played.busy_ns)
-        ]
+    def fullest(self, problem: P, decision: Any, peaks: Sequence[int]) -> tuple[Usage, ...]:
+        """Return the fullest device of each group."""
         names, fullest = _memories(problem), dict[str, Usage]()
-        for stage, peak in enumerate(step.peaks):
-            name = names[problem.group_of(plan.configuration, stage)]
-            limit = problem.limit_bytes(plan.configuration, stage)
+        for stage, peak in enumerate(peaks):
+            name = names[problem.group_of(decision, stage)]
+            limit = problem.limit_bytes(decision, stage)
             if name not in fullest or peak > fullest[name].amount:
                 fullest[name] = Usage(name, "memory", peak, limit, Counts.SIZE)
-        return Why(
-            chain_of(list(_tasks(plan, priced))),
-            tuple(sorted(usage, key=lambda entry: (-entry.amount, entry.name))),
-            tuple(sorted(fullest.values(), key=lambda entry: -(entry.share or 0))),
-        )
+        return tuple(sorted(fullest.values(), key=lambda entry: -(entry.share or 0)))
 
-    def moves(
-        self,
-        problem: TrainingProblem,  # noqa: ARG002
-        before: TrainingPlan,
-        other: TrainingProblem,  # noqa: ARG002
-        after: TrainingPlan,
-    ) -> tuple[Move, ...]:
+    def moves(self, problem: P, before: S, other: P, after: S) -> tuple[Move, ...]:  # noqa: ARG002
         """Fields that have another value."""
-        was, now = asdict(before.configuration), asdict(after.configuration)
+        was, now = (asdict(getattr(plan, self.member)) for plan in (before, after))
         return tuple(
             Move(name, str(was[name]), str(now[name]), (name,))
             for name in was
@@ -86,7 +83,24 @@ class TrainingReasons(Reasons[TrainingProblem, TrainingPlan]):
         )
 
 
-def _memories(problem: TrainingProblem) -> list[str]:
+class TrainingReasons(ModelReasons[TrainingProblem, TrainingPlan]):
+    """Reasons of :class:`milp_plan.kinds.training.problem.TrainingProblem`."""
+
+    member = "configuration"
+
+    def why(self, problem: TrainingProblem, plan: TrainingPlan, verdict: Verdict) -> Why:
+        """The chain of passes, how busy stages are, and how full their devices."""
+        priced = PlanCosts(problem).priced(plan.configuration)
+        step, value = derive(plan.configuration, priced), verdict.value or 0
+        usage = (
+            Usage(f"stage {stage}", "stage", busy, value, Counts.TIME)
+            for stage, busy in enumerate(step.played.busy_ns)
+        )
+        limits = self.fullest(problem, plan.configuration, step.peaks)
+        return Why(chain_of(list(_tasks(plan, priced))), largest_first(usage), limits)
+
+
+def _memories(problem: ModelOnCluster) -> list[str]:
     """Name the memory of each group."""
     names = [group.device.name for group in problem.cluster.groups]
     return [

@@ -12,7 +12,7 @@ from .configuration import FASTER, Configuration, Offload, Precision, degrees_te
 from .costs import StepTime
 from .efficiency import ErrorBand
 from .memory import MemoryUse
-from .problem import TrainingPlan, TrainingProblem
+from .problem import TrainingProblem
 from .profile import kinds_text
 from .search import Candidate, SearchResult
 from .space import Space, not_considered
@@ -31,8 +31,53 @@ _GB = 10**9
 _MOST_STAGES = 8
 
 
-@dataclass(frozen=True)
-class TrainingAnswer:
+class Answer:
+    """What a verb about a model on a cluster says: text, a table, a picture.
+
+    Attributes
+    ----------
+    problem, found
+        What was planned, and the result of the search.
+    """
+
+    problem: Any
+    found: Any
+
+    def __str__(self) -> str:
+        """Return the answer for people."""
+        return "\n".join(self.lines())
+
+    __repr__ = __str__
+
+    def lines(self) -> Iterator[str]:
+        """Write the answer for people, line by line."""
+        raise NotImplementedError
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """List the best plans with their figures, as plain data."""
+        raise NotImplementedError
+
+    def draw(self) -> Figure:
+        """Return a picture: passes on stages, memory by stage.
+
+        Raises
+        ------
+        ValueError
+            There is no plan.
+        BackendUnavailableError
+            matplotlib is not installed.
+        """
+        raise NotImplementedError
+
+    def to_frame(self) -> DataFrame:
+        """Return the best plans as a table, one a row."""
+        from pandas import DataFrame
+
+        return DataFrame(list(self.rows()))
+
+
+@dataclass(frozen=True, repr=False)
+class TrainingAnswer(Answer):
     """What a run of ``train`` says.
 
     Parameters
@@ -57,49 +102,22 @@ class TrainingAnswer:
     because: str | None = None
 
     @property
-    def plan(self) -> TrainingPlan | None:
-        """The best configuration as a plan."""
-        if self.best is None:
-            return None
-        problem, best = self.problem, self.best
-        identity = (problem.name, problem.fingerprint)
-        return TrainingPlan(*identity, best.configuration, best.step_ns, "search", problem.parent)
-
-    @property
     def best(self) -> Candidate | None:
         """The best configuration."""
         return self.found.best[0] if self.found.best else None
 
-    def __str__(self) -> str:
-        """Return the answer for people."""
-        return "\n".join(lines(self))
+    def lines(self) -> Iterator[str]:
+        """Write degrees, time, memory, proof, and what else there is."""
+        return lines(self)
 
-    def __repr__(self) -> str:
-        """Return the answer for people."""
-        return str(self)
-
-    def to_frame(self) -> DataFrame:
-        """Return the best configurations as a table, one a row."""
-        from pandas import DataFrame
-
-        rows = []
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """List the best configurations."""
         for each in self.found.best:
             figures = _candidate(self, each)
-            degrees = figures.pop("configuration")
-            figures["peak_bytes"] = max(figures["peak_bytes"])
-            rows.append(degrees | figures)
-        return DataFrame(rows)
+            yield figures.pop("configuration") | figures | {"peak_bytes": max(each.peaks)}
 
     def draw(self) -> Figure:
-        """Return a picture: timeline of a step, memory by stage, alternatives.
-
-        Raises
-        ------
-        ValueError
-            No configuration was found.
-        BackendUnavailableError
-            matplotlib is not installed.
-        """
+        """Return timeline of a step, memory by stage, alternatives."""
         from .picture import picture
 
         return picture(self)
@@ -441,13 +459,13 @@ def verdict_text(verdict: Verdict) -> str:
         return "\n".join(violation.text(Units()) for violation in verdict.violations)
     assert verdict.value is not None
     peak = max(amount for name, amount in verdict.components.items() if name.startswith("peak"))
-    return f"valid: step {seconds(verdict.value)}, peak {gigabytes(peak)}"
+    value = f"{verdict.objective.replace('_', ' ')} {seconds(verdict.value)}"
+    return f"valid: {value}, peak {gigabytes(peak)}"
 
 
 def verdict_data(verdict: Verdict) -> dict[str, Any]:
     """Return a verdict as plain data."""
     return {
-        "verb": "train",
         "valid": verdict.ok,
         "value": verdict.value,
         "components": dict(verdict.components),

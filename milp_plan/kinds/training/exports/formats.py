@@ -11,7 +11,7 @@ from milp_plan.core import Finding, InputError, UnsupportedProblemError
 from milp_plan.io.files import read_document
 
 from ..configuration import Configuration
-from ..formats import MARKER, read_plan
+from ..formats import PLANS
 from ..problem import TrainingPlan, TrainingProblem
 from ..space import no_reason
 from . import deepspeed, fsdp, megatron, nanotron, torchtitan
@@ -150,8 +150,8 @@ def read_configuration(
     """
     document = read_document(path, "a plan, a Megatron-LM script or a torchtitan configuration")
     text = document.data.decode("utf-8", "replace")
-    if document.marker == MARKER or text.lstrip().startswith("{"):
-        return read_plan(path), ()
+    if document.marker == PLANS.marker or text.lstrip().startswith("{"):
+        return PLANS.read(path), ()
     launch: Launch
     if "--micro-batch-size" in text or "--tensor-model-parallel-size" in text:
         launch = read_script(text, document.file, problem)

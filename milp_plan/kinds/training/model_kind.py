@@ -1,0 +1,219 @@
+"""What kinds share whose plans decide how a model lies on a cluster: training and serving.
+
+The folder of each has modules of the same names: ``formats`` with ``PLANS``, ``problem_file``,
+``api``, ``report``, ``picture``. They are loaded when they are first used.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from milp_plan.core import Verdict
+from milp_plan.core.amounts import size_text
+from milp_plan.core.bound import Bound
+from milp_plan.io.files import Document
+from milp_plan.run.kind import Format, Kind
+from milp_plan.run.scope import Offer, Scope
+from milp_plan.run.way import Step, Way
+
+if TYPE_CHECKING:
+    from milp_plan.draw.panels import Panel
+
+P = TypeVar("P", bound=Any)
+S = TypeVar("S", bound=Any)
+
+SPACE = "space"
+"""Name of the bound that holds for the space that is searched, which the scope describes."""
+
+
+class SpaceWay(Way[P, S]):
+    """Search the space of a problem; the result goes into the record."""
+
+    uses = frozenset({"start"})
+
+    @classmethod
+    def unsuited(cls, problem: P, repeatable: bool) -> str | None:
+        """Every problem of its kind."""
+        return None
+
+    @abstractmethod
+    def searching(self) -> Any:
+        """Return the search: ``run`` returns its result, ``found`` is the result so far."""
+
+    @abstractmethod
+    def plan_of(self, candidate: Any) -> S:
+        """Return a candidate of the search as a plan."""
+
+    @abstractmethod
+    def none_fits(self, found: Any) -> str:
+        """Say why a finished search has no plan."""
+
+    def steps(self) -> Iterable[Step]:
+        """A proof that the fixed fields leave nothing, a bound, and the search."""
+        ledger = self.ledger
+        return (
+            Step("obstacle", ledger.look_for_obstacle),
+            Step("bounds", ledger.find_bounds),
+            Step("search", self.search),
+        )
+
+    def search(self) -> None:
+        """Search the space."""
+        ledger, searching = self.ledger, self.searching()
+        with ledger.budget.phase("search"):
+            try:
+                found = searching.run()
+            finally:
+                self.record(searching.found)
+        if found.finished and not found.best:
+            ledger.refute(self.none_fits(found))
+        if found.interrupted:
+            raise KeyboardInterrupt
+
+    def offer(self, candidate: Any, bound: int) -> None:
+        """Offer a candidate that is better than all before it."""
+        self.bound_by(bound)
+        self.ledger.offer(self.plan_of(candidate), "search", "search")
+
+    def bound_by(self, bound: int) -> None:
+        """Prove a bound on the space, unless the plan is a start from outside of it."""
+        if self.ledger.value is None or bound <= self.ledger.value:
+            self.ledger.prove(Bound(SPACE, bound, "nothing in the space is better"))
+
+    def record(self, found: Any) -> None:
+        """Note the next best, what does not fit, and how far the search went."""
+        import msgspec
+
+        self.ledger.details["search"] = msgspec.to_builtins(found)
+        if found.bound_ns is not None:
+            self.bound_by(found.bound_ns)
+
+
+class ModelKind(Kind[P, S]):
+    """A kind of :class:`.problem.ModelOnCluster`.
+
+    Attributes
+    ----------
+    content
+        What its files hold, in a few words.
+    decisions
+        What a plan decides, in words.
+    offers
+        Field of a plan -> what no plan uses unless that field is fixed.
+    """
+
+    content: ClassVar[str]
+    decisions: ClassVar[tuple[str, ...]]
+    offers: ClassVar[Mapping[str, Offer]]
+
+    def part(self, name: str) -> Any:
+        """Return a module of the kind's folder."""
+        return import_module(f"{type(self).__module__.rpartition('.')[0]}.{name}")
+
+    @abstractmethod
+    def asked(self, problem: P) -> dict[str, Any]:
+        """Return sizes and limits that problems of this kind alone have, as plain data."""
+
+    @abstractmethod
+    def asked_rows(self, problem: P) -> list[list[str]]:
+        """Return the same for people."""
+
+    def formats(self) -> tuple[Format[P], ...]:
+        """A model, a cluster, and what is asked of them."""
+        marker = f"milp-plan-{self.name}"
+
+        def can_read(document: Document) -> bool:
+            return document.marker == marker
+
+        def read(document: Document, _: Mapping[str, Any]) -> P:
+            problem: P = self.part("problem_file").read(document)
+            return problem
+
+        def write(problem: P) -> bytes:
+            text: bytes = self.part("problem_file").to_json(problem)
+            return text
+
+        return (Format(self.name, self.content, can_read, read, write),)
+
+    def read_plan(self, file: Path, problem: P, instance_file: Path) -> S:
+        """Read a plan."""
+        plan: S = self.part("formats").PLANS.read(file, problem.name, instance_file)
+        return plan
+
+    def plan_text(self, plan: S) -> bytes:
+        """What it decides."""
+        text: bytes = self.part("formats").PLANS.text(plan)
+        return text
+
+    def verify(self, problem: P, plan: S) -> Verdict:
+        """Every rule, and the value computed again."""
+        verdict: Verdict = self.part("api").check(problem, plan)
+        return verdict
+
+    def scope(self, problem: P) -> Scope:
+        """All of a plan that is not fixed."""
+        fixed = tuple(f"{name} {value}" for name, value in problem.fixed.items())
+        offers = tuple(offer for name, offer in self.offers.items() if name not in problem.fixed)
+        return Scope(self.decisions, fixed, offers)
+
+    def about(self, problem: P) -> dict[str, Any]:
+        """Sizes."""
+        architecture, cluster = problem.architecture, problem.cluster
+        return {
+            "devices": cluster.devices,
+            "model": architecture.name,
+            "cluster": cluster.name,
+            "blocks": len(architecture.blocks),
+            **self.asked(problem),
+            "memory_bytes": list(cluster.memories),
+            "reserve_bytes": problem.reserve_bytes,
+            "fixed": {name: str(value) for name, value in problem.fixed.items()},
+            "costs": problem.costs_origin,
+        }
+
+    def rows(self, problem: P) -> list[list[str]]:
+        """Sizes for people."""
+        facts, sizes = self.about(problem), problem.cluster.memories
+        memory = ", ".join(size_text(problem.units, size) for size in sizes)
+        return [
+            ["devices", f"{facts['devices']:,}, memory {memory}"],
+            ["left free", size_text(problem.units, problem.reserve_bytes)],
+            ["parameters", f"{facts['parameters']:,} in {facts['blocks']:,} blocks"],
+            *self.asked_rows(problem),
+            ["fixed", ", ".join(f"{n} {value}" for n, value in problem.fixed.items()) or "nothing"],
+            ["costs", facts["costs"]],
+        ]
+
+    def explain(self, problem: P, plan: S, verdict: Verdict) -> str:
+        """The plan, memory and time by parts; or what breaks and by how much."""
+        if not verdict.ok:
+            return super().explain(problem, plan, verdict)
+        return "\n".join(self.part("report").plan_lines(self.answer(problem, plan)))
+
+    def answer(self, problem: P, plan: S) -> Any:
+        """Return a plan as the kind's verb reports one."""
+        return self.part("api").answer_for(problem, plan)
+
+    def draw(self, problem: P, plan: S) -> Any:
+        """The picture of its verb."""
+        return self.answer(problem, plan).draw()
+
+    def panels(self, problem: P, plan: S) -> Sequence[Panel]:
+        """Passes on every stage, and memory by stage."""
+        panels: Sequence[Panel] = self.part("picture").panels(self.answer(problem, plan))
+        return panels
+
+    def plan_rows(self, problem: P | None, plan: S) -> Iterator[dict[str, Any]]:
+        """Fields of a plan with their values."""
+        for name, value in self.part("formats").PLANS.rows(plan):
+            row = {"field": name, "value": value}
+            if problem is not None:
+                row["fixed"] = name in problem.fixed
+            yield row
+
+    def named(self, problem: P) -> None:
+        """Nothing: a plan has the same fields whatever the problem."""
