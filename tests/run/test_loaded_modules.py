@@ -36,4 +36,4 @@ def test_a_small_solve_loads_few_modules() -> None:
     assert sum(len(Path(file).read_text().splitlines()) for file in files) <= LINES
     named = {name for file in files for name in Path(file).parts}
     assert "schedule" in named
-    assert not {"serving", "formulations", "window_search"} & named
+    assert not {"formulations", "window_search"} & named

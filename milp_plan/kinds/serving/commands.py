@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,51 +35,26 @@ def duration(_ctx: click.Context, _parameter: click.Parameter, text: str | None)
         raise click.BadParameter(str(error)) from None
 
 
+def _choice(name: str, *values: str, help: str) -> Callable[..., Any]:
+    """Return an option with one of some values, the first without it."""
+    kind = click.Choice(values)
+    return click.option(name, type=kind, default=values[0], show_default=True, help=help)
+
+
 @click.command()
 @on_cluster
 @click.option("--prompt", type=click.IntRange(min=1), required=True, help="Tokens of a prompt.")
 @click.option(
     "--output", type=click.IntRange(min=1), default=256, show_default=True, help="Tokens made."
 )
-@click.option(
-    "--objective",
-    type=click.Choice(("latency", "throughput")),
-    default="latency",
-    show_default=True,
-    help="Shortest time of one request, or most tokens per second.",
-)
-@click.option(
-    "--phase",
-    type=click.Choice(("both", "prefill", "decode")),
-    default="both",
-    show_default=True,
-    help="Prefill: up to the first token. Decode: each further one.",
-)
-@click.option(
-    "--requests", type=click.IntRange(min=1), help="Requests in flight in the whole cluster."
-)
+@_choice("--objective", "latency", "throughput", help="Shortest request, or most tokens a second.")
+@_choice("--phase", "both", "prefill", "decode", help="First token alone, or further ones alone.")
+@click.option("--requests", type=click.IntRange(min=1), help="In flight in the whole cluster.")
 @click.option("--first-token", callback=duration, help="Limit on the first token, such as 500ms.")
 @click.option("--token", callback=duration, help="Limit on each further token, such as 30ms.")
-@click.option(
-    "--precision",
-    type=click.Choice(("bf16", "fp8")),
-    default="bf16",
-    show_default=True,
-    help="Of weights and products.",
-)
-@click.option(
-    "--cache-precision",
-    type=click.Choice(("bf16", "fp8")),
-    default="bf16",
-    show_default=True,
-    help="Of keys and values.",
-)
-@click.option(
-    "--check",
-    "check_file",
-    type=PATH,
-    help="A plan to check instead of planning, a file of --plan-output.",
-)
+@_choice("--precision", "bf16", "fp8", help="Of weights and products.")
+@_choice("--cache-precision", "bf16", "fp8", help="Of keys and values.")
+@click.option("--check", "check_file", type=PATH, help="A plan to check instead of planning.")
 def serve(
     ctx: click.Context,
     /,

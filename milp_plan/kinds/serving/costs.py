@@ -126,7 +126,7 @@ class ServingCosts:
     def decode(self, d: Deployment) -> PassTime | None:
         """Return the pass that computes a token of each request of a group, or ``None``."""
         p = self.problem
-        if p.phase is Phase.PREFILL or not p.further_tokens:
+        if not p.further_tokens:
             return None
         return self._pass(d, -(-d.requests // d.groups), 1, p.attended)
 

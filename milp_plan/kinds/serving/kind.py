@@ -14,10 +14,8 @@ from milp_plan.run.scope import Offer
 from milp_plan.run.way import Way
 
 if TYPE_CHECKING:
-    from milp_plan.run.reasons.base import Reasons
-
     from .problem import ServingPlan, ServingProblem
-    from .search import Search, ServingCandidate, ServingResult
+    from .search import Search, ServingResult
 
 
 OFFERS = {
@@ -41,13 +39,6 @@ class ServingWay(SpaceWay["ServingProblem", "ServingPlan"]):
 
         problem = self.ledger.problem
         return Search(problem, ServingCosts(problem), self.ledger.budget, self.offer)
-
-    def plan_of(self, candidate: ServingCandidate) -> ServingPlan:
-        """Return a deployment as a plan."""
-        from .problem import ServingPlan
-
-        problem = self.ledger.problem
-        return ServingPlan(problem.name, problem.fingerprint, candidate.deployment)
 
     def none_fits(self, found: ServingResult) -> str:
         """Say that memory does not suffice, or that all is too slow."""
@@ -108,12 +99,6 @@ class Serving(ModelKind["ServingProblem", "ServingPlan"]):
             return {}
         rates = {"tokens_per_s": value, "tokens_per_s_bound": bound}
         return {name: 1e15 / ns if ns else None for name, ns in rates.items()}
-
-    def reasons(self) -> Reasons[ServingProblem, ServingPlan]:
-        """Its parts and limits, and why a plan's value is what it is."""
-        from .reasons import ServingReasons
-
-        return ServingReasons()
 
     def obstacle(self, problem: ServingProblem, budget: Budget) -> str | None:
         """Fixed fields that leave no deployment."""

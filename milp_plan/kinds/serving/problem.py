@@ -179,7 +179,7 @@ class ServingProblem(ModelOnCluster):
     @property
     def further_tokens(self) -> int:
         """Tokens of a request that decode passes make."""
-        return self.output - (self.phase is Phase.BOTH)
+        return 0 if self.phase is Phase.PREFILL else self.output - (self.phase is Phase.BOTH)
 
     @property
     def attended(self) -> int:

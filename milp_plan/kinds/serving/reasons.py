@@ -61,3 +61,6 @@ class ServingReasons(ModelReasons[ServingProblem, ServingPlan]):
             if limit is not None
         )
         return Why((), largest_first(usage), limits, used_up(limits))
+
+
+REASONS = ServingReasons()

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from milp_plan.kinds.training.report import Answer, gigabytes, seconds
+from milp_plan.run.kinds import kind_of
 
 from .costs import ROUND_NS, PassTime
 from .problem import Objective, Phase, ServingProblem, deployment_text
@@ -198,19 +199,11 @@ def data(answer: ServingAnswer) -> dict[str, Any]:
     """Return the answer as plain data; the members are always the same."""
     p, found, best = answer.problem, answer.found, answer.best
     return {
-        "verb": "serve",
         "problem": p.name,
         "fingerprint": p.fingerprint,
-        "model": p.architecture.name,
-        "cluster": p.cluster.name,
-        "devices": p.cluster.devices,
-        "prompt": p.prompt,
-        "output": p.output,
-        "phase": str(p.phase),
+        **kind_of(p).about(p),
         "objective": str(p.objective),
-        "parameters": p.architecture.parameters,
         "cache_bytes_per_token": cache_bytes_per_token(p),
-        "reserve_bytes": p.reserve_bytes,
         "value": best.figures.value if best else None,
         "value_unit": "ns"
         if p.objective is Objective.LATENCY
@@ -222,8 +215,6 @@ def data(answer: ServingAnswer) -> dict[str, Any]:
         "considered": found.considered,
         "late": found.late,
         "infeasible_because": answer.because,
-        "fixed": dict(p.fixed),
-        "costs": p.costs_origin,
         "best": _candidate(answer, best) if best else None,
         "next_best": [_candidate(answer, entry) for entry in found.best[1:]],
         "rejected": [asdict(miss) for miss in found.misses],

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from milp_plan.core.budget import Budget
-from milp_plan.kinds.training.blocks import Moe
-from milp_plan.kinds.training.space import divisors
+from milp_plan.kinds.training.space import allowed, divisors, expert_degrees
 from milp_plan.kinds.training.step import excess_of
 
 from .costs import Figures, ServingCosts, ServingMemory
@@ -193,36 +192,13 @@ def shapes(problem: ServingProblem) -> Iterator[Deployment]:
     """List degrees with the fixed values; requests and prompts are 1."""
     fixed, devices = problem.fixed, problem.cluster.devices
     node = min(group.node_devices for group in problem.cluster.groups)
-    for tensor in _values("tensor", divisors(node), fixed):
-        if tensor < 1 or devices % tensor:
-            continue
-        for pipeline in _values("pipeline", divisors(devices // tensor), fixed):
-            if pipeline < 1 or devices // tensor % pipeline:
-                continue
+    for tensor in allowed(fixed, "tensor", divisors(node)):
+        for pipeline in allowed(fixed, "pipeline", divisors(devices // tensor or 1)):
             data = devices // tensor // pipeline
-            if fixed.get("data", data) != data:
+            if data * tensor * pipeline != devices or fixed.get("data", data) != data:
                 continue
-            for expert, split in expert_degrees(problem, tensor, tensor * data):
-                if fixed.get("expert", expert) != expert:
-                    continue
-                if fixed.get("expert_tensor", split) != split:
-                    continue
-                yield Deployment(tensor, expert, split, pipeline, data)
-
-
-def _values(name: str, usual: tuple[int, ...], fixed: Mapping[str, int]) -> tuple[int, ...]:
-    return (fixed[name],) if name in fixed else usual
-
-
-def expert_degrees(problem: ServingProblem, tensor: int, stage: int) -> Iterator[tuple[int, int]]:
-    """List degrees of experts, and of the split of each, on the devices of a stage."""
-    runs = problem.architecture.runs
-    parts = [b.feed_forward for b, _ in runs if isinstance(b.feed_forward, Moe)]
-    if not parts:
-        yield 1, 1
-        return
-    for split in sorted({1, tensor}):
-        yield from ((d, split) for d in divisors(parts[0].experts) if stage % (d * split) == 0)
+            for experts in expert_degrees(problem.architecture, fixed, tensor, tensor * data):
+                yield Deployment(tensor, *experts, pipeline, data)
 
 
 def _with_requests(problem: ServingProblem, shape: Deployment) -> Deployment:

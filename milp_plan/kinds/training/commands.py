@@ -46,48 +46,28 @@ def byte_size(_ctx: click.Context, _parameter: click.Parameter, text: str | None
         raise click.BadParameter(str(error)) from None
 
 
+SHARED = (
+    click.argument("names", metavar="[MODEL] CLUSTER", nargs=-1, required=True),
+    click.option("--model-file", type=PATH, help="A Hugging Face config.json in place of MODEL."),
+    click.option("--memory", callback=byte_size, help="Of every device, such as 40GB or 76GiB."),
+    click.option(
+        "--reserve", callback=byte_size, help="Of every device left free; default 14 %, serve 10 %."
+    ),
+    click.option("--fix", multiple=True, metavar="FIELD=VALUE", help="As tensor=8; repeatable."),
+    click.option("--rates", type=PATH, help="Rates that calibrate --fit wrote."),
+    click.option("--time-limit", type=SECONDS, default=30.0, show_default=True, help="Seconds."),
+    click.option("--plan-output", type=PATH, help="Write the plan."),
+    click.option("--job-output", type=PATH, help="Write the problem, for solve, explain, sweep."),
+    click.option("--plot", "plot_file", type=PATH, help="Draw passes and memory, .png or .svg."),
+    click.option("--json", "as_json", is_flag=True, help="One JSON object."),
+    click.pass_context,
+)
+"""Options of verbs about a model on a cluster."""
+
+
 def on_cluster(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that verbs about a model on a cluster share, before those of their own."""
-    for option in reversed(
-        (
-            click.argument("names", metavar="[MODEL] CLUSTER", nargs=-1, required=True),
-            click.option(
-                "--model-file", type=PATH, help="A Hugging Face config.json in place of MODEL."
-            ),
-            click.option(
-                "--memory", callback=byte_size, help="Of every device, such as 40GB or 76GiB."
-            ),
-            click.option(
-                "--reserve",
-                callback=byte_size,
-                help="Memory of every device left free; default 14 %, of serve 10 %.",
-            ),
-            click.option(
-                "--fix",
-                multiple=True,
-                metavar="FIELD=VALUE",
-                help="Such as tensor=8; repeatable.",
-            ),
-            click.option("--rates", type=PATH, help="Rates that calibrate --fit wrote."),
-            click.option(
-                "--time-limit", type=SECONDS, default=30.0, show_default=True, help="Seconds."
-            ),
-            click.option("--plan-output", type=PATH, help="Write the plan."),
-            click.option(
-                "--job-output",
-                type=PATH,
-                help="Write the problem as a file for solve, check, explain, sweep.",
-            ),
-            click.option(
-                "--plot",
-                "plot_file",
-                type=PATH,
-                help="Draw passes on stages and memory, .png or .svg.",
-            ),
-            click.option("--json", "as_json", is_flag=True, help="One JSON object."),
-            click.pass_context,
-        )
-    ):
+    """Add the shared options before those of the verb's own."""
+    for option in reversed(SHARED):
         verb = option(verb)
     return verb
 
@@ -150,7 +130,8 @@ def plan_and_answer(
     with Deferred():
         kind: Any = outcome.kind
         answer = kind.part("api").answer_of(outcome)
-        say(json.dumps(kind.part("report").data(answer)) if asked["as_json"] else str(answer))
+        data = {"verb": ctx.info_name, **kind.part("report").data(answer)}
+        say(json.dumps(data) if asked["as_json"] else str(answer))
         for defect in outcome.defects:
             note(f"defect: {defect}")
         stopped = answer.found.interrupted or outcome.stop is Stop.INTERRUPTED

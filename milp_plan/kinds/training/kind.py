@@ -16,10 +16,8 @@ from milp_plan.run.way import Way
 from .model_kind import ModelKind, SpaceWay
 
 if TYPE_CHECKING:
-    from milp_plan.run.reasons.base import Reasons
-
     from .problem import TrainingPlan, TrainingProblem
-    from .search import Candidate, Search, SearchResult
+    from .search import Search, SearchResult
 
 OFFERS = {
     "tensor": Offer("tensor parallelism between nodes"),
@@ -45,13 +43,6 @@ class TrainingWay(SpaceWay["TrainingProblem", "TrainingPlan"]):
         problem = self.ledger.problem
         space = Space(problem, problem.fixed, refusals(problem))
         return Search(problem, PlanCosts(problem), space, self.ledger.budget, self.offer)
-
-    def plan_of(self, candidate: Candidate) -> TrainingPlan:
-        """Return a configuration as a plan."""
-        from .problem import TrainingPlan
-
-        problem = self.ledger.problem
-        return TrainingPlan(problem.name, problem.fingerprint, candidate.configuration)
 
     def none_fits(self, found: SearchResult) -> str:
         """Say that memory does not suffice."""
@@ -103,12 +94,6 @@ class Training(ModelKind["TrainingProblem", "TrainingPlan"]):
         """Sizes of a step for people."""
         batch = f"{problem.global_batch:,} samples of {problem.sequence:,} tokens"
         return [["batch", batch], ["framework", problem.framework or "any"]]
-
-    def reasons(self) -> Reasons[TrainingProblem, TrainingPlan]:
-        """Its parts and limits, and why a plan's value is what it is."""
-        from .reasons import TrainingReasons
-
-        return TrainingReasons()
 
     def obstacle(self, problem: TrainingProblem, budget: Budget) -> str | None:
         """Fixed fields, or a framework, that leave no configuration."""

@@ -1,16 +1,16 @@
 """What kinds share whose plans decide how a model lies on a cluster: training and serving.
 
 The folder of each has modules of the same names: ``formats`` with ``PLANS``, ``problem_file``,
-``api``, ``report``, ``picture``. They are loaded when they are first used.
+``api``, ``report``, ``picture``, ``reasons`` with ``REASONS``. They are loaded when first used.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 from milp_plan.core import Verdict
 from milp_plan.core.amounts import size_text
@@ -19,9 +19,6 @@ from milp_plan.io.files import Document
 from milp_plan.run.kind import Format, Kind
 from milp_plan.run.scope import Offer, Scope
 from milp_plan.run.way import Step, Way
-
-if TYPE_CHECKING:
-    from milp_plan.draw.panels import Panel
 
 P = TypeVar("P", bound=Any)
 S = TypeVar("S", bound=Any)
@@ -43,10 +40,6 @@ class SpaceWay(Way[P, S]):
     @abstractmethod
     def searching(self) -> Any:
         """Return the search: ``run`` returns its result, ``found`` is the result so far."""
-
-    @abstractmethod
-    def plan_of(self, candidate: Any) -> S:
-        """Return a candidate of the search as a plan."""
 
     @abstractmethod
     def none_fits(self, found: Any) -> str:
@@ -76,8 +69,11 @@ class SpaceWay(Way[P, S]):
 
     def offer(self, candidate: Any, bound: int) -> None:
         """Offer a candidate that is better than all before it."""
+        problem, kind = self.ledger.problem, cast("ModelKind[P, S]", self.ledger.kind)
+        plans = kind.part("formats").PLANS
+        plan = plans.plan(problem.name, problem.fingerprint, getattr(candidate, plans.member))
         self.bound_by(bound)
-        self.ledger.offer(self.plan_of(candidate), "search", "search")
+        self.ledger.offer(plan, "search", "search")
 
     def bound_by(self, bound: int) -> None:
         """Prove a bound on the space, unless the plan is a start from outside of it."""
@@ -129,30 +125,25 @@ class ModelKind(Kind[P, S]):
         def can_read(document: Document) -> bool:
             return document.marker == marker
 
-        def read(document: Document, _: Mapping[str, Any]) -> P:
-            problem: P = self.part("problem_file").read(document)
-            return problem
+        def read(document: Document, _: Mapping[str, Any]) -> Any:
+            return self.part("problem_file").read(document)
 
-        def write(problem: P) -> bytes:
-            text: bytes = self.part("problem_file").to_json(problem)
-            return text
+        def write(problem: P) -> Any:
+            return self.part("problem_file").to_json(problem)
 
         return (Format(self.name, self.content, can_read, read, write),)
 
-    def read_plan(self, file: Path, problem: P, instance_file: Path) -> S:
+    def read_plan(self, file: Path, problem: P, instance_file: Path) -> Any:
         """Read a plan."""
-        plan: S = self.part("formats").PLANS.read(file, problem.name, instance_file)
-        return plan
+        return self.part("formats").PLANS.read(file, problem.name, instance_file)
 
-    def plan_text(self, plan: S) -> bytes:
+    def plan_text(self, plan: S) -> Any:
         """What it decides."""
-        text: bytes = self.part("formats").PLANS.text(plan)
-        return text
+        return self.part("formats").PLANS.text(plan)
 
-    def verify(self, problem: P, plan: S) -> Verdict:
+    def verify(self, problem: P, plan: S) -> Any:
         """Every rule, and the value computed again."""
-        verdict: Verdict = self.part("api").check(problem, plan)
-        return verdict
+        return self.part("api").check(problem, plan)
 
     def scope(self, problem: P) -> Scope:
         """All of a plan that is not fixed."""
@@ -202,10 +193,9 @@ class ModelKind(Kind[P, S]):
         """The picture of its verb."""
         return self.answer(problem, plan).draw()
 
-    def panels(self, problem: P, plan: S) -> Sequence[Panel]:
+    def panels(self, problem: P, plan: S) -> Any:
         """Passes on every stage, and memory by stage."""
-        panels: Sequence[Panel] = self.part("picture").panels(self.answer(problem, plan))
-        return panels
+        return self.part("picture").panels(self.answer(problem, plan))
 
     def plan_rows(self, problem: P | None, plan: S) -> Iterator[dict[str, Any]]:
         """Fields of a plan with their values."""
@@ -214,6 +204,10 @@ class ModelKind(Kind[P, S]):
             if problem is not None:
                 row["fixed"] = name in problem.fixed
             yield row
+
+    def reasons(self) -> Any:
+        """Its parts and limits, and why a plan's value is what it is."""
+        return self.part("reasons").REASONS
 
     def named(self, problem: P) -> None:
         """Nothing: a plan has the same fields whatever the problem."""

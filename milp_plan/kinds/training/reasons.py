@@ -100,6 +100,9 @@ class TrainingReasons(ModelReasons[TrainingProblem, TrainingPlan]):
         return Why(chain_of(list(_tasks(plan, priced))), largest_first(usage), limits)
 
 
+REASONS = TrainingReasons()
+
+
 def _memories(problem: ModelOnCluster) -> list[str]:
     """Name the memory of each group."""
     names = [group.device.name for group in problem.cluster.groups]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from milp_plan.core import Units, Verdict
+from milp_plan.run.kinds import kind_of
 
 from .configuration import FASTER, Configuration, Offload, Precision, degrees_text
 from .costs import StepTime
@@ -31,43 +33,21 @@ _GB = 10**9
 _MOST_STAGES = 8
 
 
-class Answer:
-    """What a verb about a model on a cluster says: text, a table, a picture.
+class Answer(ABC):
+    """What a verb about a model on a cluster says: text, a table, a picture."""
 
-    Attributes
-    ----------
-    problem, found
-        What was planned, and the result of the search.
-    """
+    @abstractmethod
+    def lines(self) -> Iterator[str]:
+        """Write the answer for people, line by line."""
 
-    problem: Any
-    found: Any
+    @abstractmethod
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """List the best plans with their figures, as plain data."""
 
     def __str__(self) -> str:
-        """Return the answer for people."""
         return "\n".join(self.lines())
 
     __repr__ = __str__
-
-    def lines(self) -> Iterator[str]:
-        """Write the answer for people, line by line."""
-        raise NotImplementedError
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """List the best plans with their figures, as plain data."""
-        raise NotImplementedError
-
-    def draw(self) -> Figure:
-        """Return a picture: passes on stages, memory by stage.
-
-        Raises
-        ------
-        ValueError
-            There is no plan.
-        BackendUnavailableError
-            matplotlib is not installed.
-        """
-        raise NotImplementedError
 
     def to_frame(self) -> DataFrame:
         """Return the best plans as a table, one a row."""
@@ -117,7 +97,15 @@ class TrainingAnswer(Answer):
             yield figures.pop("configuration") | figures | {"peak_bytes": max(each.peaks)}
 
     def draw(self) -> Figure:
-        """Return timeline of a step, memory by stage, alternatives."""
+        """Return a picture: timeline of a step, memory by stage, alternatives.
+
+        Raises
+        ------
+        ValueError
+            No configuration was found.
+        BackendUnavailableError
+            matplotlib is not installed.
+        """
         from .picture import picture
 
         return picture(self)
@@ -400,21 +388,12 @@ def data(answer: TrainingAnswer) -> dict[str, Any]:
     problem, found, best = answer.problem, answer.found, answer.best
     band = error_band(answer) if best else None
     content: dict[str, Any] = {
-        "verb": "train",
         "problem": problem.name,
         "fingerprint": problem.fingerprint,
-        "model": problem.architecture.name,
-        "cluster": problem.cluster.name,
-        "devices": problem.cluster.devices,
-        "sequence": problem.sequence,
-        "global_batch": problem.global_batch,
-        "parameters": problem.architecture.all_parameters,
-        "model_flops": problem.model_flops,
-        "framework": problem.framework or None,
+        **kind_of(problem).about(problem),
         "refused": found.refused,
         "unrestricted": _candidate(answer, found.unrestricted) if found.unrestricted else None,
         "unrestricted_refused": list(found.reasons),
-        "fixed": {name: str(value) for name, value in answer.problem.fixed.items()},
         "value": best.step_ns if best else None,
         "bound": found.bound_ns,
         "gap": found.gap,
@@ -424,8 +403,6 @@ def data(answer: TrainingAnswer) -> dict[str, Any]:
         "timed": found.timed,
         "replayed": found.replayed,
         "not_considered": list(_left_out(answer)),
-        "reserve_bytes": problem.reserve_bytes,
-        "costs": answer.problem.costs_origin,
         "error_band": asdict(band) if band else None,
         "rejected": [asdict(miss) for miss in found.misses],
         "next_best": [_candidate(answer, entry) for entry in found.best[1:]],

@@ -8,6 +8,7 @@ from functools import cache
 from itertools import product
 from typing import Any
 
+from .architecture import Architecture
 from .blocks import Moe
 from .configuration import (
     V_SHAPED,
@@ -58,6 +59,27 @@ def divisors(number: int) -> tuple[int, ...]:
     """Return all divisors in ascending order."""
     low = [d for d in range(1, int(number**0.5) + 1) if number % d == 0]
     return tuple(sorted({*low, *(number // d for d in low)}))
+
+
+def allowed(fixed: Mapping[str, Any], name: str, usual: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the one value of a fixed field, or the usual ones."""
+    return (fixed[name],) if name in fixed else usual
+
+
+def expert_degrees(
+    architecture: Architecture, fixed: Mapping[str, Any], tensor: int, stage_devices: int
+) -> tuple[tuple[int, int], ...]:
+    """Return degrees of experts, each with the split of an expert, on the devices of a stage."""
+    parts = [block.feed_forward for block, _ in architecture.runs]
+    counts = [part.experts for part in parts if isinstance(part, Moe)]
+    degrees = divisors(min(counts)) if counts else (1,)
+    splits = tuple(dict.fromkeys((1, tensor))) if counts else (1,)
+    return tuple(
+        (expert, split)
+        for expert in allowed(fixed, "expert", degrees)
+        for split in allowed(fixed, "expert_tensor", splits)
+        if stage_devices % (expert * split) == 0
+    )
 
 
 Refused = Callable[[Configuration], Sequence[str]]
@@ -130,7 +152,7 @@ class Space:
             yield replace(draft, **fixed) if fixed else draft
 
     def _allowed(self, name: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        return (self.fixed[name],) if name in self.fixed else values
+        return allowed(self.fixed, name, values)
 
     def _drafts(self) -> Iterator[Configuration]:
         problem, cluster = self.problem, self.problem.cluster
@@ -158,14 +180,15 @@ class Space:
                 yield from self._refined(base)
 
     def _refined(self, base: Configuration) -> Iterator[Configuration]:
-        samples = self.problem.global_batch // base.data
-        measured = self.problem.architecture.measured_batch
+        problem = self.problem
+        samples = problem.global_batch // base.data
+        measured = problem.architecture.measured_batch
         usual = (measured,) if measured else MICRO_BATCHES
         sizes = tuple(b for b in usual if samples % b == 0)
         sharded = base.pipeline == 1 and base.data * base.context > 1
         zeros = (1, 2, 3) if sharded else (1,)
         choices = product(
-            self._experts(base),
+            expert_degrees(problem.architecture, self.fixed, base.tensor, base.stage_devices),
             self._allowed("micro_batch", sizes),
             self._orders(base.pipeline),
             self._allowed("recompute", tuple(Recompute)),
@@ -185,18 +208,6 @@ class Space:
                 recompute=recompute,
                 zero=zero,
             )
-
-    def _experts(self, base: Configuration) -> tuple[tuple[int, int], ...]:
-        parts = [block.feed_forward for block, _ in self.problem.architecture.runs]
-        counts = [part.experts for part in parts if isinstance(part, Moe)]
-        degrees = divisors(min(counts)) if counts else (1,)
-        splits = tuple(dict.fromkeys((1, base.tensor))) if counts else (1,)
-        return tuple(
-            (expert, split)
-            for expert in self._allowed("expert", degrees)
-            for split in self._allowed("expert_tensor", splits)
-            if base.stage_devices % (expert * split) == 0
-        )
 
     def _orders(self, pipeline: int) -> tuple[tuple[Schedule, int], ...]:
         """Schedules with numbers of virtual stages."""
