@@ -42,7 +42,6 @@ def _choice(name: str, *values: str, help: str) -> Callable[..., Any]:
 
 
 @click.command()
-@on_cluster
 @click.option("--prompt", type=click.IntRange(min=1), required=True, help="Tokens of a prompt.")
 @click.option(
     "--output", type=click.IntRange(min=1), default=256, show_default=True, help="Tokens made."
@@ -55,6 +54,7 @@ def _choice(name: str, *values: str, help: str) -> Callable[..., Any]:
 @_choice("--precision", "bf16", "fp8", help="Of weights and products.")
 @_choice("--cache-precision", "bf16", "fp8", help="Of keys and values.")
 @click.option("--check", "check_file", type=PATH, help="A plan to check instead of planning.")
+@on_cluster
 def serve(
     ctx: click.Context,
     /,

@@ -66,7 +66,7 @@ SHARED = (
 
 
 def on_cluster(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the shared options before those of the verb's own."""
+    """Add the shared options behind those of the verb's own."""
     for option in reversed(SHARED):
         verb = option(verb)
     return verb
@@ -150,7 +150,6 @@ def plan_and_answer(
 
 
 @click.command()
-@on_cluster
 @click.option("--profile", type=PATH, help="A CSV file of measured layers in place of MODEL.")
 @click.option(
     "--profile-batch",
@@ -181,6 +180,7 @@ def plan_and_answer(
     help="Write the plan, or that of --check, as configuration of a framework to --output.",
 )
 @click.option("-o", "--output", type=PATH, help="File to write of --export.")
+@on_cluster
 def train(
     ctx: click.Context,
     /,
