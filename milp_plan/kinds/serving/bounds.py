@@ -75,14 +75,14 @@ def _pass_ns(
     costs: ServingCosts, width: Deployment, sequences: int, tokens: int, context: int
 ) -> int:
     """Return what a pass takes at least, over all stages."""
-    model, groups = costs.model, costs.problem.cluster.groups
+    model = costs.model
     counter, blocks = costs.counter(width, sequences, tokens, context), len(model.blocks)
     parts = [(counter.pieces(block), count) for block, count in model.kinds(((0, blocks),))]
     for work, traffic in (counter.first(), counter.last()):
         parts.append((([work], traffic, Traffic()), 1))
     seconds = 0.0
     for pieces, times in parts:
-        paces = [Pace(group, costs.efficiency, counter) for group in groups]
+        paces = [Pace(group, clock, counter) for group, clock in costs.clocks]
         for pace in paces:
             pace.add(*pieces, times=times)
         seconds += min(sum(pace.parts) for pace in paces)

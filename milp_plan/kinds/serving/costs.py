@@ -15,10 +15,10 @@ from functools import cached_property
 from milp_plan.kinds.training.blocks import Block, Moe
 from milp_plan.kinds.training.cluster import DeviceGroup
 from milp_plan.kinds.training.collectives import Group, Traffic, point_to_point
+from milp_plan.kinds.training.configuration import Configuration
 from milp_plan.kinds.training.costs import NANO, Clock
-from milp_plan.kinds.training.efficiency import Efficiency
 from milp_plan.kinds.training.passes import Compute
-from milp_plan.kinds.training.work import Layout
+from milp_plan.kinds.training.work import Kinds, Layout
 
 from .problem import Deployment, Objective, Phase, ServingProblem
 from .work import PAGE, PassCounter, cache_elements, seen_tokens
@@ -115,6 +115,12 @@ class ServingCosts:
         self.model = replace(problem.architecture, prediction=None)
 
     @cached_property
+    def clocks(self) -> tuple[tuple[DeviceGroup, Clock], ...]:
+        """Return each group of devices with its rates."""
+        groups = self.problem.cluster.groups
+        return tuple((group, Clock(group, self.efficiency, Configuration())) for group in groups)
+
+    @cached_property
     def _node_devices(self) -> int:
         return min(group.node_devices for group in self.problem.cluster.groups)
 
@@ -156,33 +162,43 @@ class ServingCosts:
         flight = d.prompts * min(d.pipeline, -(-d.requests // d.prompts))
         sequences = flight if p.phase is Phase.PREFILL else d.requests
         counter = self.counter(d, d.prompts if prefills else d.requests, 1, 0)
-        size = counter.weight_bytes
         rows = d.prompts * p.prompt if prefills else d.requests
-        made = []
+        made, known = [], dict[tuple[int, bool, bool], ServingMemory]()
         for stage in range(d.pipeline):
             kinds = model.kinds(counter.configuration.spans(model, stage))
-            first, last = stage == 0, stage == d.pipeline - 1
-            weights = sum(count * counter.local(block) for block, count in kinds)
-            weights += first * model.embedding_parameters / d.tensor
-            tied = model.tied and not first
-            head = model.head_parameters + tied * model.vocabulary * model.hidden
-            weights += last * head / d.tensor
-            cache = 0.0
-            for block, count in kinds:
-                pages = -(-seen_tokens(block, p.cached_tokens) // PAGE)
-                cache += count * pages * PAGE * cache_elements(block.attention, d.tensor)
-            widest = max((self._width(block, counter) for block, _ in kinds), default=0.0)
-            buffers = rows * widest * model.precision_bytes
-            logits = counter.configuration.micro_batch * model.head_outputs / d.tensor
-            buffers += 4 * logits * last
-            made.append(
-                ServingMemory(
-                    math.ceil(size * weights),
-                    math.ceil(p.cache_bytes * sequences * cache),
-                    math.ceil(buffers),
-                )
-            )
+            key = (id(kinds), stage == 0, stage == d.pipeline - 1)
+            if key not in known:
+                known[key] = self._use(counter, kinds, *key[1:], sequences=sequences, rows=rows)
+            made.append(known[key])
         return tuple(made)
+
+    def _use(
+        self,
+        counter: PassCounter,
+        kinds: Kinds,
+        first: bool,
+        last: bool,
+        *,
+        sequences: int,
+        rows: int,
+    ) -> ServingMemory:
+        p, model, tensor = self.problem, self.model, counter.configuration.tensor
+        weights = sum(count * counter.local(block) for block, count in kinds)
+        weights += first * model.embedding_parameters / tensor
+        tied = model.tied and not first
+        head = model.head_parameters + tied * model.vocabulary * model.hidden
+        weights += last * head / tensor
+        cache = 0.0
+        for block, count in kinds:
+            pages = -(-seen_tokens(block, p.cached_tokens) // PAGE)
+            cache += count * pages * PAGE * cache_elements(block.attention, tensor)
+        widest = max((self._width(block, counter) for block, _ in kinds), default=0.0)
+        logits = counter.configuration.micro_batch * model.head_outputs / tensor
+        return ServingMemory(
+            math.ceil(counter.weight_bytes * weights),
+            math.ceil(p.cache_bytes * sequences * cache),
+            math.ceil(rows * widest * model.precision_bytes + 4 * logits * last),
+        )
 
     def _width(self, block: Block, counter: PassCounter) -> float:
         """Elements of a token that exist at once in a block: two residuals and the widest part."""
@@ -210,12 +226,13 @@ class ServingCosts:
     def _pass(self, d: Deployment, sequences: int, tokens: int, context: int) -> PassTime:
         counter, model = self.counter(d, sequences, tokens, context), self.model
         c, cluster = counter.configuration, self.problem.cluster
+        whole = model.kinds(((0, len(model.blocks)),))
+        pieces = {id(block): counter.pieces(block) for block, _ in whole}
         stages, parts, least = [], [0.0] * 4, 0.0
         for stage in range(d.pipeline):
-            group = cluster.groups[cluster.group_of(stage * c.stage_devices)]
-            clock = Pace(group, self.efficiency, counter)
+            clock = Pace(*self.clocks[cluster.group_of(stage * c.stage_devices)], counter)
             for block, count in model.kinds(c.spans(model, stage)):
-                clock.add(*counter.pieces(block), times=count)
+                clock.add(*pieces[id(block)], times=count)
             if stage == 0:
                 clock.add([counter.first()[0]], counter.first()[1])
             if stage == d.pipeline - 1:
@@ -224,7 +241,7 @@ class ServingCosts:
                 clock.send(stage, sequences * tokens * model.hidden * model.precision_bytes)
             stages.append(round(sum(clock.parts) * NANO))
             parts = [a + b for a, b in zip(parts, clock.parts, strict=True)]
-            least = max(least, clock.read_bytes / group.device.memory_bytes_per_s)
+            least = max(least, clock.read_bytes / clock.group.device.memory_bytes_per_s)
         compute, tensor, expert, transfer = (round(part * NANO) for part in parts)
         return PassTime(tuple(stages), compute, tensor, expert, transfer, int(least * NANO))
 
@@ -232,9 +249,8 @@ class ServingCosts:
 class Pace:
     """Seconds of one stage of a pass: compute, tensor, expert, transfer."""
 
-    def __init__(self, group: DeviceGroup, efficiency: Efficiency, counter: PassCounter) -> None:
-        self.group, self.counter = group, counter
-        self.clock = Clock(group, efficiency, counter.configuration)
+    def __init__(self, group: DeviceGroup, clock: Clock, counter: PassCounter) -> None:
+        self.group, self.clock, self.counter = group, clock, counter
         self.parts = [0.0] * 4
         self.read_bytes = 0.0
 

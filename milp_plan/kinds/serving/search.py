@@ -136,7 +136,7 @@ class Search:
         """List what fits with these degrees, for every number of requests and prompts."""
         problem, costs, found = self.problem, self.costs, self.found
         least = _with_requests(problem, shape)
-        excess, stage = _excess(problem, costs, least)
+        excess, stage = _excess(problem, least, costs.memory(least))
         if excess > 0:
             found.considered += 1
             found.misses.append(ServingMiss(least, excess, stage))
@@ -148,12 +148,13 @@ class Search:
         for requests in sizes:
             for prompts in _prompts(problem, requests):
                 sized = replace(shape, requests=requests, prompts=prompts)
-                if _excess(problem, costs, sized)[0] > 0:
+                memory = costs.memory(sized)
+                if _excess(problem, sized, memory)[0] > 0:
                     continue
                 found.considered += 1
                 figures = costs.figures(sized)
                 if _in_time(problem, figures):
-                    yield ServingCandidate(sized, figures, costs.memory(sized))
+                    yield ServingCandidate(sized, figures, memory)
                 else:
                     found.late += 1
 
@@ -177,8 +178,10 @@ def _in_time(problem: ServingProblem, figures: Figures) -> bool:
     return all(limit is None or time is None or time <= limit for limit, time in limits)
 
 
-def _excess(problem: ServingProblem, costs: ServingCosts, d: Deployment) -> tuple[int, int]:
-    return excess_of(problem, d, [use.total for use in costs.memory(d)])
+def _excess(
+    problem: ServingProblem, d: Deployment, memory: tuple[ServingMemory, ...]
+) -> tuple[int, int]:
+    return excess_of(problem, d, [use.total for use in memory])
 
 
 def _rank(candidate: ServingCandidate) -> tuple[float, ...]:
@@ -213,7 +216,8 @@ def _sizes(problem: ServingProblem, costs: ServingCosts, least: Deployment) -> l
     """Powers of two, the most requests that memory allows, and the most that a limit allows."""
 
     def fits(requests: int) -> bool:
-        return _excess(problem, costs, replace(least, requests=requests))[0] <= 0
+        sized = replace(least, requests=requests)
+        return _excess(problem, sized, costs.memory(sized))[0] <= 0
 
     def in_time(requests: int) -> bool:
         return _in_time(problem, costs.figures(replace(least, requests=requests)))
