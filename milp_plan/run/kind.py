@@ -1,8 +1,8 @@
 """The interface of a kind of problem: all that runs, studies and commands know about it.
 
-It lies here and not in ``core``: it names readers, bounds, ways and pictures, which lie above. A
-kind is a module of :mod:`milp_plan.run.kinds` with one ``KIND``; modules import what is heavy
-inside methods, since all kinds are asked whose file a file is.
+It lies here and not in ``core``: it names readers, bounds, strategies and pictures, which lie
+above. A kind is a folder of :mod:`milp_plan.kinds` whose module ``kind`` defines ``KIND``; it
+imports what is heavy inside methods, since each kind is loaded to find out which one reads a file.
 """
 
 from __future__ import annotations

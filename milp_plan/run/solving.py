@@ -158,7 +158,7 @@ def _plan(ledger: Ledger[Any, Any], *, derived: bool, solver: FormulationSolver 
         ledger.cluster = client_at(settings.dask)
     with alarm(ledger.budget.left_s + LEEWAY_S):
         strategy = choice.strategy(ledger)
-        strategy.go()
+        strategy.run_steps()
         if settings.only:
             strategy.test_claims()
 

@@ -260,7 +260,7 @@ class Strategy(ABC, Generic[P, S]):
             ledger.solver, Guide(cutoff), limits, ledger.budget, lambda: start
         )
 
-    def go(self) -> None:
+    def run_steps(self) -> None:
         """Run the steps, until nothing is left to do or time is over."""
         from .compiling import beside as compiled_meanwhile
 

@@ -104,6 +104,6 @@ def test_an_interrupted_run_leaves_no_search_behind(monkeypatch):
     monkeypatch.setattr(ScheduleStrategy, "find_baselines", interrupt)
     monkeypatch.setattr(Ledger, "find_bounds", lambda *_: None)
     with pytest.raises(KeyboardInterrupt):
-        way.go()
+        way.run_steps()
     assert way.early._thread is not None
     assert not way.early._thread.is_alive()

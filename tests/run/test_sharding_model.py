@@ -16,6 +16,7 @@ from milp_plan.core import InputError, UnsupportedProblemError
 from milp_plan.core.budget import Budget
 from milp_plan.core.sharding import sharding_problem
 from milp_plan.kinds.sharding import labelling_strategy as labelling
+from milp_plan.kinds.sharding import strategy
 from milp_plan.kinds.sharding.check import verify_sharding
 from milp_plan.kinds.sharding.coarsen import reduce_sharding
 from milp_plan.kinds.sharding.coarsen.projection import projected
@@ -103,7 +104,7 @@ def test_a_start_that_reductions_have_lost_is_not_lost(monkeypatch):
     def forbidden(reduction, _labels):
         return np.zeros(len(reduction.labelling), dtype=np.int64)
 
-    monkeypatch.setattr(way, "projected", forbidden)
+    monkeypatch.setattr(strategy, "projected", forbidden)
     monkeypatch.setattr(labelling, "backend", nothing)
     problem = four_colours(4)
     start = some_plan(problem, 0)

@@ -141,7 +141,7 @@ class LeastMemoryStrategy(Strategy[RematerialisationProblem, RematerialisationPl
         inner = Budget(part.limit_s, part.nodes)
         question = Question(ledger.kind, problem, settings, inner)
         question.most = ledger.problem.added_limit
-        RematerialisationStrategy(question).go()
+        RematerialisationStrategy(question).run_steps()
         for defect in question.defects:
             ledger.fail(defect)
         if question.yes:

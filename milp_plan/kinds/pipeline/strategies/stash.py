@@ -133,7 +133,7 @@ class StashStrategy(Strategy[PlanningProblem, Plan]):
         stay = Ledger(ledger.kind, plain, settings, budget, solver=chosen.solver)
         ledger.say("stay")
         with ledger.budget.phase("stay"):
-            chosen.strategy(stay).go()
+            chosen.strategy(stay).run_steps()
         ledger.baselines["all stay"] = stay.value
         ledger.details["stay"] = {
             "value": stay.value,

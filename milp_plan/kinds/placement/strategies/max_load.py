@@ -104,9 +104,9 @@ class MaxLoadStrategy(SerialStrategy):
             Step("annealing to the end", lambda: self.anneal("last", 1.0), timed),
         )
 
-    def go(self) -> None:
+    def run_steps(self) -> None:
         """Take the steps; then look shortly for what a proof to a gap leaves."""
-        super().go()
+        super().run_steps()
         ledger = self.ledger
         if ledger.settled and ledger.gap and not self.repeatable:
             end = ledger.budget.at_most("settling", SETTLE_S).end

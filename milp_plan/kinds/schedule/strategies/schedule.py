@@ -291,10 +291,10 @@ class ScheduleStrategy(Strategy[PlanningProblem, Plan]):
             return list_start(self.problem) or (None, None)
         return super().start_alone()
 
-    def go(self) -> None:
+    def run_steps(self) -> None:
         """Take the steps, then end searches beside them."""
         try:
-            super().go()
+            super().run_steps()
         finally:
             if self.early is not None:
                 self.early.end()
