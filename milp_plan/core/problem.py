@@ -95,7 +95,7 @@ class PlanningProblem(Shown):
 
     def _law_findings(self) -> Iterator[Finding]:
         """Objective, memory law and serial law that do not go together."""
-        if self.has_memory_ways and self.memory_law is MemoryLaw.STATIC:
+        if self.allows_memory_saving and self.memory_law is MemoryLaw.STATIC:
             yield Finding(
                 "memory_law",
                 "static, with operators that may run again or hosts",
@@ -118,14 +118,14 @@ class PlanningProblem(Shown):
             yield Finding("memory_law", found, expected, "correct it")
 
     @cached_property
-    def has_memory_ways(self) -> bool:
+    def allows_memory_saving(self) -> bool:
         """Whether operators may run again or values may wait on a host."""
         return bool(self.cluster.hosts) or any(op.recomputable for op in self.graph.operators)
 
     @cached_property
-    def without_memory_ways(self) -> PlanningProblem:
+    def without_memory_saving(self) -> PlanningProblem:
         """The problem without hosts in which each operator runs once; its plans are plans here."""
-        if not self.has_memory_ways:
+        if not self.allows_memory_saving:
             return self
         hosts, cluster = self.cluster.hosts, self.cluster
         return replace(
@@ -196,9 +196,9 @@ class PlanningProblem(Shown):
         """
         return self._unlike[operator]
 
-    def duration_ns(self, operator: str, placement: Placement) -> int:
+    def duration_ticks(self, operator: str, placement: Placement) -> int:
         """Ticks an operator takes there: its slowest device counts."""
-        durations = self.graph.operator(operator).option(placement.option).duration_ns
+        durations = self.graph.operator(operator).option(placement.option).duration_ticks
         return max(durations[self.cluster.device(d).device_class] for d in placement.devices)
 
     def with_memory_scale(self, numerator: int, denominator: int) -> PlanningProblem:
@@ -232,7 +232,7 @@ def _placed(
     known: dict[tuple[tuple[str, int, frozenset[str]], ...], tuple[Placement, ...]] = {}
     found = {}
     for operator in operators:
-        key = tuple((o.name, o.gang, frozenset(o.duration_ns)) for o in operator.options)
+        key = tuple((o.name, o.gang, frozenset(o.duration_ticks)) for o in operator.options)
         if key not in known:
             known[key] = tuple(
                 Placement(name, site)

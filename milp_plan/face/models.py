@@ -14,7 +14,7 @@ from milp_plan.models.registry import Found, is_path, load
 from milp_plan.models.registry import get as get_formulation
 from milp_plan.run import Outcome, Settings
 from milp_plan.run import solve as solve_any
-from milp_plan.run.model import Solver, make_options
+from milp_plan.run.model import FormulationSolver, make_options
 
 from .given import a_mapping, a_plan, a_problem
 from .quantities import count, quoted, refuse, seconds, text
@@ -141,13 +141,13 @@ def solve_model(
         formulation=formulation,
         only=True,
     )
-    named = Solver(replace(solver.found, formulation=changed), solver.options)
+    named = FormulationSolver(replace(solver.found, formulation=changed), solver.options)
     return solve_any(problem, settings, solver=named)
 
 
-def _solver(formulation: str, options: Mapping[str, Any] | None, verb: str) -> Solver:
+def _solver(formulation: str, options: Mapping[str, Any] | None, verb: str) -> FormulationSolver:
     """Return a formulation that is loaded in this process, with its options."""
     found: Found = load(Path(formulation)) if is_path(formulation) else get_formulation(formulation)
     if found.formulation is None:
         raise FormulationError(f"formulation {formulation!r}: {found.error}")
-    return Solver(found, make_options(found, a_mapping(options, f"{verb}, options")))
+    return FormulationSolver(found, make_options(found, a_mapping(options, f"{verb}, options")))

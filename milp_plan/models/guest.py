@@ -134,7 +134,7 @@ def _plain_card(formulation: Formulation[Any, Any]) -> Card:
         tuple(card.objectives),
         bool(card.exact),
         bool(card.neighbourhoods),
-        bool(card.memory_ways),
+        bool(card.memory_saving),
     )
 
 

@@ -5,7 +5,7 @@ from milp_plan.check import verify
 from milp_plan.check.chain import critical_chain
 from milp_plan.check.explain import explain
 from milp_plan.core import MemoryLaw, Objective, Units
-from tests.support.ways import planted_ways
+from tests.support.memory_saving import planted_memory_saving
 
 from .cases import cluster, op, plan, problem, run, send, value
 
@@ -60,7 +60,7 @@ def test_what_the_chain_waits_for():
     )
     assert verify(tight, made).ok
     links = critical_chain(tight, made)
-    told = [(link.name, link.cause, link.behind, link.waited_ns) for link in links]
+    told = [(link.name, link.cause, link.behind, link.waited_ticks) for link in links]
     assert told == [
         ("a", "start", "", 0),
         ("c", "memory", "a", 22),
@@ -109,7 +109,7 @@ def test_the_chain_goes_through_the_task_that_held_the_device():
     """b waits for a though nothing flows between them."""
     p = problem("a b c")
     links = critical_chain(p, plan(run("a", "d0", 0), run("b", "d0", 10), run("c", "d1", 0)))
-    assert [(link.name, link.waited_ns) for link in links] == [("a", 0), ("b", 0)]
+    assert [(link.name, link.waited_ticks) for link in links] == [("a", 0), ("b", 0)]
 
 
 def test_the_chain_passes_tasks_of_no_length_once():
@@ -164,7 +164,7 @@ def test_long_chains_show_their_end():
 def test_runs_again_and_hosts_are_told():
     case = next(
         case
-        for case in map(planted_ways, range(50))
+        for case in map(planted_memory_saving, range(50))
         if len(case.plan.runs) == len(case.problem.graph.operators) + 1
         and any(trip.source == ("host",) for trip in case.plan.transfers)
     )

@@ -18,7 +18,7 @@ from milp_plan.core.budget import Budget
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import get
 from milp_plan.run import Settings, solve
-from milp_plan.run.model import Solver
+from milp_plan.run.model import FormulationSolver
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem
 from tests.support.seeds import few
@@ -39,7 +39,7 @@ def chunks(first: int, last: int, size: int = CHUNK) -> list[range]:
     ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}",
 )
 def test_the_model_alone_proves_the_optimum(seeds: Sequence[int]) -> None:
-    solver = Solver(get("operator_schedule")).with_options({})
+    solver = FormulationSolver(get("operator_schedule")).with_options({})
     for seed in seeds:
         problem = random_problem(seed)
         best = brute_force(problem)
@@ -80,7 +80,7 @@ def test_the_problems_cover_what_they_claim_to() -> None:
         options = [option for operator in graph.operators for option in operator.options]
         seen["several options"] += len(options) > len(graph.operators)
         seen["gang"] += any(option.gang > 1 for option in options)
-        seen["no length"] += any(0 in option.duration_ns.values() for option in options)
+        seen["no length"] += any(0 in option.duration_ticks.values() for option in options)
         seen["group"] += bool(graph.groups)
         seen["limit"] += any(device.memory_bytes is not None for device in cluster.devices)
         seen["classes"] += len(cluster.device_classes) > 1

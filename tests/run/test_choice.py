@@ -39,7 +39,7 @@ def test_orders_of_one_device_need_no_model_unless_one_is_named() -> None:
     way, solver, _, _ = chosen(problem)
     assert (way.name, solver) == ("order", None)
     named = chosen(problem, GENERAL)
-    assert named.way.name == "order"
+    assert named.strategy.name == "order"
     assert named.solver is not None
     assert named.solver.found.name == GENERAL
 
@@ -65,7 +65,7 @@ def test_each_problem_gets_a_formulation_that_supports_it(
 
 
 def test_a_pipeline_with_hosts_is_planned_by_what_may_wait_there() -> None:
-    assert chosen(with_hosts(pipeline(), 1)).way.name == "stash"
+    assert chosen(with_hosts(pipeline(), 1)).strategy.name == "stash"
 
 
 def test_a_graph_of_which_nothing_repeats_is_no_pipeline() -> None:
@@ -85,7 +85,9 @@ def test_a_form_that_its_formulation_does_not_support_falls_back_and_says_so() -
     """A zero-length operator that holds memory: orders alone do not say when it is held."""
     problem = pipeline()
     first, *others = problem.graph.operators
-    instant = replace(first.options[0], duration_ns=dict.fromkeys(first.options[0].duration_ns, 0))
+    instant = replace(
+        first.options[0], duration_ticks=dict.fromkeys(first.options[0].duration_ticks, 0)
+    )
     graph = replace(problem.graph, operators=(replace(first, options=(instant,)), *others))
     problem = replace(problem, graph=graph)
     way, solver, left, _ = chosen(problem)

@@ -28,7 +28,7 @@ from milp_plan.core import (
 from milp_plan.kinds.schedule.formats import read, write
 from milp_plan.run import Settings, find_bounds, kind_of, solve
 from milp_plan.run.heuristic import run_heuristic
-from milp_plan.run.trial import more_devices, plan_variant
+from milp_plan.run.what_if import more_devices, plan_variant
 
 SECONDS = Settings(time_limit_s=20.0)
 
@@ -123,7 +123,7 @@ def placed(problem: PlanningProblem) -> bool:
             site
             for site in sites
             for option in operator.options
-            if len(site) == option.gang and all(kinds[d] in option.duration_ns for d in site)
+            if len(site) == option.gang and all(kinds[d] in option.duration_ticks for d in site)
         }
         key = f"group {operator.group}" if operator.group else operator.name
         may[key] = own & may[key] if key in may else own

@@ -28,7 +28,7 @@ from milp_plan.core import (
 Site = tuple[str, ...]
 
 
-class Way(NamedTuple):
+class Strategy(NamedTuple):
     """One source from which a copy can be made, and the ticks that takes."""
 
     source: Site
@@ -41,7 +41,7 @@ class Journey(NamedTuple):
     value: str
     target: Site
     layout: str
-    ways: tuple[Way, ...]
+    ways: tuple[Strategy, ...]
 
 
 class Route(NamedTuple):
@@ -142,7 +142,7 @@ class Workload(NamedTuple):
             for i, op in enumerate(operators)
         )
         transfers = tuple(
-            replace(transfer, start_ns=starts[i], stop_ns=stops[i])
+            replace(transfer, start_ticks=starts[i], stop_ticks=stops[i])
             for i, transfer in enumerate(self.transfers, len(operators))
         )
         return Plan(self.problem.name, runs, transfers)
@@ -228,7 +228,9 @@ class Expander:
                 if device in site:
                     continue
                 ways = [
-                    Way((a,), t) for a in site if (t := self._wire(value, a, device, FULL)) >= 0
+                    Strategy((a,), t)
+                    for a in site
+                    if (t := self._wire(value, a, device, FULL)) >= 0
                 ]
                 if not ways:
                     return None
@@ -237,12 +239,14 @@ class Expander:
         ticks = self._reshard(value, site, have, reader, want)
         if ticks is None:
             return None
-        return Route((), (Journey(value.name, reader, want, (Way(site, ticks),)),))
+        return Route((), (Journey(value.name, reader, want, (Strategy(site, ticks),)),))
 
     def _wire(self, value: Value, source: str, target: str, layout: str) -> int:
         """Ticks on the channel; -1 where there is none."""
         channel = self.problem.cluster.channel(source, target)
-        return -1 if channel is None else channel.transfer_ns(value.payload(layout), value.messages)
+        return (
+            -1 if channel is None else channel.transfer_ticks(value.payload(layout), value.messages)
+        )
 
     def _reshard(self, value: Value, site: Site, have: str, reader: Site, want: str) -> int | None:
         if have == want:
@@ -250,7 +254,7 @@ class Expander:
                 self._wire(value, a, b, want) for a, b in zip(site, reader, strict=True) if a != b
             ]
             return None if min(moves) < 0 else max(moves)
-        change = value.reshard_ns.get((have, want))
+        change = value.reshard_ticks.get((have, want))
         if change is None:
             return None
         slowest = 0
@@ -283,11 +287,11 @@ class Expander:
         options: Mapping[str, Option],
         native: Mapping[tuple[str, str], int],
         journeys: Mapping[Journey, int],
-        ways: tuple[Way, ...],
+        ways: tuple[Strategy, ...],
     ) -> Workload:
         names = [operator.name for operator in self.problem.graph.operators]
         before = [0] * len(names)
-        durations = [self.problem.duration_ns(name, placement[name]) for name in names]
+        durations = [self.problem.duration_ticks(name, placement[name]) for name in names]
         resources = [sum(self._bits[d] for d in placement[name].devices) for name in names]
         buffers = [
             Buffer(self._device[d], options[name].workspace_bytes, i, 1 << i, workspace=True)

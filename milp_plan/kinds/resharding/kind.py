@@ -14,7 +14,7 @@ from milp_plan.io.files import Document
 from milp_plan.run.change import Change
 from milp_plan.run.kind import TIMED, Format, Kind, Measure, Restart
 from milp_plan.run.scope import Offer, Scope
-from milp_plan.run.way import Way
+from milp_plan.run.strategy import Strategy
 
 if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
@@ -124,7 +124,7 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
                 known = problem.by_name.get(entry.slice)
                 row["receivers"] = () if known is None else known.receivers
                 row["bytes"] = None if known is None else known.size
-            yield row | {"start_ns": entry.start, "stop_ns": entry.stop}
+            yield row | {"start_ticks": entry.start, "stop_ticks": entry.stop}
 
     def panels(self, problem: ReshardingProblem, plan: ReshardingPlan) -> Sequence[Panel]:
         """A row for each card that sends, and for each that receives."""
@@ -162,11 +162,11 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
 
         return resharding_bounds(problem, budget)
 
-    def ways(self) -> Sequence[type[Way[ReshardingProblem, ReshardingPlan]]]:
+    def strategies(self) -> Sequence[type[Strategy[ReshardingProblem, ReshardingPlan]]]:
         """One for all."""
-        from .way import ReshardingWay
+        from .strategy import ReshardingStrategy
 
-        return (ReshardingWay,)
+        return (ReshardingStrategy,)
 
     def heuristics(
         self,

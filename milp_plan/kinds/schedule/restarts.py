@@ -25,7 +25,7 @@ def placement_restarts(problem: PlanningProblem, plan: Plan) -> Iterator[Restart
     if findings:
         raise InputError(findings)
     if problem.serial is not None:
-        runs = tuple(replace(run, start_ns=None, stop_ns=None) for run in plan.runs)
+        runs = tuple(replace(run, start_ticks=None, stop_ticks=None) for run in plan.runs)
         yield Restart(Plan(problem.name, runs, planner=plan.planner), "its value is computed anew")
         return
     timing = Retiming(problem, plan)
@@ -39,7 +39,7 @@ def placement_restarts(problem: PlanningProblem, plan: Plan) -> Iterator[Restart
 
 def _reordered(problem: PlanningProblem, plan: Plan, timing: Retiming) -> Iterator[Restart]:
     """What list scheduling makes of the places and the order, or of the order alone."""
-    single, order, placements = problem.without_memory_ways, timing.order, timing.placements
+    single, order, placements = problem.without_memory_saving, timing.order, timing.placements
     tries: tuple[tuple[str, Callable[[], Plan | None]], ...] = (
         ("later where memory asks for it", lambda: dispatch_order(single, placements, order)),
         (

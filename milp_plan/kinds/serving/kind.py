@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from milp_plan.core.amounts import time_text
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
-from milp_plan.kinds.training.model_kind import ModelKind, SpaceWay
+from milp_plan.kinds.training.model_kind import ModelKind, SpaceStrategy
 from milp_plan.run.kind import Measure
 from milp_plan.run.scope import Offer
-from milp_plan.run.way import Way
+from milp_plan.run.strategy import Strategy
 
 if TYPE_CHECKING:
     from .problem import ServingPlan, ServingProblem
@@ -27,7 +27,7 @@ OFFERS = {
 """What no plan uses unless its field is fixed; ``milp-plan serve`` has the whole list."""
 
 
-class ServingWay(SpaceWay["ServingProblem", "ServingPlan"]):
+class ServingStrategy(SpaceStrategy["ServingProblem", "ServingPlan"]):
     """Value the deployments of a serving problem."""
 
     name = "serving"
@@ -117,9 +117,9 @@ class Serving(ModelKind["ServingProblem", "ServingPlan"]):
         if bound is not None:
             yield bound
 
-    def ways(self) -> Sequence[type[Way[ServingProblem, ServingPlan]]]:
+    def strategies(self) -> Sequence[type[Strategy[ServingProblem, ServingPlan]]]:
         """One for all."""
-        return (ServingWay,)
+        return (ServingStrategy,)
 
 
 KIND = Serving()

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from milp_plan.kinds.training.report import Answer, gigabytes, seconds
-from milp_plan.run.kinds import kind_of
 
 from .costs import ROUND_NS, PassTime
 from .problem import Objective, Phase, ServingProblem, deployment_text
@@ -196,12 +195,9 @@ def _left_out(answer: ServingAnswer) -> list[str]:
 
 
 def data(answer: ServingAnswer) -> dict[str, Any]:
-    """Return the answer as plain data; the members are always the same."""
+    """Return the answer as plain data; the problem is said by the kind's ``about``."""
     p, found, best = answer.problem, answer.found, answer.best
     return {
-        "problem": p.name,
-        "fingerprint": p.fingerprint,
-        **kind_of(p).about(p),
         "objective": str(p.objective),
         "cache_bytes_per_token": cache_bytes_per_token(p),
         "value": best.figures.value if best else None,

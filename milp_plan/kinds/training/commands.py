@@ -130,8 +130,9 @@ def plan_and_answer(
     with Deferred():
         kind: Any = outcome.kind
         answer = kind.part("api").answer_of(outcome)
-        data = {"verb": ctx.info_name, **kind.part("report").data(answer)}
-        say(json.dumps(data) if asked["as_json"] else str(answer))
+        marks = {"problem": problem.name, "fingerprint": problem.fingerprint}
+        data = marks | kind.about(problem) | kind.part("report").data(answer)
+        say(json.dumps({"verb": ctx.info_name} | data) if asked["as_json"] else str(answer))
         for defect in outcome.defects:
             note(f"defect: {defect}")
         stopped = answer.found.interrupted or outcome.stop is Stop.INTERRUPTED

@@ -11,9 +11,9 @@ from milp_plan.core.budget import Budget
 from milp_plan.io.files import Document
 from milp_plan.run.kind import Measure
 from milp_plan.run.scope import Offer, Scope
-from milp_plan.run.way import Way
+from milp_plan.run.strategy import Strategy
 
-from .model_kind import ModelKind, SpaceWay
+from .model_kind import ModelKind, SpaceStrategy
 
 if TYPE_CHECKING:
     from .problem import TrainingPlan, TrainingProblem
@@ -28,7 +28,7 @@ OFFERS = {
 """What no plan uses unless its field is fixed; ``milp-plan train`` has the whole list."""
 
 
-class TrainingWay(SpaceWay["TrainingProblem", "TrainingPlan"]):
+class TrainingStrategy(SpaceStrategy["TrainingProblem", "TrainingPlan"]):
     """Search the configurations of a training problem."""
 
     name = "training"
@@ -114,9 +114,9 @@ class Training(ModelKind["TrainingProblem", "TrainingPlan"]):
 
         yield operations_bound(problem)
 
-    def ways(self) -> Sequence[type[Way[TrainingProblem, TrainingPlan]]]:
+    def strategies(self) -> Sequence[type[Strategy[TrainingProblem, TrainingPlan]]]:
         """One for all."""
-        return (TrainingWay,)
+        return (TrainingStrategy,)
 
 
 KIND = Training()

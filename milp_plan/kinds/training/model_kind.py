@@ -18,7 +18,7 @@ from milp_plan.core.bound import Bound
 from milp_plan.io.files import Document
 from milp_plan.run.kind import Format, Kind
 from milp_plan.run.scope import Offer, Scope
-from milp_plan.run.way import Step, Way
+from milp_plan.run.strategy import Step, Strategy
 
 P = TypeVar("P", bound=Any)
 S = TypeVar("S", bound=Any)
@@ -27,13 +27,13 @@ SPACE = "space"
 """Name of the bound that holds for the space that is searched, which the scope describes."""
 
 
-class SpaceWay(Way[P, S]):
+class SpaceStrategy(Strategy[P, S]):
     """Search the space of a problem; the result goes into the record."""
 
     uses = frozenset({"start"})
 
     @classmethod
-    def unsuited(cls, problem: P, repeatable: bool) -> str | None:
+    def why_not(cls, problem: P, repeatable: bool) -> str | None:
         """Every problem of its kind."""
         return None
 
@@ -49,7 +49,7 @@ class SpaceWay(Way[P, S]):
         """A proof that the fixed fields leave nothing, a bound, and the search."""
         ledger = self.ledger
         return (
-            Step("obstacle", ledger.look_for_obstacle),
+            Step("obstacle", ledger.prove_infeasible),
             Step("bounds", ledger.find_bounds),
             Step("search", self.search),
         )

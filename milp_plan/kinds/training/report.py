@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from milp_plan.core import Units, Verdict
-from milp_plan.run.kinds import kind_of
 
 from .configuration import FASTER, Configuration, Offload, Precision, degrees_text
 from .costs import StepTime
@@ -384,13 +383,10 @@ def _left_out(answer: TrainingAnswer) -> Iterable[str]:
 
 
 def data(answer: TrainingAnswer) -> dict[str, Any]:
-    """Return the answer as plain data; the members are always the same."""
-    problem, found, best = answer.problem, answer.found, answer.best
+    """Return the answer as plain data; the problem is said by the kind's ``about``."""
+    found, best = answer.found, answer.best
     band = error_band(answer) if best else None
     content: dict[str, Any] = {
-        "problem": problem.name,
-        "fingerprint": problem.fingerprint,
-        **kind_of(problem).about(problem),
         "refused": found.refused,
         "unrestricted": _candidate(answer, found.unrestricted) if found.unrestricted else None,
         "unrestricted_refused": list(found.reasons),

@@ -13,7 +13,7 @@ from milp_plan.core.budget import Budget
 from milp_plan.kinds.schedule.planners.decoder import NEVER, Decoder
 from milp_plan.kinds.schedule.planners.portfolio import best_plan
 from milp_plan.kinds.schedule.planners.search import sequences
-from milp_plan.kinds.schedule.planners.search.crew import Crew
+from milp_plan.kinds.schedule.planners.search.parallel import ParallelAnnealing
 from milp_plan.kinds.schedule.planners.search.sequences import Sequences
 from milp_plan.kinds.schedule.planners.search.tasks import new_tasks, read_tasks, settle
 from tests.check.cases import cluster, op, plan, problem, run, send, value
@@ -68,7 +68,7 @@ def test_what_it_stands_at_and_what_is_best_are_valid_plans(moves: int):
         assert verdict.value <= decoder.ticks(best.value)
         if decoder.compiled.exact:
             assert verdict.value == decoder.ticks(best.value)
-            assert verdict.value <= start.stop_ns
+            assert verdict.value <= start.stop_ticks
         assert search.tried == moves
 
 
@@ -177,7 +177,7 @@ def test_a_plan_whose_times_fit_into_no_array_is_a_start(over: int):
     operators = [op("a", 2 * t), op("b", 2 * t), op("c", 20 * t), op("x", 10 * t + over)]
     values = [value("p", "a", "b", 0), value("q", "b", "c", 0)]
     where = cluster()
-    channels = tuple(replace(channel, latency_ns=2 * t) for channel in where.channels)
+    channels = tuple(replace(channel, latency_ticks=2 * t) for channel in where.channels)
     a_problem = problem(operators, values, replace(where, channels=channels))
     late = 10 * t + over
     start = plan(
@@ -207,7 +207,7 @@ def test_memory_that_binds_is_refused():
 def test_only_makespans_are_searched_by_sequences():
     a_problem, start = cases()[0]
     for objective in (Objective.MAKESPAN, Objective.BOTTLENECK):
-        crew = Crew(replace(a_problem, objective=objective), threads=2)
+        crew = ParallelAnnealing(replace(a_problem, objective=objective), threads=2)
         crew.add(start)
         crew.run(Budget(60.0), 400)
         assert (crew.sequences is not None) == (objective is Objective.MAKESPAN)

@@ -104,7 +104,7 @@ class StageLine:
         self.num_batches = max(1, len(set(run.values())))
         self.unit = {o.name: o.group or f"\0{o.name}" for o in self.graph.operators}
         self.ticks = {
-            operator.name: min(o.gang * min(o.duration_ns.values()) for o in operator.options)
+            operator.name: min(o.gang * min(o.duration_ticks.values()) for o in operator.options)
             for operator in self.graph.operators
         }
         self.work = dict.fromkeys(self._line(), 0)
@@ -114,7 +114,7 @@ class StageLine:
         self._index()
         self._keys: dict[tuple[int, ...], list[tuple[int, int, int]]] = {}
         self._needs: dict[int, list[int]] = {}
-        limits = [d.memory_bytes for d in problem.without_memory_ways.cluster.devices]
+        limits = [d.memory_bytes for d in problem.without_memory_saving.cluster.devices]
         self.devices = len(limits)
         known = [limit for limit in limits if limit is not None]
         self.room = max(known) if len(known) == len(limits) else inf

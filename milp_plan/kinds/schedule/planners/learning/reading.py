@@ -33,14 +33,14 @@ Lags = dict[tuple[int, int], int | None]
 """(device, device) -> ticks, ``None`` without a way."""
 
 
-def unsuited(problem: PlanningProblem) -> str | None:
+def why_not(problem: PlanningProblem) -> str | None:
     """Why a problem cannot be read, or ``None``."""
     operators = problem.graph.operators
     options = [option for operator in operators for option in operator.options]
     layouts = {layout for o in options for layout in (*o.reads.values(), *o.writes.values())}
     if problem.objective is not Objective.MAKESPAN or problem.serial is not None:
         return "only the makespan of operators and transfers is minimised"
-    if problem.has_memory_ways or problem.memory_law is MemoryLaw.STATIC:
+    if problem.allows_memory_saving or problem.memory_law is MemoryLaw.STATIC:
         return "operators that run again, hosts and memory without a clock are not read"
     if layouts - {FULL} or len(options) > len(operators) or any(o.gang > 1 for o in options):
         return "each operator has one option, on one device, in one layout"
@@ -57,14 +57,14 @@ def serial_ticks(problem: PlanningProblem) -> int:
     Where there is a plan there is one that takes no more.
     """
     total = sum(
-        max(option.duration_ns.values()) for o in problem.graph.operators for option in o.options
+        max(option.duration_ticks.values()) for o in problem.graph.operators for option in o.options
     )
-    channels = {(c.latency_ns, c.bandwidth_bytes_per_s): c for c in problem.cluster.channels}
+    channels = {(c.latency_ticks, c.bandwidth_bytes_per_s): c for c in problem.cluster.channels}
     for value in problem.graph.values:
         if value.producer is not None and value.consumers:
             size = value.payload(FULL)
             slowest = max(
-                (c.transfer_ns(size, value.messages) for c in channels.values()), default=0
+                (c.transfer_ticks(size, value.messages) for c in channels.values()), default=0
             )
             total += slowest * len(value.consumers)
     return total
@@ -96,7 +96,7 @@ class Reading:
         device_number = {name: d for d, name in enumerate(self.devices)}
         self.ticks = [
             {
-                device_number[p.devices[0]]: problem.duration_ns(name, p)
+                device_number[p.devices[0]]: problem.duration_ticks(name, p)
                 for p in problem.placements(name)
             }
             for name in self.names
@@ -132,7 +132,7 @@ class Reading:
             for a, b in permutations(range(len(devices)), 2):
                 ends = ((devices[a],), FULL), ((devices[b],), FULL)
                 way = route_between(self.problem, entry, *ends)
-                found[a, b] = None if way is None else way[0].duration_ns
+                found[a, b] = None if way is None else way[0].duration_ticks
             self._sends[value] = found
         return self._sends[value]
 
@@ -383,7 +383,7 @@ class Reading:
                 phase[first + d] = int(renamed[place[u]] == d)
         for (i, k), literal in self._order.items():
             if isinstance(i, int) and isinstance(k, int) and literal[0] & 1:
-                one, other = runs[i].start_ns, runs[k].start_ns
+                one, other = runs[i].start_ticks, runs[k].start_ticks
                 assert one is not None
                 assert other is not None
                 phase[literal[0] >> 1] = int(one <= other)

@@ -27,7 +27,7 @@ def merged(problem: PlanningProblem) -> PlanningProblem | None:
         device
         for device in devices
         if all(
-            any(o.gang == 1 and device.device_class in o.duration_ns for o in operator.options)
+            any(o.gang == 1 and device.device_class in o.duration_ticks for o in operator.options)
             for operator in problem.graph.operators
         )
     ]
@@ -69,7 +69,7 @@ def merged_plan(problem: PlanningProblem, part: float, budget: Budget, seed: int
     whole = merged(problem)
     if whole is None:
         return None
-    free = whole.without_memory_ways
+    free = whole.without_memory_saving
     free = free.variant(
         cluster=free.cluster.with_memory({ALL: None}), objective=Objective.PEAK_MEMORY
     )

@@ -118,7 +118,7 @@ class OrderGraph:
                 continue
             operator = problem.graph.operators[number]
             (place,) = problem.placements(operator.name)
-            stop = now + problem.duration_ns(operator.name, place)
+            stop = now + problem.duration_ticks(operator.name, place)
             runs.append(OperatorRun(operator.name, place.option, place.devices, now, stop))
             now = stop
         return Plan(problem.name, tuple(runs), planner=planner)
@@ -133,7 +133,7 @@ def read_order(problem: PlanningProblem) -> OrderGraph | str:
     """Read a problem as an order of operators, or return the reason why it is none."""
     if len(problem.cluster.devices) != 1 or problem.serial is not None:
         return "there are several devices, or transfers are work"
-    if problem.has_memory_ways:
+    if problem.allows_memory_saving:
         return "operators may run again, or values wait on a host"
     if problem.memory_law is not MemoryLaw.INSTANT:
         return "memory has no clock"
@@ -175,4 +175,4 @@ def read_order(problem: PlanningProblem) -> OrderGraph | str:
 
 def _lasts(problem: PlanningProblem, operator: Operator) -> bool:
     (where,) = problem.placements(operator.name)
-    return problem.duration_ns(operator.name, where) > 0
+    return problem.duration_ticks(operator.name, where) > 0
