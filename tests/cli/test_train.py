@@ -6,10 +6,12 @@ import json
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from milp_plan.cli.exits import Exit
-from milp_plan.kinds.training import search
+from milp_plan.kinds.training import Configuration, search
+from milp_plan.kinds.training.api import check, training_problem
 from milp_plan.kinds.training.costing import PlanCosts
 from milp_plan.kinds.training.efficiency import SHIPPED
 from milp_plan.kinds.training.memory import MARGIN
@@ -286,14 +288,30 @@ def test_a_config_file_with_a_wrong_member_names_it(
     assert message in done.stderr
 
 
-def test_where_nothing_fits_the_answer_says_what_is_lacking_at_least() -> None:
-    words = ("--memory", "10GB", "--reserve", "0B", "--fix", "pp=1", "--fix", "mbs=1")
-    done = call(*ON_EIGHT, *words)
-    assert done.exit_code == Exit.INFEASIBLE
-    lacking = re.search(r"breaks a memory limit, by ([0-9.]+) GB or more", done.stdout)
-    assert lacking is not None
-    less = 10 + float(lacking[1]) - 0.1  # as it is rounded to a tenth
-    assert call(*ON_EIGHT, "--memory", f"{less:.1f}GB", *words[2:]).exit_code == Exit.INFEASIBLE
+def test_where_nothing_fits_the_answer_says_which_memory_is_enough() -> None:
+    fixed = ("--fix", "pp=1", "--fix", "mbs=1")
+    for reserve in ((), ("--reserve", "0B")):
+        done = call(*ON_EIGHT, "--memory", "10GB", *reserve, *fixed)
+        assert done.exit_code == Exit.INFEASIBLE
+        enough = re.search(r"enough +--memory ([0-9.]+)GB: a plan of ([0-9.]+) s", done.stdout)
+        assert enough is not None
+        there = call(*ON_EIGHT, "--memory", f"{enough[1]}GB", *reserve, *fixed, "--json")
+        assert json.loads(there.stdout)["value"] / 1e9 <= float(enough[2]) + 0.1
+        less = f"{float(enough[1]) - 0.2:.1f}GB"
+        assert call(*ON_EIGHT, "--memory", less, *reserve, *fixed).exit_code == Exit.INFEASIBLE
+
+
+def test_what_is_rejected_is_faster_and_lacks_what_is_said() -> None:
+    """Each is replayed again, on devices with so much memory that it fits."""
+    told = json.loads(call(*ON_EIGHT, "--json").stdout)
+    assert told["rejected"]
+    of = training_problem("llama3-8b", "8xH100", global_batch=32, sequence=4096)
+    for miss in told["rejected"]:
+        configuration = msgspec.convert(miss["configuration"], Configuration)
+        verdict = check(of, configuration)
+        assert verdict.value == miss["step_ns"] < told["value"]
+        lacking = [v.needed - v.available for v in verdict.violations if v.rule == "memory"]
+        assert max(lacking) == miss["excess_bytes"]
 
 
 def test_a_million_micro_batches_end_with_the_time_limit() -> None:

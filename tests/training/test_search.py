@@ -6,6 +6,8 @@ import pytest
 
 from milp_plan.core.budget import Budget
 from milp_plan.kinds.training import Configuration, Recompute, Schedule, model, training_cluster
+from milp_plan.kinds.training.api import training_problem
+from milp_plan.kinds.training.misses import MOST, enough_memory, nearest_misses
 from milp_plan.kinds.training.problem import TrainingProblem
 from milp_plan.kinds.training.replay import replay
 from milp_plan.kinds.training.search import KEPT, Candidate, search
@@ -22,18 +24,24 @@ def problem(memory: int | None = None, batch: int = 8) -> TrainingProblem:
     return TrainingProblem(model("llama3-8b"), cluster, 4096, batch)
 
 
-def every(
+def replays(
     of: TrainingProblem, costs: Roofline, refused: Refused = no_reason
-) -> dict[Configuration, int]:
-    """Step of every configuration of the space that fits, by replays alone."""
-    steps = {}
+) -> dict[Configuration, tuple[int, int]]:
+    """Step of every configuration of the space, and the bytes that it lacks; by replays alone."""
+    made = {}
     for c in Space(of, {}, refused):
         played = replay(c, costs.chunks(c))
         resident = costs.resident_bytes(c)
         peaks = tuple(map(sum, zip(resident, played.activation_peaks, strict=True)))
-        if excess_of(of, c, peaks)[0] <= 0:
-            steps[c] = played.makespan_ns + costs.after_ns(c)
-    return steps
+        made[c] = (played.makespan_ns + costs.after_ns(c), excess_of(of, c, peaks)[0])
+    return made
+
+
+def every(
+    of: TrainingProblem, costs: Roofline, refused: Refused = no_reason
+) -> dict[Configuration, int]:
+    """Step of every configuration of the space that fits."""
+    return {c: step for c, (step, lacking) in replays(of, costs, refused).items() if lacking <= 0}
 
 
 @pytest.mark.parametrize("memory", [80 * 10**9, 50 * 10**9, 40 * 10**9])
@@ -54,22 +62,45 @@ def test_the_best_and_the_next_best_are_those_of_trying_everything(memory: int) 
         assert steps[candidate.configuration] == candidate.step_ns
 
 
-def test_what_would_be_faster_with_more_memory_is_listed() -> None:
-    of = problem(40 * 10**9)
-    found = search(of, Roofline(of), {}, Budget(None))
+@pytest.mark.parametrize("memory", [40 * 10**9, 20 * 10**9, 10**9])
+def test_rejected_ones_are_the_nearest_to_fit_of_those_that_are_faster(memory: int) -> None:
+    of = problem(memory)
+    costs = Roofline(of)
+    found = search(of, costs, {}, Budget(None))
+    value = found.best[0].step_ns if found.best else 10**30
+    assert bool(found.best) == (memory == 40 * 10**9)
+    lacking: dict[tuple[object, ...], int] = {}
+    steps = replays(of, costs)
+    for c, (step, bytes_) in steps.items():
+        if step < value and bytes_ > 0:
+            key = (c.tensor, c.pipeline, c.recompute, c.zero)
+            lacking[key] = min(bytes_, lacking.get(key, bytes_))
+    assert [miss.excess_bytes for miss in found.misses] == sorted(lacking.values())[:MOST]
     assert found.misses
     for miss in found.misses:
-        assert miss.least_ns < found.best[0].step_ns
-        assert miss.excess_bytes > 0
-    more = search(problem(80 * 10**9), Roofline(problem()), {}, Budget(None))
-    assert more.best[0].step_ns < found.best[0].step_ns
+        assert steps[miss.configuration] == (miss.step_ns, miss.excess_bytes)
 
 
-def test_no_configuration_fits_a_tiny_memory_and_the_nearest_are_said() -> None:
+@pytest.mark.parametrize("reserve", [None, 0, 3 * 10**9])
+def test_with_enough_memory_the_nearest_fits_and_with_a_byte_less_it_does_not(
+    reserve: int | None,
+) -> None:
+    asked = {"global_batch": 8, "sequence": 4096, "reserve_bytes": reserve}
+    of = training_problem("llama3-8b", "4xH100", memory_bytes=5 * 10**9, **asked)
+    (miss, *_) = search(of, Roofline(of), {}, Budget(None)).misses
+    enough = enough_memory(of, miss)
+    assert enough is not None
+    for memory, fits in ((enough, True), (enough - 2, False)):
+        more = training_problem("llama3-8b", "4xH100", memory_bytes=memory, **asked)
+        peak = of.limit_bytes(miss.configuration, miss.stage) + miss.excess_bytes
+        assert (peak <= more.limit_bytes(miss.configuration, miss.stage)) is fits
+
+
+def test_an_effort_that_is_spent_lists_less_but_nothing_wrong() -> None:
     of = problem(10**9)
-    found = search(of, Roofline(of), {}, Budget(None))
-    assert (found.best, found.bound_ns, found.finished) == ([], None, True)
-    assert found.misses
+    bounds = [(1, c) for c in Space(of, {})]
+    assert nearest_misses(of, Roofline(of), bounds, 0, Budget(None)) == ()
+    assert nearest_misses(of, Roofline(of), bounds, 10**30, Budget(0.0)) == ()
 
 
 def test_a_search_without_time_says_so_and_its_bound_holds() -> None:

@@ -10,8 +10,7 @@ from milp_plan.core import Counts, Verdict, Violation
 from .exports import refusals
 from .problem import TrainingPlan, TrainingProblem
 from .replay import NoScheduleError
-from .search import Costs
-from .step import TrainingStep, derive
+from .step import Costs, TrainingStep, derive
 
 OBJECTIVE = "step"
 """Time of one training step, nanoseconds."""

@@ -12,6 +12,7 @@ from .configuration import FASTER, Configuration, Offload, Precision, degrees_te
 from .costs import StepTime
 from .efficiency import ErrorBand
 from .memory import MemoryUse
+from .misses import enough_memory
 from .problem import TrainingPlan, TrainingProblem
 from .profile import kinds_text
 from .search import Candidate, SearchResult
@@ -196,11 +197,7 @@ def _nothing(answer: TrainingAnswer) -> Iterator[str]:
         with_fixed = " with the fixed fields" if answer.problem.fixed else ""
         yield f"  no configuration can run{with_fixed}: {reason}"
     elif found.finished:
-        lacking = min((miss.excess_bytes for miss in found.misses), default=0)
-        amount = f", by {gigabytes(lacking)} or more" if lacking else ""
-        yield (
-            f"  no configuration fits: each of {found.considered:,} breaks a memory limit{amount}"
-        )
+        yield f"  no configuration fits: each of {found.considered:,} breaks a memory limit"
     else:
         when = "before the interruption" if found.interrupted else "in time"
         yield f"  no configuration {when}: {found.timed:,} of {found.considered:,} looked at"
@@ -361,11 +358,16 @@ def _next_best(answer: TrainingAnswer) -> Iterator[str]:
 
 
 def _misses(answer: TrainingAnswer) -> Iterator[str]:
-    for miss in answer.found.misses:
+    problem, misses = answer.problem, answer.found.misses
+    for miss in misses:
         yield (
-            f"  rejected  {gigabytes(miss.excess_bytes)} too much on stage {miss.stage}, step at "
-            f"least {seconds(miss.least_ns)}  {configuration_text(miss.configuration)}"
+            f"  rejected  {gigabytes(miss.excess_bytes)} too much on stage {miss.stage}, step "
+            f"{seconds(miss.step_ns)}  {configuration_text(miss.configuration)}"
         )
+    enough = enough_memory(problem, misses[0]) if misses and answer.best is None else None
+    if enough is not None:
+        size = f"{-(-enough // 10**8) / 10:.1f}GB"
+        yield f"  enough    --memory {size}: a plan of {seconds(misses[0].step_ns)} exists then"
 
 
 def _left_out(answer: TrainingAnswer) -> Iterable[str]:
@@ -410,6 +412,9 @@ def data(answer: TrainingAnswer) -> dict[str, Any]:
         "costs": answer.problem.costs_origin,
         "error_band": asdict(band) if band else None,
         "rejected": [asdict(miss) for miss in found.misses],
+        "enough_memory_bytes": None
+        if best or not found.misses
+        else enough_memory(problem, found.misses[0]),
         "next_best": [_candidate(answer, entry) for entry in found.best[1:]],
         "best": None,
     }
