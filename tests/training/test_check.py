@@ -14,6 +14,7 @@ from milp_plan.kinds.training.check import verify
 from milp_plan.kinds.training.formats import fixed_field, plan_text, read_plan
 from milp_plan.kinds.training.problem import TrainingPlan, TrainingProblem
 from milp_plan.kinds.training.search import search
+from milp_plan.kinds.training.space import no_reason
 
 from .roofline import Roofline
 
@@ -29,12 +30,13 @@ def best() -> TrainingPlan:
 
 
 def rules(problem: TrainingProblem, plan: TrainingPlan) -> set[str]:
-    return {violation.rule for violation in verify(problem, plan, Roofline(problem)).violations}
+    verdict = verify(problem, plan, Roofline(problem), no_reason)
+    return {violation.rule for violation in verdict.violations}
 
 
 def test_the_searchs_plan_keeps_every_rule_and_has_the_value_it_claims() -> None:
     plan = best()
-    verdict = verify(PROBLEM, plan, COSTS)
+    verdict = verify(PROBLEM, plan, COSTS, no_reason)
     assert verdict.ok
     assert verdict.value == plan.value
     assert verdict.components["peak_memory stage 1"] > 0

@@ -147,4 +147,4 @@ def check(problem: TrainingProblem, plan: TrainingPlan | Configuration) -> Verdi
     """Check a plan, or a configuration, against every law; its value is the step in nanoseconds."""
     if isinstance(plan, Configuration):
         plan = TrainingPlan(problem.name, problem.fingerprint, plan)
-    return verify(problem, plan, PlanCosts(problem))
+    return verify(problem, plan, PlanCosts(problem), refusals(problem))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from milp_plan.check.statement import misattributed, overclaimed
 from milp_plan.core import Counts, Verdict, Violation
 
-from .exports import refusals
+from .configuration import Configuration
 from .problem import TrainingPlan, TrainingProblem
 from .replay import NoScheduleError
 from .step import Costs, TrainingStep, derive
@@ -16,8 +16,22 @@ OBJECTIVE = "step"
 """Time of one training step, nanoseconds."""
 
 
-def verify(problem: TrainingProblem, plan: TrainingPlan, costs: Costs) -> Verdict:
+def verify(
+    problem: TrainingProblem,
+    plan: TrainingPlan,
+    costs: Costs,
+    refused: Callable[[Configuration], Iterable[str]],
+) -> Verdict:
     """Check a plan against every law and recompute its value; never raises.
+
+    Parameters
+    ----------
+    problem, plan
+        What is checked.
+    costs
+        Of passes, memory and what follows the passes: those that plans are made by.
+    refused
+        Why the framework of the problem cannot run a configuration.
 
     Returns
     -------
@@ -26,7 +40,11 @@ def verify(problem: TrainingProblem, plan: TrainingPlan, costs: Costs) -> Verdic
         passes, what follows them, and the peak memory of each pipeline stage.
     """
     broken = [*misattributed(problem, plan), *_degrees(problem, plan), *_fixed(problem, plan)]
-    broken += _framework(problem, plan)
+    name = problem.framework
+    broken += [
+        Violation("framework", (name,), f"{name}: {reason}")
+        for reason in refused(plan.configuration)
+    ]
     if any(violation.rule == "degrees" for violation in broken):
         return Verdict(tuple(broken), OBJECTIVE, None)
     try:
@@ -54,11 +72,6 @@ def _fixed(problem: TrainingProblem, plan: TrainingPlan) -> Iterator[Violation]:
         chosen = getattr(plan.configuration, name)
         if chosen != value:
             yield Violation("fixed", (name,), f"{name} is {chosen}, it is fixed to {value}")
-
-
-def _framework(problem: TrainingProblem, plan: TrainingPlan) -> Iterator[Violation]:
-    for reason in refusals(problem)(plan.configuration):
-        yield Violation("framework", (problem.framework,), f"{problem.framework}: {reason}")
 
 
 def _memory(
