@@ -31,7 +31,8 @@ NOT_CONSIDERED = (
     f"context parallelism below {LEAST_CONTEXT_TOKENS:,} tokens a rank",
     f"micro-batches of other than {', '.join(map(str, MICRO_BATCHES))} samples",
     "optimizer state on every data rank (never faster by these costs, and larger)",
-    "blocks on stages other than evenly, or with the shortest slowest stage (1F1B and ZB-H1 alone)",
+    "blocks on stages other than evenly, or in up to three ways with the shortest slowest stage "
+    "(1F1B and ZB-H1 alone)",
     "numbers of recomputed blocks that differ within a stage, or are more than memory asks for",
     "8-bit products",
     "offload to the host",
