@@ -17,10 +17,10 @@ from .step import Costs, derive, excess_of, least_peaks, least_step
 MOST = 3
 """Configurations that are listed because their memory does not suffice."""
 
-MOST_PRICED = 400
+MOST_PRICED = 4000
 """Configurations that are priced to find those to list."""
 
-MOST_PASSES = 400_000
+MOST_PASSES = 1_000_000
 """Passes of chunks that are replayed to find them."""
 
 
