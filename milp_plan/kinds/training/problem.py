@@ -24,6 +24,9 @@ MOST_SAMPLES = 10**6
 """Samples of a step at most: a replay lists every pass of every micro-batch."""
 
 
+MODEL_NOTES = "model notes"
+"""Entry of a problem's provenance: what was assumed, or not read, of the model's file."""
+
 FIELDS = tuple(entry.name for entry in fields(Configuration))
 """What a plan decides."""
 

@@ -13,7 +13,7 @@ from .costs import StepTime
 from .efficiency import ErrorBand
 from .memory import MemoryUse
 from .misses import enough_memory
-from .problem import TrainingPlan, TrainingProblem
+from .problem import MODEL_NOTES, TrainingPlan, TrainingProblem
 from .profile import kinds_text
 from .search import Candidate, SearchResult
 from .space import Space, not_considered
@@ -185,6 +185,8 @@ def lines(answer: TrainingAnswer) -> Iterator[str]:
         yield from _framework(answer)
         yield from _next_best(answer)
     yield from _misses(answer)
+    if MODEL_NOTES in problem.provenance:
+        yield f"  model  {problem.provenance[MODEL_NOTES]}"
     yield f"  not considered  {'; '.join(_left_out(answer))}"
 
 
@@ -410,6 +412,7 @@ def data(answer: TrainingAnswer) -> dict[str, Any]:
         "not_considered": list(_left_out(answer)),
         "reserve_bytes": problem.reserve_bytes,
         "costs": answer.problem.costs_origin,
+        "model_notes": problem.provenance.get(MODEL_NOTES),
         "error_band": asdict(band) if band else None,
         "rejected": [asdict(miss) for miss in found.misses],
         "enough_memory_bytes": None
