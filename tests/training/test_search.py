@@ -73,7 +73,7 @@ def test_rejected_ones_are_the_nearest_to_fit_of_those_that_are_faster(memory: i
     steps = replays(of, costs)
     for c, (step, bytes_) in steps.items():
         if step < value and bytes_ > 0:
-            key = (c.tensor, c.pipeline, c.recompute, c.zero)
+            key = (c.tensor, c.context, c.pipeline, c.recompute)
             lacking[key] = min(bytes_, lacking.get(key, bytes_))
     assert [miss.excess_bytes for miss in found.misses] == sorted(lacking.values())[:MOST]
     assert found.misses
@@ -121,6 +121,44 @@ def test_fixed_fields_have_their_value_in_every_configuration() -> None:
     listed = [c for c in Space(problem(), fixed) if c.pipeline > 1]
     assert listed
     assert all(getattr(c, name) == value for c in listed for name, value in fixed.items())
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "listed"),
+    [
+        ("tensor", 2, True),
+        ("data", 2, True),
+        ("micro_batches", 4, True),
+        ("micro_batches", 3, False),
+        ("virtual", 4, True),
+        ("expert", 2, False),
+        ("schedule", Schedule.GPIPE, True),
+        ("layers", (12, 20), True),
+        ("sequence_parallel", False, True),
+    ],
+)
+def test_any_fixed_field_has_its_value(name: str, value: object, listed: bool) -> None:
+    made = list(Space(problem(), {name: value}))
+    assert bool(made) is listed
+    assert all(getattr(c, name) == value for c in made)
+
+
+@pytest.mark.parametrize(
+    ("fixed", "words"),
+    [
+        ({"tensor": 3}, "tensor 3 does not divide 4 devices"),
+        ({"data": 8}, "data 8 does not divide 4 devices"),
+        ({"tensor": 4, "pipeline": 2}, "tensor 4 x pipeline 2 does not divide 4 devices"),
+        ({"micro_batch": 5}, "micro_batch 5 does not divide the batch of 8"),
+        ({"data": 4, "micro_batch": 4}, "micro_batch 4 does not divide 2 samples of a rank"),
+        ({"layers": (19, 20)}, "layers sum to 39, the model has 32 blocks"),
+        ({"micro_batches": 3}, "micro_batches 3 does not divide the batch of 8"),
+        ({"schedule": Schedule.DUALPIPE_V}, "schedule dualpipe-v is not offered"),
+    ],
+)
+def test_a_space_that_is_empty_names_the_culprit(fixed: dict[str, object], words: str) -> None:
+    assert not list(Space(problem(), fixed))
+    assert words in Space(problem(), fixed).why_empty()
 
 
 def test_the_space_lists_nothing_twice_and_nothing_that_cannot_run() -> None:

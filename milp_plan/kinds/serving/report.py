@@ -168,8 +168,8 @@ def _figures(answer: ServingAnswer, best: ServingCandidate) -> Iterator[str]:
 
 def costs_text(answer: ServingAnswer) -> str:
     """Say for each device class what its rates come from."""
-    groups = answer.problem.cluster.groups
-    return answer.efficiency.origin(dict.fromkeys(group.device.name for group in groups))
+    names = dict.fromkeys(group.device.name for group in answer.problem.cluster.groups)
+    return answer.efficiency.origin(names, answer.problem.architecture.has_experts)
 
 
 def _parts(time: PassTime) -> str:

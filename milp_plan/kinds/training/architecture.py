@@ -15,7 +15,7 @@ from milp_plan.core import Finding, InputError
 from milp_plan.core.errors import below_findings
 from milp_plan.core.exactness import exactness_findings
 
-from .blocks import Block, Prediction, block_findings
+from .blocks import Block, Moe, Prediction, block_findings
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,11 @@ class Architecture:
     def recomputable(self) -> bool:
         """Whether it is known what a block needs to be computed again: its input."""
         return True
+
+    @property
+    def has_experts(self) -> bool:
+        """Whether some block has a mixture of experts."""
+        return any(isinstance(block.feed_forward, Moe) for block, _ in self.runs)
 
     @cached_property
     def runs(self) -> tuple[tuple[Block, int], ...]:

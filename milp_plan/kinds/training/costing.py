@@ -15,7 +15,6 @@ from .cluster import TrainingCluster
 from .collectives import Traffic
 from .configuration import (
     SPLIT_BACKWARD,
-    WITHOUT_FP8,
     Configuration,
     Precision,
     Recompute,
@@ -342,7 +341,7 @@ def operations_bound(problem: TrainingProblem) -> Bound:
     No configuration runs fewer, whatever its degrees; they are divided evenly here.
     """
     groups, fixed = problem.cluster.groups, problem.fixed.get("precision")
-    narrow = not {group.device.name for group in groups} & WITHOUT_FP8
+    narrow = all(group.device.fp8 for group in groups)
     precision = fixed or (Precision.FP8 if narrow else Precision.BF16)
     alone = Configuration(data=problem.cluster.devices, precision=precision)
     least = PlanCosts(problem).least_ns(alone)

@@ -101,6 +101,8 @@ def fixed_field(text: str) -> tuple[str, object]:
             plain = {"true": True, "false": False}.get(value.strip().lower(), value)
         elif name in _FIELDS and not _is_word(name):
             plain = int(value)
+        else:
+            plain = VALUES.get((name, value.strip().lower()), plain)
     except ValueError:
         pass  # it is no number: said below
     return name, fixed_value(where, name, plain, text)
@@ -197,3 +199,6 @@ ALIASES = {
     "mbs": "micro_batch",
 }
 """Short names of degrees."""
+
+VALUES = {("recompute", "selective"): "attention"}
+"""Names that frameworks have for a value of a field."""

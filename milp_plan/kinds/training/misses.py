@@ -56,7 +56,7 @@ def nearest_misses(
     """Return configurations whose steps are below a value and that lack the least memory.
 
     Best-first on bounds of what is lacking: a configuration is priced, then replayed, while its
-    bound is the lowest. Of equal degrees, recomputation and sharding only the first is listed. Ends
+    bound is the lowest. Of equal degrees and recomputation only the first is listed. Ends
     early, with fewer, at :data:`MOST_PRICED`, :data:`MOST_PASSES` or the end of the budget.
 
     Parameters
@@ -77,7 +77,7 @@ def nearest_misses(
     made: dict[object, Miss] = {}
     while heap and len(made) < MOST and priced < MOST_PRICED and passes < MOST_PASSES:
         lacking, level, number, c, miss = heapq.heappop(heap)
-        key = (c.tensor, c.pipeline, c.recompute, c.zero)
+        key = (c.tensor, c.context, c.pipeline, c.recompute)
         if budget.over:
             break
         if key in made:

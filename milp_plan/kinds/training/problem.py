@@ -127,7 +127,7 @@ class TrainingProblem(CheckedProblem):
     def costs_origin(self) -> str:
         """Where the rates of each device class come from."""
         names = dict.fromkeys(group.device.name for group in self.cluster.groups)
-        return self.efficiency.origin(names)
+        return self.efficiency.origin(names, self.architecture.has_experts)
 
     def group_of(self, configuration: Configuration, stage: int) -> int:
         """Number of the group on whose devices a pipeline stage lies."""

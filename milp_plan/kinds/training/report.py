@@ -337,6 +337,9 @@ def _framework(answer: TrainingAnswer) -> Iterator[str]:
     found, best, name = answer.found, answer.best, answer.problem.framework
     if not name or best is None:
         return
+    rates = answer.problem.efficiency.software.name
+    if not rates.startswith(name):
+        yield f"  {name}  steps are predicted by rates of {rates}, none is fitted to {name}"
     counts = f"cannot run {found.refused:,} of {found.considered:,} configurations"
     other = found.unrestricted
     if other is None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
+from math import prod
 from typing import Any
 
 from .blocks import Moe
@@ -116,6 +117,9 @@ class Space:
     def why_empty(self) -> str:
         """Say in one sentence why the fixed fields leave nothing that can run."""
         problem = self.problem
+        culprits = "; ".join(self._misfits())
+        if culprits:
+            return culprits
         for chosen in self._chosen():
             if chosen.schedule not in EXPERTS:
                 return f"schedule {chosen.schedule} is not offered"
@@ -125,10 +129,34 @@ class Space:
                 return reason
         return "no degrees, micro-batches and chunks with these values fit cluster and batch"
 
+    def _misfits(self) -> Iterator[str]:
+        """List fixed degrees, samples and blocks that do not go into cluster, batch and model."""
+        problem, fixed = self.problem, self.fixed
+        devices, samples = problem.cluster.devices, problem.global_batch
+        degrees = {name: fixed[name] for name in DEGREES if name in fixed}
+        alone = [name for name, degree in degrees.items() if devices % degree]
+        yield from (f"{name} {degrees[name]} does not divide {devices} devices" for name in alone)
+        if not alone and devices % prod(degrees.values()):
+            text = " x ".join(f"{name} {degree}" for name, degree in degrees.items())
+            yield f"{text} does not divide {devices} devices"
+        of = f"the batch of {samples}"
+        if samples % fixed.get("data", 1):
+            yield f"data {fixed['data']} does not divide {of}"
+        elif "data" in fixed:
+            samples, of = samples // fixed["data"], f"{samples // fixed['data']} samples of a rank"
+        for name in ("micro_batch", "micro_batches"):
+            if samples % fixed.get(name, 1):
+                yield f"{name} {fixed[name]} does not divide {of}"
+        layers, blocks = fixed.get("layers", ()), len(problem.architecture.blocks)
+        if layers and sum(layers) != blocks:
+            yield f"layers sum to {sum(layers)}, the model has {blocks} blocks"
+
     def _chosen(self) -> Iterator[Configuration]:
         fixed = {name: value for name, value in self.fixed.items() if name in _FREE}
         for draft in self._drafts():
-            yield replace(draft, **fixed) if fixed else draft
+            made = replace(draft, **fixed) if fixed else draft
+            if all(getattr(made, name) == value for name, value in self.fixed.items()):
+                yield made
 
     def _allowed(self, name: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
         return (self.fixed[name],) if name in self.fixed else values
@@ -220,6 +248,9 @@ class Space:
             orders += [(schedule, v) for v in virtual]
         return tuple(order for order in orders if self.fixed.get("virtual", order[1]) == order[1])
 
+
+DEGREES = ("tensor", "context", "pipeline", "data")
+"""Fields whose product is the number of devices."""
 
 _FREE = frozenset(
     {"recomputed", "recomputed_by_chunk", "sequence_parallel", "precision", "offload", "layers"}

@@ -12,6 +12,7 @@ from milp_plan.io.files import read_document
 
 from ..configuration import Configuration
 from ..formats import MARKER, read_plan
+from ..frameworks import FRAMEWORKS
 from ..problem import TrainingPlan, TrainingProblem
 from ..space import no_reason
 from . import deepspeed, fsdp, megatron, nanotron, torchtitan
@@ -51,23 +52,21 @@ def _has(head: str) -> Callable[[Document], bool]:
 
 _DEEPSPEED = {"zero_optimization", "train_micro_batch_size_per_gpu"}
 
-FORMATS: Mapping[str, FrameworkFormat] = {
-    "megatron": FrameworkFormat(
+_FORMATS = (
+    FrameworkFormat(
         "script with arguments", megatron.refusals_of, megatron.script, _has(megatron.HEAD)
     ),
-    "torchtitan": FrameworkFormat(
-        "TOML", torchtitan.refusals_of, torchtitan.text, _has(torchtitan.HEAD)
-    ),
-    "nanotron": FrameworkFormat(
+    FrameworkFormat("TOML", torchtitan.refusals_of, torchtitan.text, _has(torchtitan.HEAD)),
+    FrameworkFormat(
         "sections of its YAML", nanotron.refusals_of, nanotron.text, _has(nanotron.HEAD)
     ),
-    "deepspeed": FrameworkFormat(
+    FrameworkFormat(
         "JSON", deepspeed.refusals_of, deepspeed.text, lambda d: set(d.top_level) >= _DEEPSPEED
     ),
-    "fsdp2": FrameworkFormat(
-        "Python module for PyTorch", fsdp.refusals_of, fsdp.text, _has(fsdp.HEAD)
-    ),
-}
+    FrameworkFormat("Python module for PyTorch", fsdp.refusals_of, fsdp.text, _has(fsdp.HEAD)),
+)
+
+FORMATS: Mapping[str, FrameworkFormat] = dict(zip(FRAMEWORKS, _FORMATS, strict=True))
 """Name -> format."""
 
 
