@@ -151,7 +151,7 @@ def train(
     from milp_plan.io.files import write_document
     from milp_plan.run import Settings, solve
 
-    from . import api, exports, formats, problem_file, report
+    from . import api, formats, problem_file, report
     from .efficiency import rates_of
     from .profile import read_profile
 
@@ -189,19 +189,19 @@ def train(
         refuse_idle(
             dict.fromkeys(("fix", "planned_for", "time_limit", "plan_output", "plot_file"), why)
         )
-        plan, unread = exports.read_configuration(check_file, problem)
-        if unread:
-            note(f"{check_file}: not read: {', '.join(unread)}")
-        verdict = api.check(problem, plan)
-        say(json.dumps(report.verdict_data(verdict)) if as_json else report.verdict_text(verdict))
-        if not verdict.ok:
-            ctx.exit(Exit.NOT_VALID)
-        _export(problem, replace(plan, value=verdict.value), framework, output)
+        plan = _checked(ctx, problem, check_file, as_json)
+        _export(problem, plan, framework, output)
         ctx.exit(Exit.DONE)
     outcome = solve(problem, Settings(time_limit_s=time_limit), began=ctx.obj)
     with Deferred():
         answer = api.answer_of(outcome)
-        say(json.dumps(report.data(answer)) if as_json else str(answer))
+        full = bool(ctx.params.get("verbose"))
+        text = (
+            json.dumps(report.data(answer))
+            if as_json
+            else "\n".join(report.lines(answer, full=full))
+        )
+        say(text)
         for defect in outcome.defects:
             note(f"defect: {defect}")
         stopped = answer.found.interrupted or outcome.stop is Stop.INTERRUPTED
@@ -217,6 +217,22 @@ def train(
             write_figure(answer.draw(), plot_file)
         _export(problem, outcome.plan, framework, output)
     ctx.exit(ended)
+
+
+def _checked(
+    ctx: click.Context, problem: TrainingProblem, file: Path, as_json: bool
+) -> TrainingPlan:
+    """Return a plan that a file has, with its value; ends the command where it breaks a rule."""
+    from . import api, exports, report
+
+    plan, unread = exports.read_configuration(file, problem)
+    if unread:
+        note(f"{file}: not read: {', '.join(unread)}")
+    verdict = api.check(problem, plan)
+    say(json.dumps(report.verdict_data(verdict)) if as_json else report.verdict_text(verdict))
+    if not verdict.ok:
+        ctx.exit(Exit.NOT_VALID)
+    return replace(plan, value=verdict.value)
 
 
 def _export(

@@ -236,6 +236,23 @@ class Training(Kind["TrainingProblem", "TrainingPlan"]):
     def named(self, problem: TrainingProblem) -> None:
         """Nothing: a plan has the same fields whatever the problem."""
 
+    def models(self) -> list[dict[str, Any]]:
+        """Models by name, with their sizes and sources."""
+        from .models import MODELS, model
+
+        known = (model(name) for name in MODELS)
+        return [
+            {
+                "name": each.name,
+                "parameters": each.all_parameters,
+                "blocks": len(each.blocks),
+                "hidden": each.hidden,
+                "sequence": each.sequence,
+                "source": each.source,
+            }
+            for each in known
+        ]
+
     def reasons(self) -> Reasons[TrainingProblem, TrainingPlan]:
         """Its parts and limits, and why a plan's value is what it is."""
         from .reasons import TrainingReasons

@@ -72,7 +72,7 @@ class TrainingProblem(CheckedProblem):
     provenance: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False)
     framework: str = ""
 
-    units = Units()
+    units = Units(size="GB", size_scale=10**9)
 
     def _parts(self) -> Iterator[tuple[str, Any]]:
         yield "training problem", self

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -169,8 +169,8 @@ def gigabytes(num_bytes: float) -> str:
     return f"{num_bytes / _GB:,.1f} GB"
 
 
-def lines(answer: TrainingAnswer) -> Iterator[str]:
-    """Write the answer for people, line by line."""
+def lines(answer: TrainingAnswer, *, full: bool = False) -> Iterator[str]:
+    """Write the answer for people, line by line; ``full``: with all that was not considered."""
     problem = answer.problem
     size = f"batch {problem.global_batch:,}"
     if not problem.architecture.measured_batch:
@@ -187,7 +187,9 @@ def lines(answer: TrainingAnswer) -> Iterator[str]:
     yield from _misses(answer)
     if MODEL_NOTES in problem.provenance:
         yield f"  model  {problem.provenance[MODEL_NOTES]}"
-    yield f"  not considered  {'; '.join(_left_out(answer))}"
+    names, texts = zip(*_left_out(answer), strict=True)
+    left_out = "; ".join(texts) if full else f"{'; '.join(names)} (-v: in full)"
+    yield f"  not considered  {left_out}"
 
 
 def _nothing(answer: TrainingAnswer) -> Iterator[str]:
@@ -375,13 +377,14 @@ def _misses(answer: TrainingAnswer) -> Iterator[str]:
         yield f"  enough    --memory {size}: a plan of {seconds(misses[0].step_ns)} exists then"
 
 
-def _left_out(answer: TrainingAnswer) -> Iterable[str]:
+def _left_out(answer: TrainingAnswer) -> Iterator[tuple[str, str]]:
+    """List what was not considered, in few words and in full."""
     if answer.problem.fixed:
-        fixed = (f"{name} {value}" for name, value in answer.problem.fixed.items())
-        yield "other than " + ", ".join(fixed)
+        fixed = ", ".join(f"{name} {value}" for name, value in answer.problem.fixed.items())
+        yield "other values of fixed fields", f"other than {fixed}"
     if answer.problem.framework:
-        yield f"what {answer.problem.framework} cannot run"
-    yield from not_considered(answer.problem)
+        yield (f"what {answer.problem.framework} cannot run",) * 2
+    yield from not_considered(answer.problem).items()
 
 
 def data(answer: TrainingAnswer) -> dict[str, Any]:
@@ -412,7 +415,7 @@ def data(answer: TrainingAnswer) -> dict[str, Any]:
         "considered": found.considered,
         "timed": found.timed,
         "replayed": found.replayed,
-        "not_considered": list(_left_out(answer)),
+        "not_considered": [text for _, text in _left_out(answer)],
         "reserve_bytes": problem.reserve_bytes,
         "costs": answer.problem.costs_origin,
         "model_notes": problem.provenance.get(MODEL_NOTES),

@@ -27,32 +27,45 @@ LEAST_CONTEXT_TOKENS = 4096
 
 SCHEDULES = (Schedule.ONE_F_ONE_B, Schedule.INTERLEAVED, Schedule.ZB_H1, Schedule.ZB_V)
 
-NOT_CONSIDERED = (
-    "tensor parallelism over more than one node",
-    f"context parallelism below {LEAST_CONTEXT_TOKENS:,} tokens a rank",
-    f"micro-batches of other than {', '.join(map(str, MICRO_BATCHES))} samples",
-    "optimizer state on every data rank (never faster by these costs, and larger)",
-    "blocks on stages other than evenly, or in up to three ways with the shortest slowest stage "
-    "(1F1B and ZB-H1 alone)",
-    "numbers of recomputed blocks that differ within a stage, or are more than memory asks for",
-    "8-bit products",
-    "offload to the host",
-)
-"""What no plan uses unless it is fixed."""
+NOT_CONSIDERED = {
+    "tensor parallelism between nodes": "tensor parallelism over more than one node",
+    "short context ranks": (f"context parallelism below {LEAST_CONTEXT_TOKENS:,} tokens a rank"),
+    "other micro-batches": (
+        f"micro-batches of other than {', '.join(map(str, MICRO_BATCHES))} samples"
+    ),
+    "unsharded optimizer": (
+        "optimizer state on every data rank (never faster by these costs, and larger)"
+    ),
+    "other blocks on stages": (
+        "blocks on stages other than evenly, or in up to three ways with the shortest slowest "
+        "stage (1F1B and ZB-H1 alone)"
+    ),
+    "other recomputed blocks": (
+        "numbers of recomputed blocks that differ within a stage, or are more than memory asks for"
+    ),
+    "8-bit products": "8-bit products",
+    "offload": "offload to the host",
+}
+"""What no plan uses unless it is fixed, in few words and in full."""
+
+NOT_MEASURED = {
+    "tensor, context and expert parallelism": (
+        "tensor, context and expert parallelism, which layers measured on one device do not tell"
+    ),
+    "other micro-batches": "micro-batches of other than the measured number of samples",
+}
+"""The same for measured layers."""
+
+UNSAID_OF_MEASURED = ("tensor parallelism between nodes", "short context ranks", "8-bit products")
+"""What means nothing for measured layers."""
 
 
-NOT_MEASURED = (
-    "tensor, context and expert parallelism, which layers measured on one device do not tell",
-    "micro-batches of other than the measured number of samples",
-)
-"""The same for measured layers, in place of the first three and of 8-bit products."""
-
-
-def not_considered(problem: TrainingProblem) -> tuple[str, ...]:
-    """Return what no plan of a problem uses unless it is fixed."""
+def not_considered(problem: TrainingProblem) -> dict[str, str]:
+    """Return what no plan of a problem uses unless it is fixed: in few words -> in full."""
     if not problem.architecture.measured_batch:
         return NOT_CONSIDERED
-    return (*NOT_MEASURED, *(each for each in NOT_CONSIDERED[3:] if "8-bit" not in each))
+    known = NOT_CONSIDERED | NOT_MEASURED
+    return {name: text for name, text in known.items() if name not in UNSAID_OF_MEASURED}
 
 
 @cache

@@ -149,7 +149,7 @@ def read_configuration(
     """
     document = read_document(path, "a plan, a Megatron-LM script or a torchtitan configuration")
     text = document.data.decode("utf-8", "replace")
-    if document.marker == MARKER or text.lstrip().startswith("{"):
+    if document.marker == MARKER:
         return read_plan(path), ()
     launch: Launch
     if "--micro-batch-size" in text or "--tensor-model-parallel-size" in text:
@@ -157,8 +157,13 @@ def read_configuration(
     elif "[parallelism]" in text or "[training]" in text:
         launch = read(text, document.file, problem)
     else:
-        expected = "a training plan, arguments of Megatron-LM, or a configuration of torchtitan"
-        remedy = "name a file of --plan-output or --export"
-        raise InputError([Finding("content", "something else", expected, remedy, document.file)])
+        found = next((name for name in FORMATS if FORMATS[name].is_one(document)), None)
+        what = f"an export to {found}" if found else document.marker or "something else"
+        expected = (
+            "a plan of train --plan-output, a script with arguments of Megatron-LM, or a TOML file "
+            "of torchtitan"
+        )
+        remedy = "name one of these; milp-plan check checks plans of other kinds"
+        raise InputError([Finding("content", what, expected, remedy, document.file)])
     plan = TrainingPlan(problem.name, problem.fingerprint, launch.configuration)
     return plan, launch.unread
