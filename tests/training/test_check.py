@@ -106,6 +106,18 @@ def test_fixed_fields_are_read_with_their_short_names() -> None:
     assert fixed_field("recomputed_by_chunk=") == ("recomputed_by_chunk", ())
 
 
+def test_the_name_that_megatron_has_for_recomputed_attention_is_read() -> None:
+    assert fixed_field("recompute=selective") == ("recompute", Recompute.ATTENTION)
+
+
+def test_a_plan_for_another_problem_says_what_to_do() -> None:
+    for change in ({"problem": "another"}, {"fingerprint": "0" * 64}):
+        (broken,) = verify(
+            PROBLEM, replace(best(), value=None, **change), COSTS, no_reason
+        ).violations
+        assert "plan" in broken.message.split(";")[-1]
+
+
 @pytest.mark.parametrize(
     "text", ["tensor", "tensor=0", "tensor=x", "width=3", "schedule=x", "layers=a"]
 )

@@ -189,7 +189,7 @@ class _Reader:
         modes = {text: kind for kind, text in RECOMPUTE.items()}
         found = self.field("activation_checkpoint", "mode", None)
         if found in (None, "selective"):
-            given = "nothing, torchtitan's default is selective" if found is None else "selective"
+            given = "nothing, torchtitan's default is selective" if found is None else repr(found)
             expected = f"{' or '.join(modes)}, as selective is not modelled"
             self.findings.add("activation_checkpoint.mode", given, expected, "set one of them")
             return Recompute.NONE
