@@ -149,6 +149,8 @@ def training_cluster(text: str) -> TrainingCluster:
         if match is None:
             expected = "<nodes>x<devices>x<class> or <devices>x<class>, joined by +"
             remedy = "write for example 8x8xH100 or 64xA100"
+            if term.strip().endswith(".toml"):
+                remedy += "; cluster files are for graphs, not for train and serve"
             raise InputError([Finding("cluster", repr(text), expected, remedy)])
         spec = device_spec(_class_name(match[3]))
         nodes, size = (int(match[1]), int(match[2])) if match[1] else _nodes(int(match[2]), text)
