@@ -13,11 +13,12 @@ from milp_plan.core.quantity import units_of
 def misattributed(problem: Any, plan: Any) -> Iterator[Violation]:
     """Yield that a plan is for a problem of another name or of other contents (rule `identity`)."""
     if plan.problem != problem.name:
-        text = f"the plan is for problem {plan.problem!r}, not for {problem.name!r}"
+        text = f"the plan is for problem {plan.problem!r}, not for {problem.name!r}; "
+        text += "name that problem, or plan this one"
         yield Violation("identity", (plan.problem, problem.name), text)
     if not (is_own(problem, plan) or _is_related(problem, plan)):
         text = f"the plan was made for fingerprint {str(_made_for(plan))[:12]}, the problem has "
-        text += f"{problem.fingerprint[:12]}: its contents have changed"
+        text += f"{problem.fingerprint[:12]}: its contents have changed; plan it again"
         yield Violation("identity", (problem.name,), text)
 
 

@@ -108,6 +108,13 @@ def architectures() -> list[Row]:
     ]
 
 
+def models() -> list[Row]:
+    """Return models that ``train`` and ``serve`` know by name."""
+    from milp_plan.run.kinds import kinds as known
+
+    return [row for kind in known() for row in kind.models()]
+
+
 def clusters() -> list[Row]:
     """Return device classes of which ``generate`` builds clusters, such as 2xH100+2xA100."""
     from milp_plan.cost.devices import DEVICES
@@ -132,6 +139,7 @@ LISTS: dict[str, Callable[[], list[Row]]] = {
     "planners": planners,
     "formats": formats,
     "architectures": architectures,
+    "models": models,
     "clusters": clusters,
 }
 """What can be listed."""
@@ -141,7 +149,11 @@ LISTS: dict[str, Callable[[], list[Row]]] = {
 @click.argument("what", type=click.Choice(list(LISTS)), required=False)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def list_(what: str | None, as_json: bool) -> None:
-    """List kinds, formulations, planners, formats, architectures or clusters; all by default."""
+    """List kinds, formulations, planners, formats, architectures, models or clusters.
+
+    All of them by default. ``generate`` makes graphs of architectures; ``train`` and ``serve`` know
+    models.
+    """
     chosen = {name: make() for name, make in LISTS.items() if what in (None, name)}
     if as_json:
         say_json(chosen, pretty=True)

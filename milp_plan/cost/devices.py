@@ -11,7 +11,7 @@ result depends on their last digit. ``milp-plan cluster calibrate`` replaces tho
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from milp_plan.core import Channel, Finding, InputError
@@ -75,6 +75,8 @@ class DeviceSpec:
         Names of the link inside a node, and between nodes.
     source
         Where the figures come from.
+    fp8
+        Whether it multiplies 8-bit floats.
     """
 
     name: str
@@ -87,6 +89,7 @@ class DeviceSpec:
     link: str
     network: str
     source: str = ""
+    fp8: bool = field(default=True, repr=False)  # fingerprints are made of what is written
 
     @property
     def summary(self) -> str:
@@ -153,10 +156,12 @@ def _device(
     reached: tuple[int, int, int],
     links: tuple[str, str],
     source: str,
+    *,
+    fp8: bool = True,
 ) -> DeviceSpec:
     """``rates``: Gflop/s, memory in GB/s and GB; ``reached``: permille of both rates, launch."""
     peak, moved, memory = (rate * _GB for rate in rates)
-    return DeviceSpec(name, peak, moved, memory, *reached, *links, f"{source}; {_RATES}")
+    return DeviceSpec(name, peak, moved, memory, *reached, *links, f"{source}; {_RATES}", fp8)
 
 
 DEVICES = {
@@ -173,14 +178,17 @@ DEVICES = {
         _device(
             *("A100", (312_000, 2_039, 80), (700, 850, 5_000), ("NVLink3", "HDR")),
             "NVIDIA A100 Tensor Core GPU data sheet, SXM 80 GB",
+            fp8=False,
         ),
         _device(
             *("A100-40GB", (312_000, 1_555, 40), (700, 850, 5_000), ("NVLink3", "HDR")),
             "NVIDIA A100 Tensor Core GPU data sheet, SXM 40 GB",
+            fp8=False,
         ),
         _device(
             *("V100", (125_000, 900, 32), (700, 850, 6_000), ("NVLink2", "EDR")),
             "NVIDIA V100 Tensor Core GPU data sheet, SXM2",
+            fp8=False,
         ),
         _device(
             *("H200", (989_500, 4_800, 141), (600, 850, 5_000), ("NVLink4", "NDR")),
@@ -212,6 +220,7 @@ DEVICES = {
         _device(
             *("TPU-v5e", (197_000, 819, 16), (700, 850, 5_000), ("ICI-v5e", "DCN-v5e")),
             "Google Cloud, TPU v5e, system architecture",
+            fp8=False,
         ),
         _device(
             *("L40S", (362_050, 864, 48), (600, 850, 5_000), ("PCIe4", "HDR")),

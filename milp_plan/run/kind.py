@@ -384,6 +384,10 @@ class Kind(ABC, Generic[P, S]):
     def reasons(self) -> Reasons[P, S]:
         """Its parts and limits, and why a plan's value is what it is."""
 
+    def models(self) -> list[dict[str, Any]]:
+        """Models that problems of this kind are made of by name, for ``milp-plan list models``."""
+        return []
+
     # -- plans from elsewhere ----------------------------------------------------------------------
 
     def named(self, problem: P) -> Sequence[str] | None:

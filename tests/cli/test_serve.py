@@ -77,7 +77,7 @@ def test_fixed_degrees_precision_and_requests_change_the_answer() -> None:
             "prefill makes one token",
         ),
         (("vit-l", "4xH100", *ASKED), Exit.BAD_INPUT, "generates no tokens"),
-        (("llama3-8b", *ASKED), Exit.USAGE, "MODEL and CLUSTER"),
+        (("llama3-8b", *ASKED), Exit.USAGE, "CLUSTER is missing after llama3-8b"),
     ],
 )
 def test_what_cannot_be_answered_is_refused_or_said(

@@ -6,10 +6,12 @@ import json
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from milp_plan.cli.exits import Exit
-from milp_plan.kinds.training import search
+from milp_plan.kinds.training import Configuration, search, training_cluster
+from milp_plan.kinds.training.api import check, training_problem
 from milp_plan.kinds.training.costing import PlanCosts
 from milp_plan.kinds.training.efficiency import SHIPPED
 from milp_plan.kinds.training.memory import MARGIN
@@ -29,7 +31,7 @@ def test_the_answer_says_degrees_figures_proof_and_what_else_there_is() -> None:
         *("TP ", "PP ", "DP ", "micro-batch", "recompute", "sharded", "TFLOP/s a device", "MFU"),
         *("weights", "activations", "compute", "proved best within the space", "next best"),
         *("rejected", "GB too much", "not considered", "of every device left free", "overlaps"),
-        *("error unknown", "costs of H100 assumed, but for products of experts"),
+        *("error unknown", "costs of H100 assumed, not fitted", "offload (-v: in full)"),
     ):
         assert words in done.stdout
 
@@ -101,11 +103,23 @@ def test_a_file_takes_the_place_of_a_name(tmp_path: Path) -> None:
         (("llama3-9b", "8xH100", *ASKED), Exit.BAD_INPUT, "llama3-8b"),
         (("llama3-8b", "8xH900", *ASKED), Exit.BAD_INPUT, "H900"),
         (("llama3-8b", "12xH100", *ASKED), Exit.BAD_INPUT, "whole nodes"),
-        (("llama3-8b", *ASKED), Exit.USAGE, "MODEL and CLUSTER"),
+        (("llama3-8b", *ASKED), Exit.USAGE, "CLUSTER is missing after llama3-8b"),
+        (("8xH100", *ASKED), Exit.USAGE, "MODEL is missing before 8xH100"),
+        (("config.json", "8xH100", *ASKED), Exit.USAGE, "--model-file config.json"),
+        (("rows.csv", "8xH100", *ASKED), Exit.USAGE, "--profile rows.csv"),
+        (("a", "b", "c", *ASKED), Exit.USAGE, "expected MODEL and CLUSTER, found a b c"),
+        ((*ON_EIGHT[1:], "--phase", "decode"), Exit.USAGE, "for inference use milp-plan serve"),
+        ((*ON_EIGHT[1:], "--faze", "decode"), Exit.USAGE, "No such option '--faze'"),
+        ((*ON_EIGHT[1:], "--memory", "4"), Exit.USAGE, "4 is 4 bytes; did you mean 4GB?"),
+        ((*ON_EIGHT[1:], "--reserve", "4KiB"), Exit.USAGE, "4KiB is 4096 bytes; write for"),
         (("llama3-8b", "8xH100", *ASKED, "--fix", "width=2"), Exit.BAD_INPUT, "width"),
         (("llama3-8b", "8xH100", *ASKED, "--memory", "much"), Exit.USAGE, "80GB"),
         (("llama3-70b", "8xA100-40GB", *ASKED), Exit.INFEASIBLE, ""),
-        (("llama3-8b", "8xH100", *ASKED, "--fix", "tp=3"), Exit.INFEASIBLE, "fit cluster"),
+        (
+            ("llama3-8b", "8xH100", *ASKED, "--fix", "tp=3"),
+            Exit.INFEASIBLE,
+            "tensor 3 does not divide 8 devices",
+        ),
         (
             ("llama3-8b", "8xH100", *ASKED, "--fix", "offload=optimizer"),
             Exit.INFEASIBLE,
@@ -124,7 +138,7 @@ def test_a_file_takes_the_place_of_a_name(tmp_path: Path) -> None:
         (
             ("llama3-8b", "8xH100", *ASKED, "--fix", "pp=4", "--fix", "layers=7,8,8,8"),
             Exit.INFEASIBLE,
-            "31 blocks, expected 4 chunks with 32",
+            "layers sum to 31, the model has 32 blocks",
         ),
     ],
 )
@@ -134,6 +148,66 @@ def test_what_cannot_be_answered_is_refused_or_said(
     done = call("train", *words)
     assert done.exit_code == code
     assert message in done.stderr + done.stdout
+
+
+def test_a_model_with_experts_says_which_rates_are_fitted_and_v_says_all_that_is_left_out() -> None:
+    fixed = ("--fix", "pp=1", "--fix", "tp=8", "--fix", "mbs=1")
+    done = call("train", "mixtral-8x7b", "2x8xH100", *ASKED, *fixed, "-v")
+    assert "H100 assumed (only products of experts fitted, to measured steps of" in done.stdout
+    assert "8-bit products; offload to the host" in done.stdout
+    assert "other than tensor" in done.stdout.replace("pipeline 1, ", "")
+
+
+def test_the_step_of_an_export_names_the_framework_of_its_rates() -> None:
+    other = call(*ON_EIGHT, "--framework", "torchtitan").stdout
+    assert "steps are predicted by rates of megatron-core, none is fitted to torchtitan" in other
+    assert "steps are predicted" not in call(*ON_EIGHT, "--framework", "megatron").stdout
+
+
+def test_capitals_of_a_device_class_do_not_matter() -> None:
+    small, usual = (call("train", "llama3-8b", name, *ASKED) for name in ("8xh100", "8xH100"))
+    assert small.stdout == usual.stdout
+    mixed = training_cluster("8xa100-80gb+8xv100")
+    assert mixed.name == "8xA100-80GB+8xV100"
+    assert [group.device.name for group in mixed.groups] == ["A100", "V100"]
+    near = call("train", "llama3-8b", "8xH1000", *ASKED)
+    assert "did you mean H100?" in near.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "found"),
+    [
+        ("graph.json", '{"format": "milp-plan-instance"}', "found milp-plan-instance"),
+        ("some.json", '{"a": 1}', "found something else"),
+        ("some.txt", "hello", "found something else"),
+        (
+            "zero.json",
+            '{"zero_optimization": {}, "train_micro_batch_size_per_gpu": 1}',
+            "found an export to deepspeed",
+        ),
+    ],
+)
+def test_a_file_of_another_kind_is_refused_with_those_that_can_be_checked(
+    tmp_path: Path, name: str, content: str, found: str
+) -> None:
+    (tmp_path / name).write_text(content)
+    done = call(*ON_EIGHT, "--check", tmp_path / name)
+    assert done.exit_code == Exit.BAD_INPUT
+    for words in (found, "train --plan-output", "arguments of Megatron-LM", "TOML file"):
+        assert words in done.stderr
+
+
+def test_the_same_peak_has_the_same_unit_in_train_and_explain(tmp_path: Path) -> None:
+    job, plan = tmp_path / "job.json", tmp_path / "plan.json"
+    done = call(*ON_EIGHT, "--job-output", job, "--plan-output", plan)
+    peak = re.search(r"peak ([0-9.]+ GB) of ([0-9.]+ GB)", done.stdout)
+    assert peak is not None
+    explained = re.search(
+        r"memory of H100 ([0-9.]+) GB of ([0-9.]+ GB)", call("explain", job, plan).stdout
+    )
+    assert explained is not None
+    assert f"{float(explained[1]):.1f} GB" == peak[1]
+    assert explained[2] == peak[2]
 
 
 def test_bounds_count_only_the_blocks_that_are_computed_again() -> None:
@@ -286,14 +360,30 @@ def test_a_config_file_with_a_wrong_member_names_it(
     assert message in done.stderr
 
 
-def test_where_nothing_fits_the_answer_says_what_is_lacking_at_least() -> None:
-    words = ("--memory", "10GB", "--reserve", "0B", "--fix", "pp=1", "--fix", "mbs=1")
-    done = call(*ON_EIGHT, *words)
-    assert done.exit_code == Exit.INFEASIBLE
-    lacking = re.search(r"breaks a memory limit, by ([0-9.]+) GB or more", done.stdout)
-    assert lacking is not None
-    less = 10 + float(lacking[1]) - 0.1  # as it is rounded to a tenth
-    assert call(*ON_EIGHT, "--memory", f"{less:.1f}GB", *words[2:]).exit_code == Exit.INFEASIBLE
+def test_where_nothing_fits_the_answer_says_which_memory_is_enough() -> None:
+    fixed = ("--fix", "pp=1", "--fix", "mbs=1")
+    for reserve in ((), ("--reserve", "0B")):
+        done = call(*ON_EIGHT, "--memory", "10GB", *reserve, *fixed)
+        assert done.exit_code == Exit.INFEASIBLE
+        enough = re.search(r"enough +--memory ([0-9.]+)GB: a plan of ([0-9.]+) s", done.stdout)
+        assert enough is not None
+        there = call(*ON_EIGHT, "--memory", f"{enough[1]}GB", *reserve, *fixed, "--json")
+        assert json.loads(there.stdout)["value"] / 1e9 <= float(enough[2]) + 0.1
+        less = f"{float(enough[1]) - 0.2:.1f}GB"
+        assert call(*ON_EIGHT, "--memory", less, *reserve, *fixed).exit_code == Exit.INFEASIBLE
+
+
+def test_what_is_rejected_is_faster_and_lacks_what_is_said() -> None:
+    """Each is replayed again, on devices with so much memory that it fits."""
+    told = json.loads(call(*ON_EIGHT, "--json").stdout)
+    assert told["rejected"]
+    of = training_problem("llama3-8b", "8xH100", global_batch=32, sequence=4096)
+    for miss in told["rejected"]:
+        configuration = msgspec.convert(miss["configuration"], Configuration)
+        verdict = check(of, configuration)
+        assert verdict.value == miss["step_ns"] < told["value"]
+        lacking = [v.needed - v.available for v in verdict.violations if v.rule == "memory"]
+        assert max(lacking) == miss["excess_bytes"]
 
 
 def test_a_million_micro_batches_end_with_the_time_limit() -> None:

@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Any
 
 import pytest
-from benchmarks.memory_saving import HALVES, WAYS, chain
 
+from benchmarks.memory_saving import HALVES, WAYS, chain
 from milp_plan.api import Guide
 from milp_plan.backends import Limits, Stop
 from milp_plan.contract import FormulationContract, Instance

@@ -14,6 +14,7 @@ from milp_plan.kinds.training.check import verify
 from milp_plan.kinds.training.formats import PLANS
 from milp_plan.kinds.training.problem import TrainingPlan, TrainingProblem
 from milp_plan.kinds.training.search import search
+from milp_plan.kinds.training.space import no_reason
 
 from .roofline import Roofline
 
@@ -29,12 +30,13 @@ def best() -> TrainingPlan:
 
 
 def rules(problem: TrainingProblem, plan: TrainingPlan) -> set[str]:
-    return {violation.rule for violation in verify(problem, plan, Roofline(problem)).violations}
+    verdict = verify(problem, plan, Roofline(problem), no_reason)
+    return {violation.rule for violation in verdict.violations}
 
 
 def test_the_searchs_plan_keeps_every_rule_and_has_the_value_it_claims() -> None:
     plan = best()
-    verdict = verify(PROBLEM, plan, COSTS)
+    verdict = verify(PROBLEM, plan, COSTS, no_reason)
     assert verdict.ok
     assert verdict.value == plan.value
     assert verdict.components["peak_memory stage 1"] > 0
@@ -100,8 +102,23 @@ def test_fixed_fields_are_read_with_their_short_names() -> None:
         "layers": (4, 5, 3),
     }
     assert PLANS.fixed_field("sequence-parallel=false") == ("sequence_parallel", False)
-    assert PLANS.fixed_field("recomputed_by_chunk=3,1,0") == ("recomputed_by_chunk", (3, 1, 0))
-    assert PLANS.fixed_field("recomputed_by_chunk=") == ("recomputed_by_chunk", ())
+    assert PLANS.PLANS.fixed_field("recomputed_by_chunk=3,1,0") == (
+        "recomputed_by_chunk",
+        (3, 1, 0),
+    )
+    assert PLANS.PLANS.fixed_field("recomputed_by_chunk=") == ("recomputed_by_chunk", ())
+
+
+def test_the_name_that_megatron_has_for_recomputed_attention_is_read() -> None:
+    assert PLANS.fixed_field("recompute=selective") == ("recompute", Recompute.ATTENTION)
+
+
+def test_a_plan_for_another_problem_says_what_to_do() -> None:
+    for change in ({"problem": "another"}, {"fingerprint": "0" * 64}):
+        (broken,) = verify(
+            PROBLEM, replace(best(), value=None, **change), COSTS, no_reason
+        ).violations
+        assert "plan" in broken.message.split(";")[-1]
 
 
 @pytest.mark.parametrize(

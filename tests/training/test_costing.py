@@ -132,6 +132,24 @@ def test_uneven_models_are_better_off_than_with_the_even_split() -> None:
     problem = of("deepseek-v2-lite", "2x8xH800", 256)
     costs = PlanCosts(problem)
     even = Configuration(expert=2, pipeline=8, data=2, micro_batches=128)
-    (balanced,) = (c for c in costs.variants(even) if not c.recomputed)
-    times = [replay(c, costs.priced(c).chunks).makespan_ns for c in (balanced, even)]
-    assert times[0] < times[1]
+    balanced = [c for c in costs.variants(even) if not c.recomputed]
+    *times, last = (replay(c, costs.priced(c).chunks).makespan_ns for c in (*balanced, even))
+    assert len(times) == 3
+    assert max(times) < last
+
+
+def test_a_pipeline_of_fifteen_has_no_idle_stages() -> None:
+    """By hand: with 2 blocks on most stages and 3 on five the step is shorter than with 0,0,0,2,3.
+
+    Both have the same slowest stage and the same peak.
+    """
+    problem = of("llama3-8b", "3x5xH100", 64)
+    costs = PlanCosts(problem)
+    base = Configuration(pipeline=15, micro_batches=64, schedule=Schedule.ZB_H1)
+    greedy = replace(base, layers=(0, 0, 0, 2, *[3] * 10, 0))
+    by_hand = replace(base, layers=(1, *[2] * 8, *[3] * 5, 0))
+    first, hand = (derive(c, costs.priced(c)) for c in (greedy, by_hand))
+    assert hand.step_ns < first.step_ns
+    assert max(hand.peaks) == max(first.peaks)
+    ours = [derive(c, costs.priced(c)).step_ns for c in costs.variants(base)]
+    assert min(ours) <= hand.step_ns

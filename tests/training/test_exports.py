@@ -518,6 +518,7 @@ def test_a_file_in_the_manner_of_those_published_is_read() -> None:
     ("old", "new", "message"),
     [
         ('mode = "full"', 'mode = "selective"', "activation_checkpoint.mode: found 'selective'"),
+        ('mode = "full"', "", "mode: found nothing, torchtitan's default is selective, expected"),
         ('"8B"', '"70B"', "model: found llama3 70B, expected llama3 8B"),
         ("seq_len = 8192", "seq_len = 4096", "seq_len: found 4096, expected 8192"),
         ("replicate_degree = 1", "replicate_degree = 2", "2 x 4"),
@@ -553,7 +554,7 @@ def test_a_launch_edited_by_hand_is_checked(tmp_path: Path) -> None:
     job_file = tmp_path / "job.toml"
     again = call(*asked, "--check", plan, "--export", "torchtitan", "-o", job_file)
     assert again.exit_code == Exit.DONE, again.stderr
-    assert "predicted step" in job_file.read_text()
+    assert "by rates of megatron-core" in job_file.read_text()
     assert json.loads(call(*asked, "--check", job_file, "--json").stdout)["value"] == told["value"]
     edited = script.read_text().replace("  --bf16", "  --recompute-activations\n  --bf16\n  --lr 1")
     script.write_text(edited)

@@ -9,8 +9,13 @@ from typing import Any
 import pytest
 
 from milp_plan.core import InputError
-from milp_plan.kinds.training import model
+from milp_plan.io.files import read_document
+from milp_plan.kinds.training import Mlp, model
+from milp_plan.kinds.training.api import training_problem
 from milp_plan.kinds.training.huggingface import read_config
+from milp_plan.kinds.training.problem_file import read, to_json
+from milp_plan.kinds.training.report import TrainingAnswer
+from milp_plan.kinds.training.search import SearchResult
 
 LLAMA3_70B = {
     "model_type": "llama",
@@ -153,3 +158,94 @@ def test_a_file_that_is_no_object_is_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(InputError, match="ends too early"):
         read_config(tmp_path / "config.json")
+
+
+MISTRAL = {
+    "model_type": "mistral",
+    "hidden_size": 4096,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "intermediate_size": 14336,
+    "vocab_size": 32000,
+    "max_position_embeddings": 32768,
+    "sliding_window": 4096,
+}
+
+
+def test_a_sliding_window_is_read_and_its_operations_are_counted(tmp_path: Path) -> None:
+    """By hand: of 8,192 tokens each attends to 4,096 at most, half of the first 4,096 squared less.
+
+    Pairs of a causal sequence are s^2 / 2; with a window w they are w (2 s - w) / 2.
+    """
+    slides = read_config(written(tmp_path, MISTRAL))
+    whole = read_config(written(tmp_path, MISTRAL | {"sliding_window": None}))
+    assert {block.attention.window for block in slides.blocks} == {4096}
+    assert {block.attention.window for block in whole.blocks} == {None}
+    pairs = 8192**2 - 4096 * (2 * 8192 - 4096)
+    less = 32 * pairs * 32 * (128 + 128)
+    assert whole.forward_flops(8192) - slides.forward_flops(8192) == less
+
+
+@pytest.mark.parametrize(
+    ("change", "windows"),
+    [
+        ({}, [None] * 36),
+        ({"sliding_window": 4096, "max_window_layers": 34}, [None] * 36),
+        (
+            {"use_sliding_window": True, "sliding_window": 4096, "max_window_layers": 34},
+            [None] * 34 + [4096] * 2,
+        ),
+        (
+            {
+                "use_sliding_window": True,
+                "sliding_window": 512,
+                "layer_types": ["full_attention", "sliding_attention"] * 18,
+            },
+            [None, 512] * 18,
+        ),
+    ],
+)
+def test_windows_of_some_blocks(tmp_path: Path, change: dict, windows: list) -> None:
+    read = read_config(written(tmp_path, CONFIGS["qwen3-4b"] | change))
+    assert [block.attention.window for block in read.blocks] == windows
+    assert len({id(block) for block in read.blocks}) == len(set(windows))
+
+
+@pytest.mark.parametrize(
+    ("change", "dense"),
+    [
+        ({}, set()),
+        ({"mlp_only_layers": [0, 47]}, {0, 47}),
+        ({"decoder_sparse_step": 2}, set(range(0, 48, 2))),
+    ],
+)
+def test_dense_blocks_among_experts(tmp_path: Path, change: dict, dense: set[int]) -> None:
+    read = read_config(written(tmp_path, CONFIGS["qwen3-30b-a3b"] | change))
+    kinds = {i for i, block in enumerate(read.blocks) if isinstance(block.feed_forward, Mlp)}
+    assert kinds == dense
+    assert all(read.blocks[i].feed_forward.inner == 6144 for i in dense)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"num_key_value_heads": None}, "num_key_value_heads is missing, assumed 64 (as num_att"),
+        ({"quantization_config": {"bits": 4}}, "quantization_config is not read: weights and"),
+        ({"moe_layer_freq": 1}, None),
+        ({}, None),
+    ],
+)
+def test_the_answer_says_what_was_assumed_or_not_read(
+    tmp_path: Path, change: dict, words: str | None
+) -> None:
+    config = written(tmp_path, LLAMA3_70B | change)
+    of = training_problem(config, "8x8xH100", global_batch=64)
+    assert (words is None) == (of.provenance == {})
+    job = tmp_path / "job.json"
+    job.write_bytes(to_json(of))
+    answer = TrainingAnswer(read(read_document(job, "a job")), SearchResult(), None, {}, ())
+    assert ("  model  " in str(answer)) == (words is not None)
+    assert (words or "") in str(answer)
+    usual = training_problem(written(tmp_path, LLAMA3_70B), "8x8xH100", global_batch=64)
+    assert (of.fingerprint == usual.fingerprint) == ("num_key_value_heads" not in change)

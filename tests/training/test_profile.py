@@ -120,7 +120,7 @@ def test_a_field_that_cannot_be_read_is_named(
 
 
 def test_missing_columns_rows_and_names_of_two_layers_are_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="column kind"):
+    with pytest.raises(InputError, match="columns kind, backward_ms, act"):
         read_profile(written(tmp_path, ("a", 1), head="name,forward_ms"))
     with pytest.raises(InputError, match="rows: found none"):
         read_profile(written(tmp_path))

@@ -6,6 +6,8 @@ import pytest
 
 from milp_plan.core.budget import Budget
 from milp_plan.kinds.training import Configuration, Recompute, Schedule, model, training_cluster
+from milp_plan.kinds.training.api import training_problem
+from milp_plan.kinds.training.misses import MOST, enough_memory, nearest_misses
 from milp_plan.kinds.training.problem import TrainingProblem
 from milp_plan.kinds.training.replay import replay
 from milp_plan.kinds.training.search import KEPT, Candidate, search
@@ -22,18 +24,24 @@ def problem(memory: int | None = None, batch: int = 8) -> TrainingProblem:
     return TrainingProblem(model("llama3-8b"), cluster, 4096, batch)
 
 
-def every(
+def replays(
     of: TrainingProblem, costs: Roofline, refused: Refused = no_reason
-) -> dict[Configuration, int]:
-    """Step of every configuration of the space that fits, by replays alone."""
-    steps = {}
+) -> dict[Configuration, tuple[int, int]]:
+    """Step of every configuration of the space, and the bytes that it lacks; by replays alone."""
+    made = {}
     for c in Space(of, {}, refused):
         played = replay(c, costs.chunks(c))
         resident = costs.resident_bytes(c)
         peaks = tuple(map(sum, zip(resident, played.activation_peaks, strict=True)))
-        if excess_of(of, c, peaks)[0] <= 0:
-            steps[c] = played.makespan_ns + costs.after_ns(c)
-    return steps
+        made[c] = (played.makespan_ns + costs.after_ns(c), excess_of(of, c, peaks)[0])
+    return made
+
+
+def every(
+    of: TrainingProblem, costs: Roofline, refused: Refused = no_reason
+) -> dict[Configuration, int]:
+    """Step of every configuration of the space that fits."""
+    return {c: step for c, (step, lacking) in replays(of, costs, refused).items() if lacking <= 0}
 
 
 @pytest.mark.parametrize("memory", [80 * 10**9, 50 * 10**9, 40 * 10**9])
@@ -54,22 +62,45 @@ def test_the_best_and_the_next_best_are_those_of_trying_everything(memory: int) 
         assert steps[candidate.configuration] == candidate.step_ns
 
 
-def test_what_would_be_faster_with_more_memory_is_listed() -> None:
-    of = problem(40 * 10**9)
-    found = search(of, Roofline(of), {}, Budget(None))
+@pytest.mark.parametrize("memory", [40 * 10**9, 20 * 10**9, 10**9])
+def test_rejected_ones_are_the_nearest_to_fit_of_those_that_are_faster(memory: int) -> None:
+    of = problem(memory)
+    costs = Roofline(of)
+    found = search(of, costs, {}, Budget(None))
+    value = found.best[0].step_ns if found.best else 10**30
+    assert bool(found.best) == (memory == 40 * 10**9)
+    lacking: dict[tuple[object, ...], int] = {}
+    steps = replays(of, costs)
+    for c, (step, bytes_) in steps.items():
+        if step < value and bytes_ > 0:
+            key = (c.tensor, c.context, c.pipeline, c.recompute)
+            lacking[key] = min(bytes_, lacking.get(key, bytes_))
+    assert [miss.excess_bytes for miss in found.misses] == sorted(lacking.values())[:MOST]
     assert found.misses
     for miss in found.misses:
-        assert miss.least_ns < found.best[0].step_ns
-        assert miss.excess_bytes > 0
-    more = search(problem(80 * 10**9), Roofline(problem()), {}, Budget(None))
-    assert more.best[0].step_ns < found.best[0].step_ns
+        assert steps[miss.configuration] == (miss.step_ns, miss.excess_bytes)
 
 
-def test_no_configuration_fits_a_tiny_memory_and_the_nearest_are_said() -> None:
+@pytest.mark.parametrize("reserve", [None, 0, 3 * 10**9])
+def test_with_enough_memory_the_nearest_fits_and_with_a_byte_less_it_does_not(
+    reserve: int | None,
+) -> None:
+    asked = {"global_batch": 8, "sequence": 4096, "reserve_bytes": reserve}
+    of = training_problem("llama3-8b", "4xH100", memory_bytes=5 * 10**9, **asked)
+    (miss, *_) = search(of, Roofline(of), {}, Budget(None)).misses
+    enough = enough_memory(of, miss)
+    assert enough is not None
+    for memory, fits in ((enough, True), (enough - 2, False)):
+        more = training_problem("llama3-8b", "4xH100", memory_bytes=memory, **asked)
+        peak = of.limit_bytes(miss.configuration, miss.stage) + miss.excess_bytes
+        assert (peak <= more.limit_bytes(miss.configuration, miss.stage)) is fits
+
+
+def test_an_effort_that_is_spent_lists_less_but_nothing_wrong() -> None:
     of = problem(10**9)
-    found = search(of, Roofline(of), {}, Budget(None))
-    assert (found.best, found.bound_ns, found.finished) == ([], None, True)
-    assert found.misses
+    bounds = [(1, c) for c in Space(of, {})]
+    assert nearest_misses(of, Roofline(of), bounds, 0, Budget(None)) == ()
+    assert nearest_misses(of, Roofline(of), bounds, 10**30, Budget(0.0)) == ()
 
 
 def test_a_search_without_time_says_so_and_its_bound_holds() -> None:
@@ -90,6 +121,44 @@ def test_fixed_fields_have_their_value_in_every_configuration() -> None:
     listed = [c for c in Space(problem(), fixed) if c.pipeline > 1]
     assert listed
     assert all(getattr(c, name) == value for c in listed for name, value in fixed.items())
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "listed"),
+    [
+        ("tensor", 2, True),
+        ("data", 2, True),
+        ("micro_batches", 4, True),
+        ("micro_batches", 3, False),
+        ("virtual", 4, True),
+        ("expert", 2, False),
+        ("schedule", Schedule.GPIPE, True),
+        ("layers", (12, 20), True),
+        ("sequence_parallel", False, True),
+    ],
+)
+def test_any_fixed_field_has_its_value(name: str, value: object, listed: bool) -> None:
+    made = list(Space(problem(), {name: value}))
+    assert bool(made) is listed
+    assert all(getattr(c, name) == value for c in made)
+
+
+@pytest.mark.parametrize(
+    ("fixed", "words"),
+    [
+        ({"tensor": 3}, "tensor 3 does not divide 4 devices"),
+        ({"data": 8}, "data 8 does not divide 4 devices"),
+        ({"tensor": 4, "pipeline": 2}, "tensor 4 x pipeline 2 does not divide 4 devices"),
+        ({"micro_batch": 5}, "micro_batch 5 does not divide the batch of 8"),
+        ({"data": 4, "micro_batch": 4}, "micro_batch 4 does not divide 2 samples of a rank"),
+        ({"layers": (19, 20)}, "layers sum to 39, the model has 32 blocks"),
+        ({"micro_batches": 3}, "micro_batches 3 does not divide the batch of 8"),
+        ({"schedule": Schedule.DUALPIPE_V}, "schedule dualpipe-v is not offered"),
+    ],
+)
+def test_a_space_that_is_empty_names_the_culprit(fixed: dict[str, object], words: str) -> None:
+    assert not list(Space(problem(), fixed))
+    assert words in Space(problem(), fixed).why_empty()
 
 
 def test_the_space_lists_nothing_twice_and_nothing_that_cannot_run() -> None:

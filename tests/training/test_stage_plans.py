@@ -117,7 +117,7 @@ def test_bisection_and_model_agree_where_memory_does_not_bind(seed: int) -> None
     stages = rng.randint(1, min(6, sum(sizes)))
     opens, ends = rng.randint(0, 10**9), rng.randint(0, 10**9)
     blocks = [time for time, size in zip(times, sizes, strict=True) for _ in range(size)]
-    layers = balanced_layers([blocks] * stages, [opens] * stages, [ends] * stages)
+    layers, *_ = balanced_layers([blocks] * stages, [opens] * stages, [ends] * stages)
     beside = [0] * stages
     beside[0] += opens
     beside[-1] += ends

@@ -32,19 +32,32 @@ def test_the_slowest_stage_is_as_short_as_in_any_partition() -> None:
         plain = [random.randint(0, most) for _ in range(blocks)]
         times = [[speed * time for time in plain] for speed in speeds]
         opens, ends = ([random.randint(0, most) for _ in range(stages)] for _ in range(2))
-        counts = balanced_layers(times, opens, ends)
-        assert sum(counts) == blocks
+        partitions = balanced_layers(times, opens, ends)
         cuts = combinations_with_replacement(range(blocks + 1), stages - 1)
         every = [
             tuple(b - a for a, b in zip((0, *cut), (*cut, blocks), strict=True)) for cut in cuts
         ]
         best = min(slowest(one, times, opens, ends) for one in every)
-        assert slowest(counts, times, opens, ends) == best
+        for counts in partitions:
+            assert len(counts) == stages
+            assert sum(counts) == blocks
+            assert slowest(counts, times, opens, ends) == best
+        assert len(set(partitions)) == len(partitions) <= 3
 
 
-def test_of_equal_partitions_the_first_stages_have_the_fewest_blocks() -> None:
-    assert balanced_layers([[1] * 7] * 4, [0] * 4, [0] * 4) == (1, 2, 2, 2)
-    assert balanced_layers([[2] * 8] * 4, [0] * 4, [2] * 4) == (0, 3, 3, 2)
+def test_partitions_with_few_blocks_first_and_with_long_stages_last_or_first() -> None:
+    seven = balanced_layers([[1] * 7] * 4, [0] * 4, [0] * 4)
+    assert seven == ((1, 2, 2, 2), (2, 2, 2, 1))
+    eight = balanced_layers([[2] * 8] * 4, [0] * 4, [2] * 4)
+    assert eight == ((0, 3, 3, 2), (2, 2, 2, 2), (3, 2, 2, 1))
+
+
+def test_no_stage_idles_where_blocks_suffice_for_all() -> None:
+    """32 blocks on 15 stages, a head of three blocks' time: 3 is the least of the slowest."""
+    greedy, last, first = balanced_layers([[10] * 32] * 15, [0] * 15, [29] * 15)
+    assert greedy == (0, 0, 0, 2, *[3] * 10, 0)
+    assert last == (*[2] * 10, *[3] * 4, 0)
+    assert first == (*[3] * 4, *[2] * 10, 0)
 
 
 @pytest.mark.parametrize("seed", few(range(200), 30))

@@ -104,6 +104,8 @@ def lines(answer: ServingAnswer) -> Iterator[str]:
     for miss in answer.found.misses:
         text = deployment_text(p, miss.deployment)
         yield f"  rejected  {gigabytes(miss.excess_bytes)} too much on stage {miss.stage}  {text}"
+    if p.architecture.notes:
+        yield f"  model  {'; '.join(p.architecture.notes)}"
     yield f"  not considered  {'; '.join(_left_out(answer))}"
 
 

@@ -21,7 +21,7 @@ from .formats import PLANS
 from .huggingface import read_config
 from .memory import default_reserve
 from .models import model as named_model
-from .problem import TrainingPlan, TrainingProblem
+from .problem import MODEL_NOTES, TrainingPlan, TrainingProblem
 from .report import TrainingAnswer
 from .search import Candidate, SearchResult
 from .step import derive
@@ -74,8 +74,13 @@ def training_problem(
     model, cluster = given_model(model), given_cluster(cluster, memory_bytes)
     if reserve_bytes is None:
         reserve_bytes = default_reserve(cluster)
+    known: dict[str, str] = {MODEL_NOTES: "; ".join(model.notes)} if model.notes else {}
     sizes = (sequence or model.sequence, global_batch, reserve_bytes)
-    more = (PLANS.fixed_values(fixed or {}), efficiency or shipped(), dict(provenance or {}))
+    more = (
+        PLANS.fixed_values(fixed or {}),
+        efficiency or shipped(),
+        known | dict(provenance or {}),
+    )
     problem = TrainingProblem(model, cluster, *sizes, *more, framework)
     refusals(problem)
     return problem
@@ -147,4 +152,4 @@ def check(problem: TrainingProblem, plan: TrainingPlan | Configuration) -> Verdi
     """Check a plan, or a configuration, against every law; its value is the step in nanoseconds."""
     if isinstance(plan, Configuration):
         plan = TrainingPlan(problem.name, problem.fingerprint, plan)
-    return verify(problem, plan, PlanCosts(problem))
+    return verify(problem, plan, PlanCosts(problem), refusals(problem))

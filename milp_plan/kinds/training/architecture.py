@@ -8,14 +8,14 @@ can have. Counts of parameters and floating-point operations are exact integers.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from milp_plan.core import Finding, InputError
 from milp_plan.core.errors import below_findings
 from milp_plan.core.exactness import exactness_findings
 
-from .blocks import Block, Prediction, block_findings
+from .blocks import Block, Moe, Prediction, block_findings
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,8 @@ class Architecture:
         Bytes of an element of activations and of weights in forward passes.
     source
         Paper or model card that the figures come from.
+    notes
+        What was assumed, or not read, when it was read from a file; changes no plan.
 
     Raises
     ------
@@ -64,6 +66,7 @@ class Architecture:
     prediction: Prediction | None = None
     precision_bytes: int = 2
     source: str = ""
+    notes: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
         inexact = [
@@ -87,6 +90,11 @@ class Architecture:
     def recomputable(self) -> bool:
         """Whether it is known what a block needs to be computed again: its input."""
         return True
+
+    @property
+    def has_experts(self) -> bool:
+        """Whether some block has a mixture of experts."""
+        return any(isinstance(block.feed_forward, Moe) for block, _ in self.runs)
 
     @cached_property
     def runs(self) -> tuple[tuple[Block, int], ...]:

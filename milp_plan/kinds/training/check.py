@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from milp_plan.check.statement import misattributed, overclaimed
 from milp_plan.core import Counts, Verdict, Violation
 
-from .exports import refusals
+from .configuration import Configuration
 from .problem import TrainingPlan, TrainingProblem
 from .replay import NoScheduleError
 from .rules import beyond_memory, other_than_fixed
-from .search import Costs
-from .step import derive
+from .step import Costs, derive
 
 OBJECTIVE = "step"
 """Time of one training step, nanoseconds."""
 
 
-def verify(problem: TrainingProblem, plan: TrainingPlan, costs: Costs) -> Verdict:
+def verify(
+    problem: TrainingProblem,
+    plan: TrainingPlan,
+    costs: Costs,
+    refused: Callable[[Configuration], Iterable[str]],
+) -> Verdict:
     """Check a plan against every law and recompute its value; never raises.
+
+    Parameters
+    ----------
+    problem, plan
+        What is checked.
+    costs
+        Of passes, memory and what follows the passes: those that plans are made by.
+    refused
+        Why the framework of the problem cannot run a configuration.
 
     Returns
     -------
@@ -29,7 +42,11 @@ def verify(problem: TrainingProblem, plan: TrainingPlan, costs: Costs) -> Verdic
     """
     broken = [*misattributed(problem, plan), *_degrees(problem, plan)]
     broken += other_than_fixed(problem, plan.configuration)
-    broken += _framework(problem, plan)
+    name = problem.framework
+    broken += [
+        Violation("framework", (name,), f"{name}: {reason}")
+        for reason in refused(plan.configuration)
+    ]
     if any(violation.rule == "degrees" for violation in broken):
         return Verdict(tuple(broken), OBJECTIVE, None)
     try:
@@ -50,8 +67,3 @@ def _degrees(problem: TrainingProblem, plan: TrainingPlan) -> Iterator[Violation
     )
     for reason in reasons:
         yield Violation("degrees", (), reason)
-
-
-def _framework(problem: TrainingProblem, plan: TrainingPlan) -> Iterator[Violation]:
-    for reason in refusals(problem)(plan.configuration):
-        yield Violation("framework", (problem.framework,), f"{problem.framework}: {reason}")

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 
 from milp_plan.core import Finding, InputError
-from milp_plan.cost.devices import LINKS, DeviceSpec, LinkSpec, device_spec
+from milp_plan.cost.devices import DEVICES, LINKS, DeviceSpec, LinkSpec, device_spec
 
 NODE_DEVICES = 8
 """Devices of a node where the text does not say."""
@@ -142,17 +143,36 @@ def training_cluster(text: str) -> TrainingCluster:
     InputError
         Text that does not parse, an unknown class, or devices that fill no whole nodes.
     """
-    groups = []
+    groups, names = [], []
     for term in text.split("+"):
         match = _TERM.fullmatch(term.strip())
         if match is None:
             expected = "<nodes>x<devices>x<class> or <devices>x<class>, joined by +"
             remedy = "write for example 8x8xH100 or 64xA100"
+            if term.strip().endswith(".toml"):
+                remedy += "; cluster files are for graphs, not for train and serve"
             raise InputError([Finding("cluster", repr(text), expected, remedy)])
-        spec = device_spec(ALIASES.get(match[3], match[3]))
+        spec = device_spec(_class_name(match[3]))
         nodes, size = (int(match[1]), int(match[2])) if match[1] else _nodes(int(match[2]), text)
         groups.append(device_group(spec, nodes, size))
-    return TrainingCluster(text, tuple(groups), _slowest(groups))
+        names.append(f"{term.strip()[: match.start(3)]}{_spelled(match[3])}")
+    return TrainingCluster("+".join(names), tuple(groups), _slowest(groups))
+
+
+def _spelled(name: str) -> str:
+    """Return a name of a device class with capitals as they are known."""
+    known = {each.lower(): each for each in (*DEVICES, *ALIASES)}
+    return known.get(name.lower(), name)
+
+
+def _class_name(name: str) -> str:
+    """Return the device class that a name, in capitals or not, means."""
+    name = _spelled(name)
+    near = get_close_matches(name.upper(), DEVICES, 1, 0.6)
+    if name not in DEVICES and name not in ALIASES and near:
+        expected, remedy = f"one of {', '.join(sorted(DEVICES))}", f"did you mean {near[0]}?"
+        raise InputError([Finding("device class", repr(name), expected, remedy)])
+    return ALIASES.get(name, name)
 
 
 def device_group(spec: DeviceSpec, nodes: int, node_devices: int) -> DeviceGroup:

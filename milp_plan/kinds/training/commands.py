@@ -19,6 +19,7 @@ from milp_plan.cli.output import note, say
 from milp_plan.cli.outputs import Content, Output, refuse
 
 from .calibrate_command import calibrate
+from .frameworks import FRAMEWORKS
 
 if TYPE_CHECKING:
     from milp_plan.core import Verdict
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from .formats import PlanFormat
     from .problem import TrainingPlan, TrainingProblem
 
-FRAMEWORKS = ("megatron", "torchtitan", "nanotron", "deepspeed", "fsdp2")
-"""Formats of :mod:`milp_plan.kinds.training.exports`."""
+LEAST_SIZE = 10**6
+"""Bytes; an amount below is taken for one without a unit."""
 
 IDLE = ("fix", "time_limit", "plan_output", "plot_file")
 WHY_IDLE = "--check looks at one plan; leave it out"
@@ -35,15 +36,20 @@ WHY_IDLE = "--check looks at one plan; leave it out"
 
 
 def byte_size(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
-    """Read a size."""
+    """Read a size: nothing, or at least :data:`LEAST_SIZE`."""
     from milp_plan.run.change import size
 
     if text is None:
         return None
     try:
-        return int(size(text))
+        amount = size(text)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
+    if 0 < amount < LEAST_SIZE:
+        number = text.strip().rstrip("Bb")
+        remedy = f"did you mean {number}GB?" if number.isdigit() else "write for example 40GB"
+        raise click.BadParameter(f"{text} is {float(amount):g} bytes; {remedy}")
+    return int(amount)
 
 
 SHARED = (
@@ -132,7 +138,8 @@ def plan_and_answer(
         answer = kind.part("api").answer_of(outcome)
         marks = {"problem": problem.name, "fingerprint": problem.fingerprint}
         data = marks | kind.about(problem) | kind.part("report").data(answer)
-        say(json.dumps({"verb": ctx.info_name} | data) if asked["as_json"] else str(answer))
+        text = answer.full_text() if ctx.params.get("verbose") else str(answer)
+        say(json.dumps({"verb": ctx.info_name} | data) if asked["as_json"] else text)
         for defect in outcome.defects:
             note(f"defect: {defect}")
         stopped = answer.found.interrupted or outcome.stop is Stop.INTERRUPTED
@@ -150,7 +157,25 @@ def plan_and_answer(
     ctx.exit(ended)
 
 
-@click.command()
+class TrainCommand(click.Command):
+    """Says where options of inference belong."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read arguments."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.option_name in SERVING:
+                text = f"No such option {error.option_name!r}; for inference use milp-plan serve"
+                raise click.UsageError(text, ctx) from None
+            raise
+
+
+SERVING = ("--phase", "--prompt", "--objective", "--requests", "--first-token", "--token")
+"""Options of ``serve`` that are looked for here."""
+
+
+@click.command(cls=TrainCommand)
 @click.option("--profile", type=PATH, help="A CSV file of measured layers in place of MODEL.")
 @click.option(
     "--profile-batch",
@@ -211,7 +236,7 @@ def train(
     """
     from milp_plan.io.files import write_document
 
-    from . import api, exports, problem_file
+    from . import api, problem_file
     from .formats import PLANS
     from .profile import read_profile
 
@@ -241,14 +266,23 @@ def train(
 
     if check_file is not None:
         refuse_idle(dict.fromkeys(("planned_for", *IDLE), WHY_IDLE))
-        plan, unread = exports.read_configuration(check_file, problem)
-        if unread:
-            note(f"{check_file}: not read: {', '.join(unread)}")
-        verdict = api.check(problem, plan)
-        say_verdict(ctx, verdict, asked["as_json"])
-        export(replace(plan, value=verdict.value))
+        export(_checked(ctx, problem, check_file, asked["as_json"]))
         ctx.exit(Exit.DONE)
     plan_and_answer(ctx, problem, asked, export)
+
+
+def _checked(
+    ctx: click.Context, problem: TrainingProblem, file: Path, as_json: bool
+) -> TrainingPlan:
+    """Return a plan that a file has, with its value; ends the command where it breaks a rule."""
+    from . import api, exports
+
+    plan, unread = exports.read_configuration(file, problem)
+    if unread:
+        note(f"{file}: not read: {', '.join(unread)}")
+    verdict = api.check(problem, plan)
+    say_verdict(ctx, verdict, as_json)
+    return replace(plan, value=verdict.value)
 
 
 def _export(
@@ -269,12 +303,33 @@ def sides(
     """Model, by name or file, and cluster."""
     if model_file is not None and profile is not None:
         raise click.UsageError("--model-file and --profile both say the model; give one")
-    expected = 2 if model_file is None and profile is None else 1
-    if len(names) != expected:
+    if model_file is None and profile is None:
+        _refuse_files(names)
+        if len(names) == 1:
+            words = (
+                "MODEL is missing before" if _is_cluster(names[0]) else "CLUSTER is missing after"
+            )
+            raise click.UsageError(f"{words} {names[0]}; such as llama3-8b 8xH100")
+        if len(names) != 2:
+            raise click.UsageError(f"expected MODEL and CLUSTER, found {' '.join(names)}")
+    elif len(names) != 1:
         option = "--model-file" if profile is None else "--profile"
-        words = f"CLUSTER alone beside {option}" if expected == 1 else "MODEL and CLUSTER"
+        words = f"CLUSTER alone beside {option}"
         raise click.UsageError(f"expected {words}, found {len(names)} names: {' '.join(names)}")
     return (model_file if model_file is not None else names[0]), names[-1]
+
+
+def _is_cluster(name: str) -> bool:
+    """Whether a name is one of devices, such as 8xH100."""
+    return name[:1].isdigit() and "x" in name
+
+
+def _refuse_files(names: tuple[str, ...]) -> None:
+    """Refuse files where names are expected, with the option that takes them."""
+    for option, ending in (("--model-file", ".json"), ("--profile", ".csv")):
+        for name in names:
+            if name.lower().endswith(ending):
+                raise click.UsageError(f"{name} is a file; give it as {option} {name}")
 
 
 COMMANDS = (train, calibrate)

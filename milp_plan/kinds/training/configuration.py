@@ -60,9 +60,6 @@ class Precision(StrEnum):
 FASTER = {Precision.BF16: 1, Precision.FP8: 2}
 """Peak rate of products over that of 16 bits."""
 
-WITHOUT_FP8 = frozenset({"V100", "A100", "A100-40GB", "TPU-v5e"})
-"""Device classes that have no 8-bit floats."""
-
 
 COUNTS = (
     *("tensor", "context", "expert", "expert_tensor", "pipeline", "data"),
@@ -220,7 +217,7 @@ class Configuration:
         if self.offload is not Offload.NONE:
             yield f"offload of the {self.offload} to the host is not offered"
         if self.precision is Precision.FP8:
-            names = {group.device.name for group in cluster.groups} & WITHOUT_FP8
+            names = {group.device.name for group in cluster.groups if not group.device.fp8}
             yield from (f"{name} has no 8-bit floats" for name in sorted(names))
         if architecture.measured_batch:
             yield from self._measured_reasons(architecture, cluster)

@@ -15,7 +15,6 @@ from .cluster import TrainingCluster
 from .collectives import Traffic
 from .configuration import (
     SPLIT_BACKWARD,
-    WITHOUT_FP8,
     Configuration,
     Precision,
     Recompute,
@@ -53,7 +52,7 @@ class PlanCosts:
         self._priced: dict[Configuration, Priced] = {}
         self._whole: dict[object, float] = {}
         self._blocks: dict[object, tuple[list[int], int, int]] = {}
-        self._layers: dict[object, tuple[int, ...]] = {}
+        self._layers: dict[object, tuple[tuple[int, ...], ...]] = {}
         self._first: dict[object, tuple[float, float]] = {}
 
     @cached_property
@@ -117,7 +116,8 @@ class PlanCosts:
     ) -> tuple[Configuration, ...]:
         """Return the same with other blocks on stages, and with some blocks recomputed.
 
-        Blocks lie so that the slowest stage is the shortest. Where nothing is recomputed and
+        Blocks lie so that the slowest stage is the shortest, in the ways of
+        :func:`.stages.balanced_layers`. Where nothing is recomputed and
         memory does not suffice, the variants recompute as few blocks of each chunk as fit.
         Recomputation only adds time, so it is left out where the step takes ``cutoff`` without it.
         """
@@ -157,9 +157,8 @@ class PlanCosts:
             made = [self._block_times(c, group) for group in groups]
             parts = (list(part) for part in zip(*made, strict=True))
             self._layers[key] = balanced_layers(*parts)
-        layers = self._layers[key]
         even = c.chunk_layers(self.problem.architecture)
-        return () if layers == even else (replace(c, layers=layers),)
+        return tuple(replace(c, layers=layers) for layers in self._layers[key] if layers != even)
 
     def _recomputing(self, c: Configuration) -> tuple[Configuration, ...]:
         """Bisect on the number of recomputed blocks: equal for all chunks, and by stage."""
@@ -342,7 +341,7 @@ def operations_bound(problem: TrainingProblem) -> Bound:
     No configuration runs fewer, whatever its degrees; they are divided evenly here.
     """
     groups, fixed = problem.cluster.groups, problem.fixed.get("precision")
-    narrow = not {group.device.name for group in groups} & WITHOUT_FP8
+    narrow = all(group.device.fp8 for group in groups)
     precision = fixed or (Precision.FP8 if narrow else Precision.BF16)
     alone = Configuration(data=problem.cluster.devices, precision=precision)
     least = PlanCosts(problem).least_ns(alone)

@@ -26,7 +26,8 @@ MARKER = "milp-plan-training-rates"
 MAIN_RATE = "matrix"
 """The rate without which measured steps decide nothing."""
 
-_WORDS = {"grouped": "products of experts"}
+_OF_EXPERTS = {"grouped": "products of experts"}
+"""Rates that models with experts alone have, in words."""
 
 SHIPPED = Path(__file__).with_name("efficiency.json")
 """The figures that are used where none are given."""
@@ -172,17 +173,17 @@ class Efficiency:
         """Whether measured steps on every one of these classes decided their rates."""
         return all(MAIN_RATE in self.fitted.get(device, ()) for device in devices)
 
-    def origin(self, devices: Iterable[str]) -> str:
-        """Say for each device class what its rates come from."""
-        return "; ".join(self._origin(device) for device in devices)
+    def origin(self, devices: Iterable[str], experts: bool) -> str:
+        """Say for each device class what its rates come from; ``experts``: the model has some."""
+        return "; ".join(self._origin(device, experts) for device in devices)
 
-    def _origin(self, device: str) -> str:
-        names = self.fitted.get(device, ())
+    def _origin(self, device: str, experts: bool) -> str:
+        names = [n for n in self.fitted.get(device, ()) if experts or n not in _OF_EXPERTS]
         if MAIN_RATE in names:
             return f"of {device} fitted to {self.fitted_on}"
         if names:
-            some = ", ".join(_WORDS.get(name, name) for name in names)
-            return f"of {device} assumed, but for {some}, fitted to {self.fitted_on}"
+            some = ", ".join(_OF_EXPERTS.get(name, name) for name in names)
+            return f"of {device} assumed (only {some} fitted, to {self.fitted_on})"
         if device in self.devices or not self.devices:
             return f"of {device} assumed, not fitted"
         return f"of {device} assumed, the mean of {', '.join(self.devices)}"

@@ -35,6 +35,9 @@ ALIASES = {
 }
 """Short names of degrees."""
 
+VALUES = {("recompute", "selective"): "attention"}
+"""Names that frameworks have for a value of a field."""
+
 
 @dataclass(frozen=True)
 class PlanFormat:
@@ -143,6 +146,8 @@ class PlanFormat:
                 plain = {"true": True, "false": False}.get(value.strip().lower(), value)
             elif kind is not None and not _is_word(kind):
                 plain = int(value)
+            else:
+                plain = VALUES.get((name, value.strip().lower()), plain)
         except ValueError:
             pass  # it is no number: said below
         return name, self._value(f"--fix {name}" if kind else "--fix", name, plain, text)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,17 @@ MOST_SIZE = 10**9
 class _Config:
     """Members of a configuration; what is missing or no number is a finding with its name."""
 
-    def __init__(self, members: Mapping[str, Any], file: str, at: str = "") -> None:
+    def __init__(
+        self, members: Mapping[str, Any], file: str, at: str = "", notes: list[str] | None = None
+    ) -> None:
         self.members, self.file, self.at = members, file, at
+        self.notes = [] if notes is None else notes
+
+    def assume(self, name: str, value: int, why: str) -> int:
+        """Return a member, or a value in its place, which the answer then names."""
+        if not self.has(name):
+            self.notes.append(f"{self.at}{name} is missing, assumed {value} ({why})")
+        return self.integer(name, value)
 
     def integer(self, name: str, default: int | None = None, least: int = 1) -> int:
         value = self.members.get(name)
@@ -48,6 +58,12 @@ class _Config:
             self.refuse(name, repr(value), "true or false")
         return bool(value)
 
+    def numbers(self, name: str) -> tuple[int, ...]:
+        value = self.members.get(name) or ()
+        if not isinstance(value, list | tuple) or not all(type(one) is int for one in value):
+            self.refuse(name, repr(value)[:60], "a list of whole numbers")
+        return tuple(value)
+
     def has(self, name: str) -> bool:
         return self.members.get(name) is not None
 
@@ -55,7 +71,7 @@ class _Config:
         members = self.members.get(name)
         if not isinstance(members, dict):
             self.refuse(name, "nothing" if members is None else repr(members)[:60], "an object")
-        return _Config(members or {}, self.file, f"{self.at}{name}.")
+        return _Config(members or {}, self.file, f"{self.at}{name}.", self.notes)
 
     def refuse(self, name: str, found: str, expected: str) -> None:
         remedy = "give the config.json as it was published"
@@ -80,7 +96,9 @@ def read_config(path: str | Path) -> Architecture:
         remedy = "give the config.json as it was published"
         raise InputError([Finding("file", found, TITLE, remedy, document.file)])
     try:
-        return _architecture(_Config(members, document.file), _name(members, path))
+        config = _Config(members, document.file)
+        model = _architecture(config, _name(members, path))
+        return replace(model, notes=tuple(dict.fromkeys(config.notes)))
     except InputError as error:
         raise error.in_file(document.file) from None
 
@@ -94,6 +112,9 @@ def _name(members: Mapping[str, Any], path: str | Path) -> str:
 
 
 def _architecture(config: _Config, name: str) -> Architecture:
+    for member, consequence in UNREAD.items():
+        if config.members.get(member) not in (None, 1):
+            config.notes.append(f"{config.at}{member} is not read: {consequence}")
     if config.has("vision_config") and config.has("text_config"):
         text = config.part("text_config")
         tower = _vit(config.part("vision_config"), "vision")
@@ -141,7 +162,7 @@ def _attention(
     sinks: bool = False,
 ) -> Attention:
     heads, hidden = config.integer("num_attention_heads"), config.integer("hidden_size")
-    kv_heads = config.integer("num_key_value_heads", heads)
+    kv_heads = config.assume("num_key_value_heads", heads, "as num_attention_heads")
     if heads % kv_heads:
         expected = f"a divisor of num_attention_heads, {heads}"
         config.refuse("num_key_value_heads", str(kv_heads), expected)
@@ -184,15 +205,61 @@ def _decoder(config: _Config, name: str, blocks: tuple[Block, ...]) -> Architect
     )
 
 
-def _dense(config: _Config, name: str, **attention: bool) -> Architecture:
-    mlp = Mlp(config.integer("intermediate_size"), bias=config.flag("mlp_bias"))
-    block = Block(config.integer("hidden_size"), _attention(config, **attention), mlp)
-    return _decoder(config, name, (block,) * config.integer("num_hidden_layers"))
+def _blocks(
+    config: _Config,
+    part_of: Callable[[int], Mlp | Moe],
+    windows: Sequence[int | None],
+    **attention: bool,
+) -> tuple[Block, ...]:
+    """Return every block; equal ones are one object."""
+    hidden = config.integer("hidden_size")
+    attentions = {w: _attention(config, window=w, **attention) for w in dict.fromkeys(windows)}
+    made: dict[tuple[int | None, Mlp | Moe], Block] = {}
+    return tuple(
+        made.setdefault((window, part), Block(hidden, attentions[window], part))
+        for window, part in ((w, part_of(number)) for number, w in enumerate(windows))
+    )
 
 
-def _routed(config: _Config, name: str, moe: Moe, **attention: bool) -> Architecture:
-    block = Block(config.integer("hidden_size"), _attention(config, **attention), moe)
-    return _decoder(config, name, (block,) * config.integer("num_hidden_layers"))
+def _windows(config: _Config, window: int, usual: Callable[[int], bool]) -> tuple[int | None, ...]:
+    """Return the sliding window of each block; ``usual``: whether it has one by default."""
+    layers = config.integer("num_hidden_layers")
+    kinds = config.members.get("layer_types")
+    if not isinstance(kinds, list) or len(kinds) != layers:
+        kinds = ["sliding_attention" if usual(i) else "full_attention" for i in range(layers)]
+    return tuple(window or None if kind == "sliding_attention" else None for kind in kinds)
+
+
+def _window(config: _Config) -> int:
+    return config.integer("sliding_window", 0, 0)
+
+
+def _some_windows(config: _Config) -> tuple[int | None, ...]:
+    """Return the windows of a Qwen: of its last blocks, where it uses any."""
+    if not config.flag("use_sliding_window"):
+        return (None,) * config.integer("num_hidden_layers")
+    first = config.integer("max_window_layers", 28, 0)
+    return _windows(config, _window(config), lambda number: number >= first)
+
+
+def _mlp(config: _Config) -> Mlp:
+    return Mlp(config.integer("intermediate_size"), bias=config.flag("mlp_bias"))
+
+
+def _llama(config: _Config, name: str) -> Architecture:
+    none = (None,) * config.integer("num_hidden_layers")
+    return _decoder(config, name, _blocks(config, lambda _: _mlp(config), none))
+
+
+def _mistral(config: _Config, name: str) -> Architecture:
+    windows = _windows(config, _window(config), lambda _: True)
+    return _decoder(config, name, _blocks(config, lambda _: _mlp(config), windows))
+
+
+def _qwen(config: _Config, name: str, *, query_key_norm: bool) -> Architecture:
+    kind = {"query_key_norm": query_key_norm, "bias": not query_key_norm}
+    blocks = _blocks(config, lambda _: _mlp(config), _some_windows(config), **kind)
+    return _decoder(config, name, blocks)
 
 
 def _mixtral(config: _Config, name: str) -> Architecture:
@@ -201,7 +268,8 @@ def _mixtral(config: _Config, name: str) -> Architecture:
         config.integer("num_experts_per_tok"),
         config.integer("intermediate_size"),
     )
-    return _routed(config, name, moe)
+    windows = _windows(config, _window(config), lambda _: True)
+    return _decoder(config, name, _blocks(config, lambda _: moe, windows))
 
 
 def _qwen_moe(config: _Config, name: str, *, query_key_norm: bool) -> Architecture:
@@ -211,7 +279,14 @@ def _qwen_moe(config: _Config, name: str, *, query_key_norm: bool) -> Architectu
         config.integer("moe_intermediate_size"),
         config.integer("shared_expert_intermediate_size", 0, 0),
     )
-    return _routed(config, name, moe, query_key_norm=query_key_norm, bias=not query_key_norm)
+    dense, step = config.numbers("mlp_only_layers"), config.integer("decoder_sparse_step", 1)
+
+    def part_of(number: int) -> Mlp | Moe:
+        return _mlp(config) if number in dense or (number + 1) % step else moe
+
+    kind = {"query_key_norm": query_key_norm, "bias": not query_key_norm}
+    blocks = _blocks(config, part_of, _some_windows(config), **kind)
+    return _decoder(config, name, blocks)
 
 
 def _deepseek(config: _Config, name: str) -> Architecture:
@@ -239,30 +314,25 @@ def _gpt_oss(config: _Config, name: str) -> Architecture:
         bias=True,
         router_bias=True,
     )
-    window = config.integer("sliding_window", 128)
-    kinds = config.members.get("layer_types")
-    layers = config.integer("num_hidden_layers")
-    if not isinstance(kinds, list) or len(kinds) != layers:
-        kinds = ["full_attention" if i % 2 else "sliding_attention" for i in range(layers)]
-    made = {
-        slides: Block(
-            config.integer("hidden_size"),
-            _attention(config, window=window if slides else None, bias=True, output_bias=True,
-                       sinks=True),
-            moe,
-        )
-        for slides in (True, False)
-    }  # fmt: skip
-    return _decoder(config, name, tuple(made[kind == "sliding_attention"] for kind in kinds))
+    window = config.assume("sliding_window", 128, "as published")
+    windows = _windows(config, window, lambda number: number % 2 == 0)
+    kind = {"bias": True, "output_bias": True, "sinks": True}
+    return _decoder(config, name, _blocks(config, lambda _: moe, windows, **kind))
 
+
+UNREAD = {
+    "quantization_config": "weights and products are planned as without it",
+    "moe_layer_freq": "every block after the dense ones is taken to have experts",
+}
+"""Members that change times or memory and are no part of the model here; why that matters."""
 
 READERS: dict[str, Callable[[_Config, str], Architecture]] = {
     "gpt2": _gpt2,
     "vit": _vit,
-    "llama": _dense,
-    "mistral": _dense,
-    "qwen2": lambda config, name: _dense(config, name, bias=True),
-    "qwen3": lambda config, name: _dense(config, name, query_key_norm=True),
+    "llama": _llama,
+    "mistral": _mistral,
+    "qwen2": lambda config, name: _qwen(config, name, query_key_norm=False),
+    "qwen3": lambda config, name: _qwen(config, name, query_key_norm=True),
     "mixtral": _mixtral,
     "qwen2_moe": lambda config, name: _qwen_moe(config, name, query_key_norm=False),
     "qwen3_moe": lambda config, name: _qwen_moe(config, name, query_key_norm=True),

@@ -95,6 +95,23 @@ class Training(ModelKind["TrainingProblem", "TrainingPlan"]):
         batch = f"{problem.global_batch:,} samples of {problem.sequence:,} tokens"
         return [["batch", batch], ["framework", problem.framework or "any"]]
 
+    def models(self) -> list[dict[str, Any]]:
+        """Models by name, with their sizes and sources."""
+        from .models import MODELS, model
+
+        known = (model(name) for name in MODELS)
+        return [
+            {
+                "name": each.name,
+                "parameters": each.all_parameters,
+                "blocks": len(each.blocks),
+                "hidden": each.hidden,
+                "sequence": each.sequence,
+                "source": each.source,
+            }
+            for each in known
+        ]
+
     def obstacle(self, problem: TrainingProblem, budget: Budget) -> str | None:
         """Fixed fields, or a framework, that leave no configuration."""
         from .exports import refusals

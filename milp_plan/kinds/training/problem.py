@@ -25,6 +25,10 @@ MOST_SAMPLES = 10**6
 """Samples of a step at most: a replay lists every pass of every micro-batch."""
 
 
+MODEL_NOTES = "model notes"
+"""Entry of a problem's provenance: what was assumed, or not read, of the model's file."""
+
+
 class ModelOnCluster(CheckedProblem):
     """A model on a cluster, what a plan may not choose, and rates; with an exact content hash.
 
@@ -45,7 +49,7 @@ class ModelOnCluster(CheckedProblem):
     fixed: Mapping[str, Any]
     efficiency: Efficiency
 
-    units = Units()
+    units = Units(size="GB", size_scale=10**9)
 
     def _parts(self) -> Iterator[tuple[str, Any]]:
         yield "problem", self
@@ -94,7 +98,7 @@ class ModelOnCluster(CheckedProblem):
     def costs_origin(self) -> str:
         """Where the rates of each device class come from."""
         names = dict.fromkeys(group.device.name for group in self.cluster.groups)
-        return self.efficiency.origin(names)
+        return self.efficiency.origin(names, self.architecture.has_experts)
 
     def group_of(self, decision: Any, stage: int) -> int:
         """Number of the group on whose devices a pipeline stage lies."""

@@ -62,7 +62,11 @@ class WirePrediction(Strict):
 
 
 WireModel = mirror(
-    Architecture, blocks=tuple[WireBlock, ...], sequence=Positive, prediction=WirePrediction | None
+    Architecture,
+    blocks=tuple[WireBlock, ...],
+    sequence=Positive,
+    prediction=WirePrediction | None,
+    notes=None,
 )
 
 
@@ -232,6 +236,7 @@ def _wire_block(block: Block, repeats: int = 1) -> WireBlock:
 def _wire_model(architecture: Architecture) -> Any:
     further = architecture.prediction
     entries = asdict(replace(architecture, prediction=None))
+    del entries["notes"]  # the provenance of the problem has them
     entries["blocks"] = tuple(_wire_block(block, n) for block, n in architecture.runs)
     if further is not None:
         entries["prediction"] = WirePrediction(further.modules, _wire_block(further.block))

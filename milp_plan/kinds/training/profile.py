@@ -121,7 +121,9 @@ def read_profile(path: Path, samples: int = 1) -> Profile:
     missing = [name for name in COLUMNS if name not in columns]
     if missing:
         found = ", ".join(columns) or "nothing"
-        finding = Finding(f"column {missing[0]}", f"columns {found}", "that column too", "add it")
+        what = f"column{'s' * (len(missing) > 1)} {', '.join(missing)}"
+        expected, remedy = ("those too", "add them") if len(missing) > 1 else ("that too", "add it")
+        finding = Finding(what, f"columns {found}", expected, remedy)
         raise InputError([finding]).in_file(str(path))
     if not rows:
         finding = Finding("rows", "none", "at least one row below the header", "add layers")

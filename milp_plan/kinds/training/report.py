@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,8 @@ from .configuration import FASTER, Configuration, Offload, Precision, degrees_te
 from .costs import StepTime
 from .efficiency import ErrorBand
 from .memory import MemoryUse
-from .problem import TrainingProblem
+from .misses import enough_memory
+from .problem import MODEL_NOTES, TrainingProblem
 from .profile import kinds_text
 from .search import Candidate, SearchResult
 from .space import Space, not_considered
@@ -47,6 +48,10 @@ class Answer(ABC):
         return "\n".join(self.lines())
 
     __repr__ = __str__
+
+    def full_text(self) -> str:
+        """Return the answer with all details."""
+        return str(self)
 
     def to_frame(self) -> DataFrame:
         """Return the best plans as a table, one a row."""
@@ -88,6 +93,10 @@ class TrainingAnswer(Answer):
     def lines(self) -> Iterator[str]:
         """Write degrees, time, memory, proof, and what else there is."""
         return lines(self)
+
+    def full_text(self) -> str:
+        """Return the answer with all that was not considered."""
+        return "\n".join(lines(self, full=True))
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """List the best configurations."""
@@ -173,8 +182,8 @@ def gigabytes(num_bytes: float) -> str:
     return f"{num_bytes / _GB:,.1f} GB"
 
 
-def lines(answer: TrainingAnswer) -> Iterator[str]:
-    """Write the answer for people, line by line."""
+def lines(answer: TrainingAnswer, *, full: bool = False) -> Iterator[str]:
+    """Write the answer for people, line by line; ``full``: with all that was not considered."""
     problem = answer.problem
     size = f"batch {problem.global_batch:,}"
     if not problem.architecture.measured_batch:
@@ -189,7 +198,11 @@ def lines(answer: TrainingAnswer) -> Iterator[str]:
         yield from _framework(answer)
         yield from _next_best(answer)
     yield from _misses(answer)
-    yield f"  not considered  {'; '.join(_left_out(answer))}"
+    if MODEL_NOTES in problem.provenance:
+        yield f"  model  {problem.provenance[MODEL_NOTES]}"
+    names, texts = zip(*_left_out(answer), strict=True)
+    left_out = "; ".join(texts) if full else f"{'; '.join(names)} (-v: in full)"
+    yield f"  not considered  {left_out}"
 
 
 def _nothing(answer: TrainingAnswer) -> Iterator[str]:
@@ -201,11 +214,7 @@ def _nothing(answer: TrainingAnswer) -> Iterator[str]:
         with_fixed = " with the fixed fields" if answer.problem.fixed else ""
         yield f"  no configuration can run{with_fixed}: {reason}"
     elif found.finished:
-        lacking = min((miss.excess_bytes for miss in found.misses), default=0)
-        amount = f", by {gigabytes(lacking)} or more" if lacking else ""
-        yield (
-            f"  no configuration fits: each of {found.considered:,} breaks a memory limit{amount}"
-        )
+        yield f"  no configuration fits: each of {found.considered:,} breaks a memory limit"
     else:
         when = "before the interruption" if found.interrupted else "in time"
         yield f"  no configuration {when}: {found.timed:,} of {found.considered:,} looked at"
@@ -343,6 +352,9 @@ def _framework(answer: TrainingAnswer) -> Iterator[str]:
     found, best, name = answer.found, answer.best, answer.problem.framework
     if not name or best is None:
         return
+    rates = answer.problem.efficiency.software.name
+    if not rates.startswith(name):
+        yield f"  {name}  steps are predicted by rates of {rates}, none is fitted to {name}"
     counts = f"cannot run {found.refused:,} of {found.considered:,} configurations"
     other = found.unrestricted
     if other is None:
@@ -366,20 +378,26 @@ def _next_best(answer: TrainingAnswer) -> Iterator[str]:
 
 
 def _misses(answer: TrainingAnswer) -> Iterator[str]:
-    for miss in answer.found.misses:
+    problem, misses = answer.problem, answer.found.misses
+    for miss in misses:
         yield (
-            f"  rejected  {gigabytes(miss.excess_bytes)} too much on stage {miss.stage}, step at "
-            f"least {seconds(miss.least_ns)}  {configuration_text(miss.configuration)}"
+            f"  rejected  {gigabytes(miss.excess_bytes)} too much on stage {miss.stage}, step "
+            f"{seconds(miss.step_ns)}  {configuration_text(miss.configuration)}"
         )
+    enough = enough_memory(problem, misses[0]) if misses and answer.best is None else None
+    if enough is not None:
+        size = f"{-(-enough // 10**8) / 10:.1f}GB"
+        yield f"  enough    --memory {size}: a plan of {seconds(misses[0].step_ns)} exists then"
 
 
-def _left_out(answer: TrainingAnswer) -> Iterable[str]:
+def _left_out(answer: TrainingAnswer) -> Iterator[tuple[str, str]]:
+    """List what was not considered, in few words and in full."""
     if answer.problem.fixed:
-        fixed = (f"{name} {value}" for name, value in answer.problem.fixed.items())
-        yield "other than " + ", ".join(fixed)
+        fixed = ", ".join(f"{name} {value}" for name, value in answer.problem.fixed.items())
+        yield "other values of fixed fields", f"other than {fixed}"
     if answer.problem.framework:
-        yield f"what {answer.problem.framework} cannot run"
-    yield from not_considered(answer.problem)
+        yield (f"what {answer.problem.framework} cannot run",) * 2
+    yield from not_considered(answer.problem).items()
 
 
 def data(answer: TrainingAnswer) -> dict[str, Any]:
@@ -398,9 +416,13 @@ def data(answer: TrainingAnswer) -> dict[str, Any]:
         "considered": found.considered,
         "timed": found.timed,
         "replayed": found.replayed,
-        "not_considered": list(_left_out(answer)),
+        "not_considered": [text for _, text in _left_out(answer)],
+        "model_notes": answer.problem.provenance.get(MODEL_NOTES),
         "error_band": asdict(band) if band else None,
         "rejected": [asdict(miss) for miss in found.misses],
+        "enough_memory_bytes": None
+        if best or not found.misses
+        else enough_memory(answer.problem, found.misses[0]),
         "next_best": [_candidate(answer, entry) for entry in found.best[1:]],
         "best": None,
     }

@@ -8,17 +8,18 @@ replay, which gives its value. It enters a stage only while its bound is below t
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from milp_plan.core.budget import Budget
 
 from .configuration import Configuration
+from .misses import Miss, nearest_misses
 from .problem import TrainingProblem
 from .replay import NoScheduleError
 from .space import Refused, Space, no_reason
-from .step import Priced, derive, excess_of, least_peaks, least_step
+from .step import Costs, Priced, derive, excess_of, least_peaks, least_step
 
 PATIENCE = 200
 """Chunks timed without a plan, after which the most promising configuration is replayed."""
@@ -26,31 +27,8 @@ PATIENCE = 200
 KEPT = 3
 """Plans in the result, the best first, each with other degrees."""
 
-MISSES = 3
-"""Configurations that are listed because their memory does not suffice."""
-
-
 LOOKS = 1000
 """Configurations that are stored for a picture of alternatives."""
-
-
-class Costs(Protocol):
-    """What a search needs of costs; times in nanoseconds, sizes in bytes."""
-
-    def least_ns(self, configuration: Configuration) -> int:
-        """Return a lower bound on a step that costs next to nothing to compute."""
-
-    def evenly_ns(self, configuration: Configuration) -> int:
-        """Return a lower bound from all passes of the model, evenly divided over the pipeline."""
-
-    def variants(self, configuration: Configuration, cutoff: float) -> Iterable[Configuration]:
-        """Return those that differ inside of stages alone, and may take less than a cutoff."""
-
-    def first_peak(self, configuration: Configuration) -> int:
-        """Return memory that the devices of the first pipeline stage take at least."""
-
-    def priced(self, configuration: Configuration) -> Priced:
-        """Return what a configuration costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,28 +54,6 @@ class Candidate:
         """Return what distinguishes plans in the result."""
         c = self.configuration
         return (c.tensor, c.context, c.expert, c.pipeline, c.micro_batch)
-
-
-@dataclass(frozen=True, slots=True)
-class Miss:
-    """A configuration that would be faster if it had more memory.
-
-    Parameters
-    ----------
-    configuration
-        What it is.
-    least_ns
-        Lower bound on its step.
-    excess_bytes
-        Memory that the worst stage lacks on each device, at least.
-    stage
-        That stage.
-    """
-
-    configuration: Configuration
-    least_ns: int
-    excess_bytes: int
-    stage: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +85,7 @@ class SearchResult:
     considered, timed, replayed
         Configurations in the space, those of which chunks were timed, those replayed.
     misses
-        Configurations that would be faster but do not fit, the least excess first.
+        Configurations that would be faster but do not fit, the least excess first; all replayed.
     refused
         Configurations in the space that the framework to plan for cannot run.
     unrestricted
@@ -149,7 +105,7 @@ class SearchResult:
     considered: int = 0
     timed: int = 0
     replayed: int = 0
-    misses: list[Miss] = field(default_factory=list)
+    misses: tuple[Miss, ...] = ()
     refused: int = 0
     unrestricted: Candidate | None = None
     reasons: tuple[str, ...] = ()
@@ -213,7 +169,7 @@ class Search:
         self.unseen: list[tuple[int, int, int, Configuration]] = []
         self.ready: list[tuple[int, int, Configuration, Priced]] = []
         self.unsupported: list[tuple[int, int, int, Configuration]] = []
-        self.misses: list[Miss] = []
+        self.misses: list[tuple[int, Configuration]] = []
         self.cap = float("inf")
         self.waiting = 0
         self.bound: int | None = 0
@@ -305,7 +261,7 @@ class Search:
     def price(self, least: int, configuration: Configuration) -> None:
         """Time the chunks; what cannot fit is a miss, the rest waits for its replay."""
         first = self.costs.first_peak(configuration)
-        if not self.fits(configuration, least, (first,)):
+        if not self.fits(configuration, (first,)):
             self.remember(configuration, least, (first,))
             return
         self.found.timed += 1
@@ -313,9 +269,7 @@ class Search:
         least = max(least, least_step(configuration, priced))
         peaks = least_peaks(configuration, priced)
         self.remember(configuration, least, peaks)
-        if least >= self.value:
-            return
-        if self.fits(configuration, least, peaks):
+        if least < self.value and self.fits(configuration, peaks):
             self.waiting += 1
             heapq.heappush(self.ready, (least, self.waiting, configuration, priced))
 
@@ -326,12 +280,12 @@ class Search:
             most = max(1000 * peak // limit for peak, limit in zip(peaks, limits, strict=False))
             self.found.looked.append(Alternative(least, most))
 
-    def fits(self, configuration: Configuration, least: int, peaks: tuple[int, ...]) -> bool:
-        """Whether memory suffices; remember what lacks little."""
-        excess, stage = excess_of(self.problem, configuration, peaks)
-        if excess > 0:
-            self.misses.append(Miss(configuration, least, excess, stage))
-        return excess <= 0
+    def fits(self, configuration: Configuration, peaks: tuple[int, ...]) -> bool:
+        """Whether memory suffices; remember what lacks some."""
+        lacking, _ = excess_of(self.problem, configuration, peaks)
+        if lacking > 0:
+            self.misses.append((lacking, configuration))
+        return lacking <= 0
 
     def replay(self, configuration: Configuration, priced: Priced) -> None:
         """Derive value and peaks as the law says, and add a good configuration to the result."""
@@ -340,7 +294,7 @@ class Search:
             step = derive(configuration, priced)
         except NoScheduleError:
             return
-        if self.fits(configuration, step.step_ns, step.peaks):
+        if self.fits(configuration, step.peaks):
             best, made = self.found.best, Candidate(configuration, step.step_ns, step.peaks)
             best.append(made)
             best.sort(key=lambda candidate: (candidate.step_ns, simplicity(candidate)))
@@ -352,19 +306,14 @@ class Search:
                 self.on_better(made, min(made.step_ns, self.bound or 0))
 
     def conclude(self, left: int | None) -> None:
-        """Set the bound, and choose the misses to list: faster than the best, nearest to fit."""
-        found = self.found
+        """Set the bound, and replay what would be faster than the best with more memory."""
+        found, value = self.found, float("inf")
         if found.best:
             value = found.best[0].step_ns
             found.bound_ns = value if left is None else min(value, left)
-            faster = [miss for miss in self.misses if miss.least_ns < value]
-        else:
-            faster = self.misses
-        nearest: dict[object, Miss] = {}
-        for miss in sorted(faster, key=lambda miss: (miss.excess_bytes, miss.least_ns)):
-            c = miss.configuration
-            nearest.setdefault((c.tensor, c.pipeline, c.recompute, c.zero), miss)
-        found.misses = list(nearest.values())[:MISSES]
+        if not found.interrupted:
+            given = (self.problem, self.costs, self.misses, value, self.budget)
+            found.misses = nearest_misses(*given)
 
 
 def simplicity(candidate: Candidate) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
+from math import prod
 from typing import Any
 
 from .architecture import Architecture
@@ -27,31 +28,45 @@ LEAST_CONTEXT_TOKENS = 4096
 
 SCHEDULES = (Schedule.ONE_F_ONE_B, Schedule.INTERLEAVED, Schedule.ZB_H1, Schedule.ZB_V)
 
-NOT_CONSIDERED = (
-    "tensor parallelism over more than one node",
-    f"context parallelism below {LEAST_CONTEXT_TOKENS:,} tokens a rank",
-    f"micro-batches of other than {', '.join(map(str, MICRO_BATCHES))} samples",
-    "optimizer state on every data rank (never faster by these costs, and larger)",
-    "blocks on stages other than evenly, or with the shortest slowest stage (1F1B and ZB-H1 alone)",
-    "numbers of recomputed blocks that differ within a stage, or are more than memory asks for",
-    "8-bit products",
-    "offload to the host",
-)
-"""What no plan uses unless it is fixed."""
+NOT_CONSIDERED = {
+    "tensor parallelism between nodes": "tensor parallelism over more than one node",
+    "short context ranks": (f"context parallelism below {LEAST_CONTEXT_TOKENS:,} tokens a rank"),
+    "other micro-batches": (
+        f"micro-batches of other than {', '.join(map(str, MICRO_BATCHES))} samples"
+    ),
+    "unsharded optimizer": (
+        "optimizer state on every data rank (never faster by these costs, and larger)"
+    ),
+    "other blocks on stages": (
+        "blocks on stages other than evenly, or in up to three ways with the shortest slowest "
+        "stage (1F1B and ZB-H1 alone)"
+    ),
+    "other recomputed blocks": (
+        "numbers of recomputed blocks that differ within a stage, or are more than memory asks for"
+    ),
+    "8-bit products": "8-bit products",
+    "offload": "offload to the host",
+}
+"""What no plan uses unless it is fixed, in few words and in full."""
+
+NOT_MEASURED = {
+    "tensor, context and expert parallelism": (
+        "tensor, context and expert parallelism, which layers measured on one device do not tell"
+    ),
+    "other micro-batches": "micro-batches of other than the measured number of samples",
+}
+"""The same for measured layers."""
+
+UNSAID_OF_MEASURED = ("tensor parallelism between nodes", "short context ranks", "8-bit products")
+"""What means nothing for measured layers."""
 
 
-NOT_MEASURED = (
-    "tensor, context and expert parallelism, which layers measured on one device do not tell",
-    "micro-batches of other than the measured number of samples",
-)
-"""The same for measured layers, in place of the first three and of 8-bit products."""
-
-
-def not_considered(problem: TrainingProblem) -> tuple[str, ...]:
-    """Return what no plan of a problem uses unless it is fixed."""
+def not_considered(problem: TrainingProblem) -> dict[str, str]:
+    """Return what no plan of a problem uses unless it is fixed: in few words -> in full."""
     if not problem.architecture.measured_batch:
         return NOT_CONSIDERED
-    return (*NOT_MEASURED, *(each for each in NOT_CONSIDERED[3:] if "8-bit" not in each))
+    known = NOT_CONSIDERED | NOT_MEASURED
+    return {name: text for name, text in known.items() if name not in UNSAID_OF_MEASURED}
 
 
 @cache
@@ -137,6 +152,9 @@ class Space:
     def why_empty(self) -> str:
         """Say in one sentence why the fixed fields leave nothing that can run."""
         problem = self.problem
+        culprits = "; ".join(self._misfits())
+        if culprits:
+            return culprits
         for chosen in self._chosen():
             if chosen.schedule not in EXPERTS:
                 return f"schedule {chosen.schedule} is not offered"
@@ -146,10 +164,34 @@ class Space:
                 return reason
         return "no degrees, micro-batches and chunks with these values fit cluster and batch"
 
+    def _misfits(self) -> Iterator[str]:
+        """List fixed degrees, samples and blocks that do not go into cluster, batch and model."""
+        problem, fixed = self.problem, self.fixed
+        devices, samples = problem.cluster.devices, problem.global_batch
+        degrees = {name: fixed[name] for name in DEGREES if name in fixed}
+        alone = [name for name, degree in degrees.items() if devices % degree]
+        yield from (f"{name} {degrees[name]} does not divide {devices} devices" for name in alone)
+        if not alone and devices % prod(degrees.values()):
+            text = " x ".join(f"{name} {degree}" for name, degree in degrees.items())
+            yield f"{text} does not divide {devices} devices"
+        of = f"the batch of {samples}"
+        if samples % fixed.get("data", 1):
+            yield f"data {fixed['data']} does not divide {of}"
+        elif "data" in fixed:
+            samples, of = samples // fixed["data"], f"{samples // fixed['data']} samples of a rank"
+        for name in ("micro_batch", "micro_batches"):
+            if samples % fixed.get(name, 1):
+                yield f"{name} {fixed[name]} does not divide {of}"
+        layers, blocks = fixed.get("layers", ()), len(problem.architecture.blocks)
+        if layers and sum(layers) != blocks:
+            yield f"layers sum to {sum(layers)}, the model has {blocks} blocks"
+
     def _chosen(self) -> Iterator[Configuration]:
         fixed = {name: value for name, value in self.fixed.items() if name in _FREE}
         for draft in self._drafts():
-            yield replace(draft, **fixed) if fixed else draft
+            made = replace(draft, **fixed) if fixed else draft
+            if all(getattr(made, name) == value for name, value in self.fixed.items()):
+                yield made
 
     def _allowed(self, name: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
         return allowed(self.fixed, name, values)
@@ -230,6 +272,9 @@ class Space:
             orders += [(schedule, v) for v in virtual]
         return tuple(order for order in orders if self.fixed.get("virtual", order[1]) == order[1])
 
+
+DEGREES = ("tensor", "context", "pipeline", "data")
+"""Fields whose product is the number of devices."""
 
 _FREE = frozenset(
     {"recomputed", "recomputed_by_chunk", "sequence_parallel", "precision", "offload", "layers"}

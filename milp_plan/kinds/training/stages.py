@@ -11,16 +11,24 @@ from itertools import accumulate
 
 from .stages_problem import TrainingStagesProblem
 
+Counts = tuple[int, ...]
+"""Numbers of consecutive blocks of each stage."""
+
 
 def balanced_layers(
     times: Sequence[Sequence[int]], opens: Sequence[int], ends: Sequence[int]
-) -> tuple[int, ...]:
-    """Return numbers of consecutive blocks of each stage whose slowest stage is the shortest.
+) -> tuple[Counts, ...]:
+    """Return up to three partitions of blocks into stages, all with the shortest slowest stage.
 
     A threshold is kept if stages, from the last to the first, each take as many blocks as it
     allows and none is left over: taking more never hurts the stages before. The least threshold
-    is found by bisection. Of equal partitions the one with the fewest blocks on the first stages
-    is returned, where most micro-batches wait for their backward pass.
+    is found by bisection. Several partitions attain it:
+
+    1. the one with the fewest blocks on the first stages, where most micro-batches wait for their
+       backward pass;
+    2. stages of about equal time, the long ones last: the least memory under 1F1B;
+    3. stages of about equal time, the long ones first: a pipeline fills and drains around its last
+       slowest stage, so that this is the fastest where memory suffices.
 
     Parameters
     ----------
@@ -44,7 +52,40 @@ def balanced_layers(
             high = middle
     found = _filled(sums, extra, low)
     assert found is not None
-    return found
+    spread = (_spread(sums, extra, low, long_last=last) for last in (True, False))
+    return tuple(dict.fromkeys((found, *spread)))
+
+
+def _spread(sums: list[list[int]], extra: list[int], most: int, *, long_last: bool) -> Counts:
+    """Blocks of each stage in at most a time, each near the mean of those up to it.
+
+    From the last to the first, a stage takes what its mean allows, one more block if the long ones
+    are last, and at least what the stages before it cannot take.
+    """
+    stop, latest, counts = len(sums[0]) - 1, _latest(sums, extra, most), list[int]()
+    for stage in reversed(range(len(sums))):
+        row, own, start, number = sums[stage], extra[stage], stop, stage + 1
+        mean = sum(extra[:number]) + row[stop]
+        while start and row[stop] - row[start - 1] + own <= most:
+            time = row[stop] - row[start] + own
+            more = row[stop] - row[start - 1] + own
+            enough = number * time >= mean if long_last else number * more > mean
+            if enough and start <= latest[stage]:
+                break
+            start -= 1
+        counts.append(stop - start)
+        stop = start
+    return tuple(reversed(counts))
+
+
+def _latest(sums: list[list[int]], extra: list[int], most: int) -> list[int]:
+    """Most blocks that the stages before each can take in at most a time."""
+    start, starts = 0, list[int]()
+    for row, own in zip(sums, extra, strict=True):
+        starts.append(start)
+        while start < len(row) - 1 and row[start + 1] - row[starts[-1]] + own <= most:
+            start += 1
+    return starts
 
 
 def _filled(sums: list[list[int]], extra: list[int], most: int) -> tuple[int, ...] | None:

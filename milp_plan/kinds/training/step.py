@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 from .configuration import V_SHAPED, Configuration, Schedule
 from .replay import ChunkCost, Replay, replay, schedule_bound
@@ -28,6 +28,25 @@ class Priced:
     chunks: tuple[ChunkCost, ...]
     after_ns: int
     resident_bytes: tuple[int, ...]
+
+
+class Costs(Protocol):
+    """What a search and the checker need of costs; times in nanoseconds, sizes in bytes."""
+
+    def least_ns(self, configuration: Configuration) -> int:
+        """Return a lower bound on a step that costs next to nothing to compute."""
+
+    def evenly_ns(self, configuration: Configuration) -> int:
+        """Return a lower bound from all passes of the model, evenly divided over the pipeline."""
+
+    def variants(self, configuration: Configuration, cutoff: float) -> Iterable[Configuration]:
+        """Return those that differ inside of stages alone, and may take less than a cutoff."""
+
+    def first_peak(self, configuration: Configuration) -> int:
+        """Return memory that the devices of the first pipeline stage take at least."""
+
+    def priced(self, configuration: Configuration) -> Priced:
+        """Return what a configuration costs."""
 
 
 @dataclass(frozen=True, slots=True)

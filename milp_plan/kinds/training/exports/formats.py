@@ -12,6 +12,7 @@ from milp_plan.io.files import read_document
 
 from ..configuration import Configuration
 from ..formats import PLANS
+from ..frameworks import FRAMEWORKS
 from ..problem import TrainingPlan, TrainingProblem
 from ..space import no_reason
 from . import deepspeed, fsdp, megatron, nanotron, torchtitan
@@ -51,23 +52,21 @@ def _has(head: str) -> Callable[[Document], bool]:
 
 _DEEPSPEED = {"zero_optimization", "train_micro_batch_size_per_gpu"}
 
-FORMATS: Mapping[str, FrameworkFormat] = {
-    "megatron": FrameworkFormat(
+_FORMATS = (
+    FrameworkFormat(
         "script with arguments", megatron.refusals_of, megatron.script, _has(megatron.HEAD)
     ),
-    "torchtitan": FrameworkFormat(
-        "TOML", torchtitan.refusals_of, torchtitan.text, _has(torchtitan.HEAD)
-    ),
-    "nanotron": FrameworkFormat(
+    FrameworkFormat("TOML", torchtitan.refusals_of, torchtitan.text, _has(torchtitan.HEAD)),
+    FrameworkFormat(
         "sections of its YAML", nanotron.refusals_of, nanotron.text, _has(nanotron.HEAD)
     ),
-    "deepspeed": FrameworkFormat(
+    FrameworkFormat(
         "JSON", deepspeed.refusals_of, deepspeed.text, lambda d: set(d.top_level) >= _DEEPSPEED
     ),
-    "fsdp2": FrameworkFormat(
-        "Python module for PyTorch", fsdp.refusals_of, fsdp.text, _has(fsdp.HEAD)
-    ),
-}
+    FrameworkFormat("Python module for PyTorch", fsdp.refusals_of, fsdp.text, _has(fsdp.HEAD)),
+)
+
+FORMATS: Mapping[str, FrameworkFormat] = dict(zip(FRAMEWORKS, _FORMATS, strict=True))
 """Name -> format."""
 
 
@@ -150,7 +149,7 @@ def read_configuration(
     """
     document = read_document(path, "a plan, a Megatron-LM script or a torchtitan configuration")
     text = document.data.decode("utf-8", "replace")
-    if document.marker == PLANS.marker or text.lstrip().startswith("{"):
+    if document.marker == PLANS.marker:
         return PLANS.read(path), ()
     launch: Launch
     if "--micro-batch-size" in text or "--tensor-model-parallel-size" in text:
@@ -158,8 +157,13 @@ def read_configuration(
     elif "[parallelism]" in text or "[training]" in text:
         launch = read(text, document.file, problem)
     else:
-        expected = "a training plan, arguments of Megatron-LM, or a configuration of torchtitan"
-        remedy = "name a file of --plan-output or --export"
-        raise InputError([Finding("content", "something else", expected, remedy, document.file)])
+        found = next((name for name in FORMATS if FORMATS[name].is_one(document)), None)
+        what = f"an export to {found}" if found else document.marker or "something else"
+        expected = (
+            "a plan of train --plan-output, a script with arguments of Megatron-LM, or a TOML file "
+            "of torchtitan"
+        )
+        remedy = "name one of these; milp-plan check checks plans of other kinds"
+        raise InputError([Finding("content", what, expected, remedy, document.file)])
     plan = TrainingPlan(problem.name, problem.fingerprint, launch.configuration)
     return plan, launch.unread

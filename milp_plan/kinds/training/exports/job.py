@@ -33,7 +33,9 @@ class Job:
     @property
     def title(self) -> str:
         """Problem, configuration and predicted step, on one line."""
-        step = "" if self.step_ns is None else f"; predicted step {seconds(self.step_ns)}"
+        step, rates = "", self.problem.efficiency.software.name
+        if self.step_ns is not None:
+            step = f"; predicted step {seconds(self.step_ns)} by rates of {rates}"
         return f"{self.problem.name}: {configuration_text(self.configuration)}{step}"
 
     @property

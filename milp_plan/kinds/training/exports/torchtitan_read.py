@@ -187,7 +187,12 @@ class _Reader:
     def recompute(self) -> Recompute:
         """What is computed again."""
         modes = {text: kind for kind, text in RECOMPUTE.items()}
-        found = self.field("activation_checkpoint", "mode", "selective")
+        found = self.field("activation_checkpoint", "mode", None)
+        if found in (None, "selective"):
+            given = "nothing, torchtitan's default is selective" if found is None else repr(found)
+            expected = f"{' or '.join(modes)}, as selective is not modelled"
+            self.findings.add("activation_checkpoint.mode", given, expected, "set one of them")
+            return Recompute.NONE
         return modes[self.findings.one_of("activation_checkpoint.mode", found, tuple(modes))]
 
     def precision(self) -> Precision:
