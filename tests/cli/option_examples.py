@@ -320,7 +320,7 @@ EXAMPLES: dict[str, dict[str, Example]] = {
         "--memory": Example("--memory 40GB"),
         "--reserve": Example("--reserve 20GB"),
         "--fix": Example("--fix tensor=2"),
-        "--rates": Example("--rates {rates}"),
+        "--rates": Example("--rates {rates}", base=SERVE.replace("H100", "A100")),
         "--time-limit": Example(
             "--time-limit 77", given=("milp_plan.core.budget.Budget.__init__", "limit_s", 77.0)
         ),
@@ -340,7 +340,7 @@ EXAMPLES: dict[str, dict[str, Example]] = {
         "--memory": Example("--memory 40GB"),
         "--reserve": Example("--reserve 20GB"),
         "--fix": Example("--fix tensor=2"),
-        "--rates": Example("--rates {rates}"),
+        "--rates": Example("--rates {rates}", base=TRAIN.replace("H100", "A100")),
         "--time-limit": Example(
             "--time-limit 77", given=("milp_plan.core.budget.Budget.__init__", "limit_s", 77.0)
         ),
