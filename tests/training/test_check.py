@@ -102,11 +102,11 @@ def test_fixed_fields_are_read_with_their_short_names() -> None:
         "layers": (4, 5, 3),
     }
     assert PLANS.fixed_field("sequence-parallel=false") == ("sequence_parallel", False)
-    assert PLANS.PLANS.fixed_field("recomputed_by_chunk=3,1,0") == (
+    assert PLANS.fixed_field("recomputed_by_chunk=3,1,0") == (
         "recomputed_by_chunk",
         (3, 1, 0),
     )
-    assert PLANS.PLANS.fixed_field("recomputed_by_chunk=") == ("recomputed_by_chunk", ())
+    assert PLANS.fixed_field("recomputed_by_chunk=") == ("recomputed_by_chunk", ())
 
 
 def test_the_name_that_megatron_has_for_recomputed_attention_is_read() -> None:
