@@ -24,6 +24,8 @@ from tests.support.seeds import few
 from .solving import formulation, solve_here
 
 NAME = "jobs_time_indexed"
+FEW = 40
+"""Slots of a problem that is solved to the end."""
 
 
 def fine(seed, objective):
@@ -32,7 +34,8 @@ def fine(seed, objective):
     for draw in itertools.count():
         problem = replace(make(seed + 1000 * draw, objective), host=None)
         fits = jobs_obstacle(problem) is None and blocks_of(problem).serial
-        if fits and grid_of(problem, 96, None).exact:
+        grid = grid_of(problem, 96, None) if fits else None
+        if grid is not None and grid.exact and grid.count < FEW:
             return problem
     raise AssertionError
 
@@ -63,10 +66,13 @@ def plans_of(problem):
 
 
 @pytest.mark.parametrize("minimise", [False, True])
-def test_every_plan_up_to_the_cutoff_is_a_solution(minimise):
+@pytest.mark.parametrize("first", few(range(0, 40, 4), 2))
+def test_every_plan_up_to_the_cutoff_is_a_solution(first, minimise):
     """But one whose first job begins in the second half, where it may run backwards instead."""
     form, starts, mirrored = formulation(NAME), 0, 0
-    for seed, objective, make in itertools.product(range(30), JobsObjective, (plain, chains)):
+    for seed, objective, make in itertools.product(
+        range(first, first + 4), JobsObjective, (plain, chains)
+    ):
         problem = make(seed, objective, least=seed % 2)
         if jobs_obstacle(problem) is not None:
             continue
@@ -86,7 +92,7 @@ def test_every_plan_up_to_the_cutoff_is_a_solution(minimise):
             assert model.violation(vector)[0] < 1e-6, problem.name
             scale = form.scale(problem, options, guide)
             assert model.cost @ vector * scale.unit <= value * (1 + 1e-9)
-    assert starts > 10 * mirrored > 0
+    assert starts > 3 * mirrored
 
 
 @pytest.mark.parametrize("seed", few(range(24), 8))

@@ -13,12 +13,11 @@ from random import Random
 from typing import Any, NamedTuple
 
 from milp_plan.core import Objective, PlanningProblem
-from milp_plan.kinds.jobs.problem import JobsObjective
 from milp_plan.models.registry import get
 from tests.support.planted_local_updates import planted_local_updates
 from tests.support.planted_resharding import planted_resharding
 
-from . import jobs, local_updates, packing, rematerialisation, resharding, sharding, shops
+from . import jobs_events, local_updates, packing, rematerialisation, resharding, sharding, shops
 from .anything import random_case, schedule_case, serial_case, uneven_case
 from .brute import brute_force
 from .magnitudes import magnified, some_take_no_time
@@ -141,11 +140,6 @@ def _reshard(seed: int) -> Any:
     return replace(problem, slices=slices, cards=cards)
 
 
-def _jobs(seed: int) -> Any:
-    objective = (JobsObjective.MAKESPAN, JobsObjective.COMPLETION)[seed // 2 % 2]
-    return (jobs.plain, jobs.chains)[seed % 2](seed, objective, least=seed // 4 % 2)
-
-
 def _local(seed: int) -> Any:
     problem, _ = planted_local_updates(seed, 4)
     rng = Random(f"local {seed}")
@@ -173,7 +167,7 @@ def _shard(seed: int) -> Any:
 _MAKERS: dict[str, tuple[Callable[[int], Any], Callable[[Any], int | None]]] = {
     "contiguous_load": (_serial, _value(brute_serial)),
     "flexible_job_shop": (_free, _value(brute_force)),
-    "jobs_time_indexed": (_jobs, jobs.optimum),
+    "jobs_time_indexed": (jobs_events.anything, jobs_events.best_value),
     "latency": (_serial, _value(brute_serial)),
     "local_updates": (_local, local_updates.least),
     "max_load": (_serial, _value(brute_serial)),
