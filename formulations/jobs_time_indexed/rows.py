@@ -159,19 +159,17 @@ class Rows:
         """Rows of those functions that say more of some block than its length does."""
         if not self.makespan:
             return
-        by_pool: dict[int, list[tuple[Column, Block]]] = defaultdict(list)
+        by_pool: dict[int, list[tuple[Column, tuple[int, int]]]] = defaultdict(list)
         for column, block, _ in self.columns:
             if block.ticks:
-                by_pool[block.pool].append((column, block))
+                by_pool[block.pool].append((column, (block.devices, block.ticks)))
         for pool, entries in sorted(by_pool.items()):
-            lengths = sorted({block.ticks for _, block in entries})
+            sizes = {size for _, size in entries}
+            lengths = sorted({ticks for _, ticks in sizes})
             count = self.problem.pools[pool].devices
             for image in dual_feasible(lengths, self.horizon - self.since):
-                terms = [
-                    (column, float(block.devices * image[block.ticks]))
-                    for column, block in entries
-                    if image[block.ticks]
-                ]
+                worth = {(g, ticks): float(g * image[ticks]) for g, ticks in sizes if image[ticks]}
+                terms = [(column, worth[size]) for column, size in entries if size in worth]
                 self._most("packing", terms, count + LEEWAY)
 
     def _order_rows(self) -> None:
