@@ -44,8 +44,8 @@ from itertools import zip_longest
 from typing import Any
 
 from milp_plan.api import BuilderFormulation, Card, CompiledModel, Guide, Scale, Values
-from milp_plan.kinds.jobs.blocks import NOTHING, Block, blocks_of, grid_of
-from milp_plan.kinds.jobs.problem import Job, JobsObjective, JobsPlan, JobsProblem, Run
+from milp_plan.kinds.jobs.blocks import NOTHING, blocks_of, grid_of, runs_of
+from milp_plan.kinds.jobs.problem import JobsObjective, JobsPlan, JobsProblem, Run
 
 from .rows import END, Rows
 
@@ -142,7 +142,8 @@ class _Builder:
             begin = max(begin, sorted(lanes)[block.devices - 1])
             fit = [at for at in range(len(lanes)) if lanes[at] <= begin]
             devices = tuple(sorted(sorted(fit, key=lanes.__getitem__)[-block.devices :]))
-            runs += _runs(job, block, devices, begin)
+            start = begin + block.load
+            runs += runs_of(job, block.first, block.options, devices, begin, start)
             for device in devices:
                 lanes[device] = begin + block.ticks
             ready[block.job] = begin + block.load + block.run
@@ -173,17 +174,6 @@ def _placed(problem: JobsProblem, plan: JobsPlan) -> Iterator[tuple[int | None, 
             moved = weights or NOTHING
             yield numbers.get(key), stop - sum(ticks) - moved.load, stop + moved.store
             block = []
-
-
-def _runs(job: Job, block: Block, devices: tuple[int, ...], begin: int) -> Iterator[Run]:
-    at = begin + block.load
-    for unit, option in zip(range(block.first, block.last + 1), block.options, strict=True):
-        stop = at + job.units[unit].options[option].ticks
-        moved = job.units[unit].weights is not None
-        load = begin if moved and unit == block.first else None
-        store = stop if moved and unit == block.last else None
-        yield Run(job.name, unit, option, devices, at, load, store)
-        at = stop
 
 
 FORMULATION: Any = JobsTimeIndexed(_Builder)

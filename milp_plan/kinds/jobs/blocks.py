@@ -7,7 +7,7 @@ weights make blocks of more than one: weights that change are loaded anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
@@ -16,7 +16,7 @@ from milp_plan.core.quantity import ceil_div
 from milp_plan.core.view import view
 
 from .bounds import Sizes
-from .problem import JobsObjective, JobsProblem, Weights
+from .problem import Job, JobsObjective, JobsProblem, Run, Weights
 
 FINE = 512
 """Slots up to which those that divide every time are taken at once: then the model is exact."""
@@ -117,7 +117,7 @@ class Blocks:
         return weights if self.serial and weights and (weights.load or weights.store) else None
 
     def _blocks(self) -> Iterator[Block]:
-        places = {pool.name: number for number, pool in enumerate(self.problem.pools)}
+        places = self.problem.pool_numbers
         for number, job in enumerate(self.problem.jobs):
             for first in range(len(job.units)):
                 weights = self.moved(job.weights_of(first))
@@ -148,6 +148,28 @@ class Blocks:
             if option.pool == pool and option.devices == 1
         ]
         return min(found, default=None)
+
+
+def runs_of(  # noqa: PLR0917
+    job: Job, first: int, options: Iterable[int], devices: tuple[int, ...], begin: int, start: int
+) -> Iterator[Run]:
+    """Yield the runs of a block of a job from unit ``first`` on.
+
+    Parameters
+    ----------
+    options
+        Numbers of the units' options.
+    begin, start
+        When its weights begin to be loaded, and when its first unit starts.
+    """
+    units = list(enumerate(options, first))
+    for unit, option in units:
+        stop = start + job.units[unit].options[option].ticks
+        moved = job.units[unit].weights is not None
+        load = begin if moved and unit == first else None
+        store = stop if moved and unit == units[-1][0] else None
+        yield Run(job.name, unit, option, devices, start, load, store)
+        start = stop
 
 
 @view
@@ -213,19 +235,20 @@ def grid_of(problem: JobsProblem, slots: int, target: int | None) -> Grid:
 def _horizon(problem: JobsProblem, target: int | None) -> int:
     """When all is done in some best plan of at most a value, if there is any.
 
-    As long as there is something to do, something is done, each thing once. For the weighted
-    objective, no job of weight is complete later than what the others leave of the target.
+    One unit after the other by the fastest options is a plan, so that bounds the makespan. For the
+    weighted objective: as long as there is something to do, something is done, each thing once; and
+    no job of weight is complete later than what the others leave of the target.
     """
-    if target is not None and problem.objective is JobsObjective.MAKESPAN:
+    makespan = problem.objective is JobsObjective.MAKESPAN
+    if target is not None and makespan:
         return target
-    jobs = problem.jobs
+    jobs, chosen = problem.jobs, min if makespan else max
     serial = max(job.release for job in jobs)
     for job, units in zip(jobs, problem.fits, strict=True):
         for number, options in enumerate(units):
-            weights = job.weights_of(number)
-            serial += max(option.ticks for _, option in options)
-            serial += 0 if weights is None else weights.load + weights.store
-    if target is None or any(job.weight == 0 for job in jobs):
+            weights = job.weights_of(number) or NOTHING
+            serial += chosen(option.ticks for _, option in options) + weights.load + weights.store
+    if makespan or target is None or any(job.weight == 0 for job in jobs):
         return serial
     lengths = Sizes(problem).lengths
     alone = sum(j.weight * (j.release + n) for j, n in zip(jobs, lengths, strict=True))
