@@ -9,21 +9,15 @@ value is lower by one, with another seed and, where it is small, without presolv
 windows and big-M are other ones. A model in which nothing was found at all is asked again itself.
 What the second solve does not confirm in the time that is left does not count, and nothing counts
 of a model whose numbers are beyond a solver's tolerances (:mod:`milp_plan.lp.ranges`).
-
-:class:`Confirmation` does this for formulations, :func:`unconfirmed` for models that are written
-and read elsewhere in this room.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
-from milp_plan.backends import Limits, SolverReport, Stop
+from milp_plan.backends import Limits, Stop
 from milp_plan.core.budget import Budget, now
-from milp_plan.lp import CompiledModel
-from milp_plan.lp.ranges import doubt_of
 from milp_plan.models.protocol import Guide
 
 from .model_answer import ModelAnswer
@@ -38,48 +32,6 @@ NO_PLAN = "that there is no plan was not confirmed by a second solve"
 NOTHING_BETTER = "that nothing is better was not confirmed by a second solve"
 
 Ask = Callable[[Guide, Limits], ModelAnswer]
-
-
-class Means(NamedTuple):
-    """How a model is asked again: solver, limits of each solve, and the budget of the run."""
-
-    ask: Callable[..., SolverReport]
-    limits: Limits
-    budget: Budget
-
-
-def unconfirmed(model: CompiledModel, means: Means, times: int = 1) -> str:
-    """Return why it is not sure that a model has no solution; empty if it is.
-
-    Parameters
-    ----------
-    model
-        One of which it was said, or is to be shown, that it has none.
-    means
-        How to ask.
-    times
-        Solves, each in another way, that have to find nothing.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        The solve was interrupted.
-    """
-    doubt = doubt_of(model)
-    if doubt:
-        return doubt
-    for number in range(1, times + 1):
-        left = min(means.limits.time_s, means.budget.left_s)
-        if left < LEAST_S:
-            return NO_PLAN
-        seed = means.limits.seed + number
-        careful = replace(means.limits, time_s=left, seed=seed, careful=True)
-        stop = means.ask(model, careful, None).stop
-        if stop is Stop.INTERRUPTED:
-            raise KeyboardInterrupt
-        if stop is not Stop.INFEASIBLE:
-            return NO_PLAN
-    return ""
 
 
 @dataclass

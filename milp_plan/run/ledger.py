@@ -33,8 +33,8 @@ ROUNDED = (
 BEYOND = "the model finds no plan within its horizon; there may be one beyond"
 """Why a model that is solved has no plan."""
 
-RELAXED = "the model leaves out rules, and its solution breaks one of them"
-"""Why a model that is solved has no plan that counts."""
+RELAXED = "the model leaves out rules: its solution breaks one of them, or says less than its plan"
+"""Why a model that relaxes the problem leaves a gap."""
 
 BOUND_SHARE = 0.1
 """Part of the time limit that bounds may take."""
@@ -42,9 +42,9 @@ BOUND_SHARE = 0.1
 
 def _unsettled(answer: ModelAnswer) -> str:
     """Why a model that is solved leaves a gap."""
-    if answer.plan is None:
-        return BEYOND
-    return RELAXED if answer.value is None else ROUNDED
+    if answer.claim is not None:
+        return RELAXED
+    return BEYOND if answer.plan is None else ROUNDED
 
 
 class AcceptedAnswer(NamedTuple):

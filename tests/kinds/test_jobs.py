@@ -8,8 +8,6 @@ from fractions import Fraction
 import pytest
 
 from benchmarks.introspection import Simulation
-from milp_plan.backends import Limits
-from milp_plan.backends.highs import Session
 from milp_plan.core import InputError
 from milp_plan.core.budget import Budget
 from milp_plan.draw.canvas import write_figure
@@ -42,10 +40,10 @@ from milp_plan.kinds.jobs.problem import (
     Unit,
     Weights,
 )
-from milp_plan.kinds.jobs.time_indexed import Known, refine
-from milp_plan.kinds.jobs.time_indexed.dual_feasible import dual_feasible
+from milp_plan.kinds.jobs.strategy import JobsStrategy
 from milp_plan.kinds.jobs.timelines import settled
 from milp_plan.run.kinds import kind_of, read
+from milp_plan.run.ledger import Ledger
 from milp_plan.run.settings import Settings
 from milp_plan.run.solving import solve
 from tests.support.jobs import chains, optimum, plain
@@ -142,12 +140,6 @@ def _with_free(problem):
 # -- bounds, planners, models ----------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def session():
-    with Session() as session:
-        yield session
-
-
 def plans_of(problem):
     yield in_turn(problem)
     if problem.plain:
@@ -159,20 +151,20 @@ def plans_of(problem):
         yield from (run(Chains(problem), 0) for run in RANKS.values())
 
 
-def bracket(problem, session, best, low):
-    """What models make of a value and a bound."""
+def bracket(problem, plan):
+    """Return value and bound that models leave of a plan and simple bounds."""
+    ledger = Ledger(kind_of(problem), problem, Settings(60, threads=1))
+    ledger.offer(plan, "start", "start")
+    ledger.find_bounds()
+    JobsStrategy(ledger).ask()
+    assert ledger.defects == []
+    return ledger.value, ledger.lower
 
-    def ask(model, limits, _start):
-        return session.solve(model, limits)
 
-    state = [best, low]
-    for answer in refine(problem, ask, Limits(60, gap=0), Budget(60), lambda: Known(*state)):
-        state[1] = max(state[1], answer.bound or 0)
-        if answer.plan is not None:
-            verdict = verify_jobs(problem, answer.plan)
-            if verdict.ok:
-                state[0] = min(state[0], verdict.value)
-    return state
+def value_of(problem, plan):
+    verdict = verify_jobs(problem, plan)
+    assert verdict.ok
+    return verdict.value
 
 
 @pytest.mark.parametrize("make", [plain, chains])
@@ -235,38 +227,22 @@ def test_relaxation_knows_two_pools():
 @pytest.mark.parametrize("make", [plain, chains])
 @pytest.mark.parametrize("objective", list(JobsObjective))
 @pytest.mark.parametrize("seed", range(25))
-def test_models_agree_with_enumeration(seed, objective, make, session):
-    agrees(make(seed, objective), session)
+def test_models_agree_with_enumeration(seed, objective, make):
+    agrees(make(seed, objective))
 
 
 @pytest.mark.parametrize(("make", "seed"), list(itertools.product([plain, chains], range(4))))
-def test_models_agree(make, seed, session):
-    agrees(make(seed), session)
+def test_models_agree(make, seed):
+    agrees(make(seed))
 
 
-def agrees(problem, session):
+def agrees(problem):
     best = optimum(problem)
     if best is None:
         return
-    first = min(verify_jobs(problem, plan).value for plan in plans_of(problem))
-    low = max(bound.value for bound in jobs_bounds(problem))
-    value, bound = bracket(problem, session, first + 1, low)
+    value, bound = bracket(problem, in_turn(problem))
     assert bound <= best <= value
     assert value - bound <= (best // 50 if best > LARGE else 0)
-
-
-def test_dual_feasible_functions_are():
-    rng, strong = random.Random(1), 0
-    for _ in range(200):
-        whole = rng.randint(1, 30)
-        lengths = sorted({rng.randint(1, whole) for _ in range(6)})
-        for image in dual_feasible(lengths, whole):
-            for count in range(1, 5):
-                for chosen in itertools.combinations_with_replacement(lengths, count):
-                    if sum(chosen) <= whole:
-                        assert sum(image[n] for n in chosen) <= 1
-            strong += any(image[n] * whole > n for n in lengths)
-    assert strong > 200
 
 
 # -- Hydra -----------------------------------------------------------------------------------------
@@ -621,14 +597,12 @@ def eight(seed):
 
 
 @pytest.mark.parametrize("seed", few(range(12), 6))
-def test_virtual_machine_is_near_what_the_model_proves_of_eight_jobs(seed, session):
+def test_virtual_machine_is_near_what_the_model_proves_of_eight_jobs(seed):
     """A1: slots divide all times, so the model is exact."""
     problem = eight(seed)
-    plans = {policy: verify_jobs(problem, arrivals(problem, policy)) for policy in POLICIES}
-    low = max(bound.value for bound in jobs_bounds(problem))
-    first = min(verdict.value for verdict in plans.values())
-    value, bound = bracket(problem, session, first + 1, low)
-    assert bound == value <= plans[SRPT].value <= 1.15 * value
+    first = value_of(problem, arrivals(problem, SRPT))
+    value, bound = bracket(problem, arrivals(problem, SRPT))
+    assert bound == value <= first <= 1.15 * value
 
 
 def test_planning_again_pays_on_the_mean():
@@ -653,16 +627,16 @@ def test_planning_again_pays_on_the_mean():
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_exact_hydra_is_between_the_bound_and_longest_remaining_first(seed, session):
+def test_exact_hydra_is_between_the_bound_and_longest_remaining_first(seed):
     rng = random.Random(seed)
     jobs = tuple(
         Job(f"j{n}", tuple(shard(rng.randint(1, 6)) for _ in range(rng.randint(1, 6))))
         for n in range(rng.randint(2, 4))
     )
     problem = JobsProblem("h4", (Pool("gpu", 2),), jobs)
-    listed = verify_jobs(problem, Chains(problem).longest_first()).value
-    low = max(bound.value for bound in jobs_bounds(problem))
-    value, bound = bracket(problem, session, listed, low)
+    plan = Chains(problem).longest_first()
+    listed, low = value_of(problem, plan), max(bound.value for bound in jobs_bounds(problem))
+    value, bound = bracket(problem, plan)
     assert low <= bound == value <= listed
     assert listed - value <= max(unit.options[0].ticks for job in jobs for unit in job.units)
 

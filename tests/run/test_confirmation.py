@@ -18,14 +18,11 @@ from milp_plan.run.confirmation import (
     NO_PLAN,
     NOTHING_BETTER,
     Confirmation,
-    Means,
-    unconfirmed,
 )
 from milp_plan.run.kinds import kind_of
 from milp_plan.run.ledger import Ledger
 from milp_plan.run.model import FormulationSolver
 from milp_plan.run.model_answer import ModelAnswer
-from tests.backends.models import knapsack
 from tests.models.test_windows import gang_and_plain
 
 from .cases import WEAK_BOUND, trap, weaken
@@ -136,40 +133,6 @@ def test_a_solver_that_gives_up_numbers_beyond_its_tolerances_is_no_defect() -> 
     assert (ledger.stop, ledger.defects, ledger.bound) == (Stop.ERROR, [], None)
     ledger.accept_answer(replace(answer(Stop.ERROR), report=report))
     assert ledger.defects == ["the solver failed (Solve error)"]
-
-
-@pytest.mark.parametrize(
-    ("stops", "sure"),
-    [
-        ([Stop.INFEASIBLE], True),
-        ([Stop.TIME_LIMIT], False),
-        ([Stop.PROVED], False),
-        ([Stop.INFEASIBLE, Stop.ERROR], False),
-        ([Stop.INFEASIBLE, Stop.INFEASIBLE], True),
-    ],
-)
-def test_models_of_our_own_are_asked_again_by_the_same_rule(stops: list[Stop], sure: bool) -> None:
-    asked: list[Limits] = []
-
-    def ask(_model: Any, limits: Limits, _start: Any) -> SolverReport:
-        asked.append(limits)
-        return SolverReport(stops[len(asked) - 1])
-
-    means = Means(ask, Limits(time_s=10), Budget(10))
-    why = unconfirmed(knapsack()[0], means, len(stops))
-    assert (why == "") == sure
-    assert [(limits.careful, limits.seed) for limits in asked] == [
-        (True, place + 1) for place in range(len(stops))
-    ]
-
-
-def test_models_of_our_own_beyond_the_tolerances_prove_nothing() -> None:
-    model, _ = knapsack()
-    model = replace(model, row_upper=model.row_upper * 1e9)
-    means = Means(lambda *_: pytest.fail("asked"), Limits(), Budget(10))
-    assert unconfirmed(model, means).endswith("so it proves nothing")
-    late = Means(means.ask, Limits(time_s=0.01), Budget(10))
-    assert unconfirmed(knapsack()[0], late) == NO_PLAN
 
 
 @pytest.mark.parametrize("stop", [Stop.TIME_LIMIT, Stop.NODE_LIMIT, Stop.ERROR])

@@ -17,7 +17,7 @@ from milp_plan.models.registry import get
 from tests.support.planted_local_updates import planted_local_updates
 from tests.support.planted_resharding import planted_resharding
 
-from . import local_updates, packing, rematerialisation, resharding, sharding, shops
+from . import jobs_events, local_updates, packing, rematerialisation, resharding, sharding, shops
 from .anything import random_case, schedule_case, serial_case, uneven_case
 from .brute import brute_force
 from .magnitudes import magnified, some_take_no_time
@@ -167,6 +167,7 @@ def _shard(seed: int) -> Any:
 _MAKERS: dict[str, tuple[Callable[[int], Any], Callable[[Any], int | None]]] = {
     "contiguous_load": (_serial, _value(brute_serial)),
     "flexible_job_shop": (_free, _value(brute_force)),
+    "jobs_time_indexed": (jobs_events.anything, jobs_events.best_value),
     "latency": (_serial, _value(brute_serial)),
     "local_updates": (_local, local_updates.least),
     "max_load": (_serial, _value(brute_serial)),

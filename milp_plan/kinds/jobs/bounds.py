@@ -71,7 +71,7 @@ class Sizes:
     @cached_property
     def kinds(self) -> tuple[Kinds, ...]:
         """The units of each job."""
-        places = {pool.name: number for number, pool in enumerate(self.problem.pools)}
+        places = self.problem.pool_numbers
         return tuple(
             dict(
                 Counter(
@@ -142,7 +142,7 @@ class Sizes:
     def tail(self, job: int, prices: Sequence[int]) -> Fraction:
         """Return the least ticks from the mean instant of a job's work to its completion."""
         spec, behind, sums, total = self.problem.jobs[job], 0, 0, 0
-        places = {pool.name: number for number, pool in enumerate(self.problem.pools)}
+        places = self.problem.pool_numbers
         last = spec.weights_of(len(spec.units) - 1)
         for options in reversed(self.problem.fits[job]):
             least = min(option.ticks for _, option in options)

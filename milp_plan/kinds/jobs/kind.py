@@ -234,10 +234,11 @@ def _ends(problem: JobsProblem, plan: JobsPlan) -> dict[str, int]:
 
 
 def _told(problem: JobsProblem, plan: JobsPlan) -> Iterator[str]:
-    ends, jobs = _ends(problem, plan), {job.name: job for job in problem.jobs}
+    ends = _ends(problem, plan)
     used: dict[str, dict[str, int]] = {}
     for run in plan.runs:
-        option = jobs[run.job].units[run.unit].options[run.option]
+        job = problem.jobs[problem.numbers[run.job]]
+        option = job.units[run.unit].options[run.option]
         devices = f"{option.devices} of {option.pool!r}"
         text = f"{option.technique} on {devices}"
         counts = used.setdefault(run.job, {})

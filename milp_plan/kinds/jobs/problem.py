@@ -192,6 +192,16 @@ class JobsProblem(CheckedProblem):
         return {entry.name: entry for entry in self.pools}
 
     @cached_property
+    def pool_numbers(self) -> Mapping[str, int]:
+        """Place of each pool, by name."""
+        return {entry.name: number for number, entry in enumerate(self.pools)}
+
+    @cached_property
+    def numbers(self) -> Mapping[str, int]:
+        """Place of each job, by name."""
+        return {entry.name: number for number, entry in enumerate(self.jobs)}
+
+    @cached_property
     def devices(self) -> int:
         """Devices of all pools."""
         return sum(entry.devices for entry in self.pools)

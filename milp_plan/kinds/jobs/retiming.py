@@ -85,11 +85,12 @@ def retimed_jobs(problem: JobsProblem, plan: JobsPlan, apart: Apart) -> JobsPlan
 
 
 def _entries(problem: JobsProblem, plan: JobsPlan) -> list[_Entry] | None:
-    jobs = {job.name: job for job in problem.jobs}
     found = []
     for run in plan.runs:
-        job = jobs.get(run.job)
-        if job is None or not 0 <= run.unit < len(job.units):
+        if run.job not in problem.numbers:
+            return None
+        job = problem.jobs[problem.numbers[run.job]]
+        if not 0 <= run.unit < len(job.units):
             return None
         options = job.units[run.unit].options
         if not 0 <= run.option < len(options):

@@ -9,11 +9,15 @@ from threading import Event
 
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
+from milp_plan.models.protocol import Guide
+from milp_plan.models.registry import get
 from milp_plan.run.background import BackgroundThread
 from milp_plan.run.ledger import Ledger
-from milp_plan.run.model import backend
+from milp_plan.run.model import FormulationSolver
+from milp_plan.run.settings import MODEL_ALONE
 from milp_plan.run.strategy import Step, Strategy
 
+from .blocks import grid_of
 from .bounds import Sizes
 from .planners import (
     ANNEALING,
@@ -32,13 +36,17 @@ from .planners import (
 )
 from .planners.enumeration import EVERY_ORDER, best_order, suits
 from .problem import JobsObjective, JobsPlan, JobsProblem
-from .time_indexed import Known, SlotAnswer, refine
 from .timelines import TIMELINES, settled
 
 IN_TURN, ALLOTMENTS, PERTURBED, SLOTS = "in turn", "least work", "perturbed ranks", "slots"
 
+FORMULATION = "jobs_time_indexed"
+
 FIRST_SHARE, MODEL_SHARE = 0.15, 0.6
 """Parts of the time limit for the first search, and for one model."""
+
+FORMULATION_SHARE = 0.7
+"""Part of the time left for the formulation that was named."""
 
 ORDERS_SHARE = 0.3
 """Part of the time limit for looking at every order of a small problem."""
@@ -58,6 +66,17 @@ DRAWN = 100
 ROUNDS = 20_000
 """Changes of one cooling per job, at most a million; the first search of a repeatable run."""
 
+LEVELS = (24, 48, 96, 192, 384)
+"""Slots of models, coarse ones first."""
+
+MOST_COLUMNS = 40_000
+"""Larger models are not asked: they seldom end."""
+
+STEP, LEAST_STEP, MOST_STEP = 100, 8, 10**18
+"""First asked for is a plan that is better by this part: nearly all that people ask for."""
+
+LEAST_S = 0.2
+"""Seconds without which no model is asked."""
 
 MAKESPAN = JobsObjective.MAKESPAN
 
@@ -66,7 +85,7 @@ class JobsStrategy(Strategy[JobsProblem, JobsPlan]):
     """The way for problems of jobs."""
 
     name = "jobs"
-    uses = frozenset({"seed", "threads", "solver", "start"})
+    uses = MODEL_ALONE
 
     def __init__(self, ledger: Ledger[JobsProblem, JobsPlan]) -> None:
         super().__init__(ledger)
@@ -90,6 +109,7 @@ class JobsStrategy(Strategy[JobsProblem, JobsPlan]):
             Step("timelines", self.relax, lambda: ledger.problem.objective is MAKESPAN),
             Step("gangs", self.settle, lambda: gangs.suits(ledger.problem)),
             Step("search", self.search_first),
+            Step("formulation", self.formulate, lambda: ledger.formulation is not None),
             Step("models", self.model),
             Step("search to the end", self.search_on, lambda: not ledger.repeatable),
         )
@@ -241,6 +261,10 @@ class JobsStrategy(Strategy[JobsProblem, JobsPlan]):
 
         return improve
 
+    def formulate(self) -> None:
+        """Ask the formulation that was named; the best plan is its start."""
+        self.solve_within_share("formulation", FORMULATION_SHARE, better=False)
+
     def model(self) -> None:
         """Ask models; beside them, where there is a thread for it, the search goes on."""
         if self.ledger.threads < 2:
@@ -258,30 +282,31 @@ class JobsStrategy(Strategy[JobsProblem, JobsPlan]):
 
     def ask(self) -> None:
         """Ask for plans that are better by less and less; what has no solution is a bound."""
-        ledger, budget = self.ledger, self.ledger.budget
-        if ledger.value is None:
-            return
+        ledger, budget, problem = self.ledger, self.ledger.budget, self.ledger.problem
+        solver = FormulationSolver(get(FORMULATION), name=ledger.settings.solver)
         limits = ledger.limits(MODEL_SHARE * budget.limit_s, gap=0.0)
         limits = dataclasses.replace(limits, threads=1)
-        sizes: list[list[int]] = []
-
-        def known() -> Known:
-            return Known(ledger.value or 0, ledger.lower or 0)
-
+        sizes: list[list[int]] = ledger.details.setdefault("models", [])
+        level, step = 0, STEP
         with budget.phase("models"):
-            ask = backend(ledger.settings.solver)
-            for answer in refine(ledger.problem, ask, limits, budget, known):
-                sizes.append([answer.slots, answer.columns, answer.rows])
-                self.take(answer)
-                if ledger.done:
-                    break
-        ledger.details["models"] = sizes
-
-    def take(self, answer: SlotAnswer) -> None:
-        """Take what a model says: a plan, or a bound."""
-        ledger = self.ledger
-        if answer.bound is not None:
-            detail = f"no plan of {answer.target} or less by {answer.slots} slots"
-            ledger.prove(Bound(SLOTS, answer.bound, detail))
-        if answer.plan is not None:
-            ledger.offer(answer.plan, SLOTS, "models", sure=False)
+            while ledger.value is not None and not ledger.done and budget.left_s > LEAST_S:
+                value, low = ledger.value, ledger.lower or 0
+                target = max(low, value - 1 - value // step)
+                grid = grid_of(problem, LEVELS[level], target)
+                if grid.columns > MOST_COLUMNS:
+                    return
+                asked = solver.with_options({"slots": LEVELS[level], "minimise": False})
+                answer = asked.run(problem, Guide(target), limits, budget)
+                sizes.append([grid.count, answer.columns, answer.rows])
+                belief = ledger.accept_answer(answer, target, by=SLOTS, phase="models")
+                if (ledger.lower or 0) > target:
+                    step = min(step * 4, MOST_STEP)  # closer to the value
+                elif belief.complete:
+                    if ledger.value >= value:
+                        level += 1
+                        if grid.exact or level == len(LEVELS):
+                            return
+                elif step > LEAST_STEP and target > low:
+                    step //= 2  # what is further off is refuted sooner
+                else:
+                    return

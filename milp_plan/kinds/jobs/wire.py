@@ -60,14 +60,9 @@ class WireShard(Strict):
     store: Amount = 0
 
 
-class WireLayer(Strict):
+class WireLayer(WireShard):
     """A layer of a model that is yet to be cut into shards, or several that are alike."""
 
-    forward: Amount
-    backward: Amount
-    bytes: Count = 0
-    load: Amount = 0
-    store: Amount = 0
     repeat: Positive = 1
 
 

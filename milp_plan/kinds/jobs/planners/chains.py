@@ -165,7 +165,7 @@ class _Dispatch:
         self.idle: set[int] = set(range(len(self.devices)))
         self.runs: dict[tuple[str, int], Run] = {}
         self.host = 0
-        self.numbers = {job.name: number for number, job in enumerate(self.problem.jobs)}
+        self.numbers = self.problem.numbers
         self.events: list[tuple[int, int, int, int]] = []
         """Instant; 0 for a job, 1 for a device, 2 for the host; number; unit of a job."""
 

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from milp_plan.core.budget import Budget
 
+from ..blocks import runs_of
 from ..problem import Job, JobsObjective, JobsPlan, JobsProblem, Option, Run, Weights
 
 EVERY_ORDER = "every order"
@@ -289,17 +290,11 @@ class _Timetables:
 
     def plan(self) -> JobsPlan:
         """The best visits, as runs."""
-        runs = []
+        runs: list[Run] = []
         for visit in self.visits:
-            job, start = self.problem.jobs[visit.job], visit.start
-            for place, (number, option) in enumerate(visit.options):
-                unit, stop = visit.unit + place, start + option.ticks
-                moved = job.weights_of(unit) is not None
-                load = visit.begin if moved and place == 0 else None
-                store = stop if moved and place == len(visit.options) - 1 else None
-                devices = tuple(device for _, device in visit.lanes)
-                runs.append(Run(job.name, unit, number, devices, start, load, store))
-                start = stop
+            job, options = self.problem.jobs[visit.job], [number for number, _ in visit.options]
+            devices = tuple(device for _, device in visit.lanes)
+            runs += runs_of(job, visit.unit, options, devices, visit.begin, visit.start)
         return JobsPlan(
             self.problem.name, tuple(runs), self.problem.fingerprint, planner=EVERY_ORDER
         )

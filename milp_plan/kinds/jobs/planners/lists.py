@@ -52,7 +52,7 @@ class JobTables:
 
     def __post_init__(self) -> None:
         problem = self.problem
-        places = {pool.name: number for number, pool in enumerate(problem.pools)}
+        places = problem.pool_numbers
         firsts = [0]
         for (unit,) in problem.fits:
             self.rows += unit
@@ -103,7 +103,7 @@ class JobTables:
 
     def listing(self, plan: JobsPlan) -> Listing:
         """Return the list of a plan: jobs in the order of their starts."""
-        numbers = {job.name: number for number, job in enumerate(self.problem.jobs)}
+        numbers = self.problem.numbers
         choice = [-1] * len(numbers)
         for run in plan.runs:
             job = numbers[run.job]
