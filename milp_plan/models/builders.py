@@ -65,13 +65,6 @@ class BuilderFormulation:
         values: Values | None = model.builder.encode(plan)
         return values
 
-    def refined(self, problem: Any, options: Any, guide: Guide, plan: Any) -> Guide | None:  # noqa: ARG002
-        """Return the next question, with rows (``guide.lazy``) that a plan breaks, or ``None``.
-
-        Only for formulations whose card says ``relaxes``.
-        """
-        return None
-
 
 def at_most(rows: Any, small: Any, large: Any) -> None:
     """Add ``small <= large``, also where both turn out to be numbers."""

@@ -12,7 +12,7 @@ import os
 import pickle
 import sys
 from collections.abc import Hashable
-from dataclasses import replace
+from dataclasses import fields, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
@@ -108,7 +108,15 @@ class Guest:
         assert self.model is not None
         guide, values = self.same(guide), self.model.name_values(vector)
         plan = self.formulation.decode(self.problems[key], self.options(chosen), guide, values)
-        return _expected(plan, AnyPlan)
+        return None if plan is None else _expected(plan, AnyPlan)
+
+    def do_refined(self, key: int, chosen: dict[str, Any], guide: Any, plan: Any) -> Any:
+        """Ask which rows to add for a plan that breaks a law, if the formulation has such rows."""
+        refined = getattr(self.formulation, "refined", None)
+        if refined is None:
+            return None
+        more = refined(self.problems[key], self.options(chosen), guide, plan)
+        return None if more is None else _expected(more, Guide)
 
 
 AHEAD = ("milp_plan.api", "milp_plan.lp.from_pyomo")
@@ -127,14 +135,12 @@ def _plain_card(formulation: Formulation[Any, Any]) -> Card:
     card = formulation.card
     if not isinstance(card, Card):
         raise FormulationError(f"its card is a {type(card).__name__}, expected a Card")
+    plain = {"str": str, "bool": bool}
     return Card(
-        str(card.name),
-        str(card.title),
-        str(card.source),
-        tuple(card.objectives),
-        bool(card.exact),
-        bool(card.neighbourhoods),
-        bool(card.memory_ways),
+        **{
+            entry.name: plain.get(str(entry.type), tuple)(getattr(card, entry.name))
+            for entry in fields(Card)
+        }
     )
 
 

@@ -334,6 +334,11 @@ class Isolated:
         answer: Any = self._ask("decode", problem, given(options), guide, vector)
         return answer
 
+    def refined(self, problem: Any, options: Any, guide: Guide, plan: Any) -> Guide | None:
+        """Ask for the next question, with rows that a plan breaks."""
+        more: Guide | None = self._ask("refined", problem, given(options), guide, plan)
+        return more
+
 
 def isolate(
     name: str, reference: Path | str, limit_s: float | None = None

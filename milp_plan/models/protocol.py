@@ -41,7 +41,9 @@ class Card:
         not compared, and bounds prove nothing.
     relaxes
         Whether the model leaves out rules, and no plan: its bounds hold, but its plans may break a
-        law or be worse than the solver says. It is not exact.
+        law or be worse than the solver says. It is not exact. Its formulation may have a method
+        ``refined(problem, options, guide, plan)``: of a plan that breaks a law it returns the guide
+        of the next question, with ``lazy`` rows that the plan breaks, or ``None``.
     """
 
     name: str
@@ -90,7 +92,7 @@ class Guide:
         ``False`` leaves out rows about memory over time: the caller checks each plan itself.
     lazy
         Rows to write beside those that the formulation always writes, in its own words; ``None``
-        for none. See :meth:`.builders.BuilderFormulation.refined`.
+        for none. See :attr:`Card.relaxes`.
     """
 
     cutoff: int | None = None

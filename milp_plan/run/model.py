@@ -111,16 +111,28 @@ class Solver:
             formulation.restricts(self.options)  # known from now on
             return formulation.unsupported(problem, self.options)
 
-    def refined(self, problem: Any, guide: Guide, answer: ModelAnswer) -> Guide | None:
+    def refined(
+        self, problem: Any, guide: Guide, answer: ModelAnswer, limit_s: float
+    ) -> Guide | None:
         """Return what to ask next of a formulation with lazy rows: those that a plan breaks.
 
         ``None`` where the answer has no plan, one that keeps every law, or nothing more is known.
+
+        Raises
+        ------
+        FormulationFailureError
+            Its code failed.
         """
+        from milp_plan.models.isolated import within
+
         if answer.plan is None or answer.value is not None or not self.formulation.card.relaxes:
             return None
-        relaxing: Any = self.formulation
-        found: Guide | None = relaxing.refined(problem, self.options, guide, answer.plan)
-        return found
+        refined = getattr(within(self.formulation, limit_s), "refined", None)
+        if refined is None:
+            return None
+        with step(self.formulation.card.name, "refined"):
+            found: Guide | None = refined(problem, self.options, guide, answer.plan)
+            return found
 
     def failed(self, error: FormulationFailureError) -> ModelAnswer:
         """Return the answer of a formulation whose code failed: no plan, no proof."""
