@@ -56,7 +56,8 @@ class Switches:
     """Switches of the formulation."""
 
     rows: int = field(
-        default=200_000, metadata={"help": "refuse problems whose model has more rows than this"}
+        default=200_000,
+        metadata={"help": "refuse problems whose model has more rows than this", "least": 0},
     )
 
 

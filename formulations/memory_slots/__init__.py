@@ -75,7 +75,7 @@ class Switches:
     """Switches of the formulation."""
 
     columns: int = field(
-        default=20_000, metadata={"help": "refuse problems with more columns than this"}
+        default=20_000, metadata={"help": "refuse problems with more columns than this", "least": 0}
     )
 
 

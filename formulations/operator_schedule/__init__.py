@@ -6,6 +6,7 @@ horizon.
 
 ================  ===============================================================================
 ``choose_place``  sum_p place[i,p] = 1; operators of a group choose the same devices
+``on``            on[i,d] = sum_p place[i,p], p on d: an expression, for constraints of one's own
 (flows)           which pairs of placements are chosen, which transfers run: :mod:`.flow_rows`
 ``precede``       start[k] >= start[i] + length[i] + longest route of the chosen flow
 ``travel``        start[t] >= stop[i];  start[k] >= stop[t] (if k needs t)
@@ -76,7 +77,8 @@ class Switches:
         default=True, metadata={"help": "break the symmetry between identical devices"}
     )
     load_thresholds: int = field(
-        default=12, metadata={"help": "head and tail levels of the load rows, per device or group"}
+        default=12,
+        metadata={"help": "head and tail levels of the load rows, per device or group", "least": 0},
     )
 
 
@@ -133,6 +135,7 @@ class _Builder:
         if self.sets.empty:
             return self.nothing()
         self.choose_place()
+        self.name_devices()
         FlowRows(self).write()
         self.declare_times()
         self.precede()
@@ -182,6 +185,17 @@ class _Builder:
                     )
                     at_most(m.same_devices, one, two)
                     at_most(m.same_devices, two, one)
+
+    def name_devices(self) -> None:
+        """``on[i,d]``: whether an operator runs on a device, for constraints of one's own."""
+        sums: dict[tuple[str, str], list[Any]] = {
+            (name, device): [] for name in self.sets.operators for device in self.devices
+        }
+        for name in self.sets.operators:
+            for placement in self.sets.placements[name]:
+                for device in placement.devices:
+                    sums[name, device].append(self.columns.place(name, placement))
+        self.m.on = pyo.Expression(list(sums), initialize=lambda _, *spot: pyo.quicksum(sums[spot]))
 
     def declare_times(self) -> None:
         """Starts within windows from heads, tails and the horizon."""

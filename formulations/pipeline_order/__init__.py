@@ -73,7 +73,8 @@ class Switches:
     """Switches of the formulation."""
 
     levels: int = field(
-        default=2, metadata={"help": "head and tail levels per stretch for the work rows"}
+        default=2,
+        metadata={"help": "head and tail levels per stretch for the work rows", "least": 0},
     )
     mirror: bool = field(
         default=False,
@@ -81,7 +82,10 @@ class Switches:
     )
     spread: float = field(
         default=0.0,
-        metadata={"help": "part of a tick (below 0.5) for early starts among plans equally good"},
+        metadata={
+            "help": "part of a tick (below 0.5) for early starts among plans equally good",
+            "least": 0,
+        },
     )
 
 

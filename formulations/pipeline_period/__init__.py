@@ -56,18 +56,21 @@ class Switches:
     """Switches of the formulation."""
 
     micro_batches: int = field(
-        default=1, metadata={"help": "micro-batches per period and route (1 to 3 are useful)"}
+        default=1,
+        metadata={"help": "micro-batches per period and route (1 to 3 are useful)", "least": 0},
     )
-    period: int = field(default=0, metadata={"help": "ticks of a period; 0: the shortest"})
+    period: int = field(
+        default=0, metadata={"help": "ticks of a period; 0: the shortest", "least": 0}
+    )
     search_s: float = field(
-        default=20.0, metadata={"help": "seconds to look for the shortest period"}
+        default=20.0, metadata={"help": "seconds to look for the shortest period", "least": 0}
     )
     mirror: bool = field(
         default=True, metadata={"help": "opposite routes do the same on opposite devices"}
     )
     even: int = field(
         default=0,
-        metadata={"help": "n: every n-th device does the same, a far smaller model"},
+        metadata={"help": "n: every n-th device does the same, a far smaller model", "least": 0},
     )
 
 

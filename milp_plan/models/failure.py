@@ -10,9 +10,12 @@ from pathlib import Path
 from milp_plan.core import FormulationError, FormulationFailureError
 
 
-class UnsoundNumberError(ValueError):
-    """A formulation returns NaN or another invalid number; the message is shown as it is."""
+class InvalidAnswerError(ValueError):
+    """A formulation returns what is no answer, such as NaN; the message is shown as it is."""
 
+
+REFUSING = ("encode", "decode")
+"""Steps that may refuse, in words of their own, by raising ``FormulationError``."""
 
 LONGEST_MESSAGE = 300
 """Characters of an exception's message that are shown."""
@@ -56,7 +59,7 @@ def step(name: str, called: str) -> Iterator[None]:
     FormulationFailureError
         Something was raised inside.
     FormulationError
-        It refuses to decode a solution.
+        It refuses to decode a solution, or to encode a plan.
     """
     try:
         yield
@@ -65,10 +68,10 @@ def step(name: str, called: str) -> Iterator[None]:
     except MemoryError as error:
         words = "ran out of memory"
         raise FormulationFailureError(sentence(name, "", called, words), "memory_limit") from error
-    except UnsoundNumberError as error:
+    except InvalidAnswerError as error:
         raise FormulationFailureError(sentence(name, "", called, str(error)), "error") from error
     except Exception as error:  # whatever its code does wrong, the run goes on without it
-        if called == "decode" and isinstance(error, FormulationError):
+        if called in REFUSING and isinstance(error, FormulationError):
             raise
         words = raised(error, *shipped_folders())
         raise FormulationFailureError(sentence(name, "", called, words), "error") from error

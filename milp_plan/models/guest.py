@@ -24,7 +24,7 @@ from milp_plan.lp import CompiledModel
 from milp_plan.lp.loading import load_pyomo
 
 from . import registry
-from .failure import raised
+from .failure import REFUSING, InvalidAnswerError, raised
 from .handed import compile_source, uncollected
 from .protocol import Card, Formulation, Guide, Scale
 from .switches import Described, described, made
@@ -125,8 +125,8 @@ AHEAD = ("milp_plan.api", "milp_plan.lp.from_pyomo")
 
 def _expected(answer: Any, kind: type) -> Any:
     if not isinstance(answer, kind):
-        raise TypeError(
-            f"it returned a {type(answer).__name__}, expected a {kind.__name__.removeprefix('Any')}"
+        raise InvalidAnswerError(
+            f"returned a {type(answer).__name__}, expected a {kind.__name__.removeprefix('Any')}"
         )
     return answer
 
@@ -219,11 +219,12 @@ def _tried(guest: Guest, step: str, limit: int, content: list[Any]) -> tuple[Any
         return ("failed", "memory_limit", "ran out of memory")
     except BaseException as error:  # whatever it is, we are asked to say so
         limit_memory(None)
-        if step == "decode" and isinstance(error, FormulationError):
+        if step in REFUSING and isinstance(error, FormulationError):
             return ("refused", str(error))
         if step == "import" and isinstance(error, FormulationError):
-            return ("failed", "error", f"failed: it {error}")
-        return ("failed", "error", raised(error, *guest.files))
+            return ("failed", "error", f"failed: {error}")
+        returned = isinstance(error, InvalidAnswerError)
+        return ("failed", "error", str(error) if returned else raised(error, *guest.files))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from milp_plan.lp import CompiledModel, Values
 
-from .failure import UnsoundNumberError, step
+from .failure import InvalidAnswerError, step
 from .protocol import Formulation, Guide, Scale
 
 LARGEST = 10**30
@@ -31,10 +31,20 @@ LARGEST = 10**30
 Asked = Formulation[Any, Any]
 
 
+A_MODEL = "a Pyomo model or a CompiledModel"
+
+
+def is_model(source: Any) -> bool:
+    """Return whether this is what ``build`` may return."""
+    return isinstance(source, CompiledModel) or hasattr(source, "component_data_objects")
+
+
 def compile_source(source: Any) -> CompiledModel:
     """Return what a formulation has built as a matrix."""
     if isinstance(source, CompiledModel):
         return source
+    if not is_model(source):
+        raise InvalidAnswerError(f"returned a {type(source).__name__}, expected {A_MODEL}")
     from milp_plan.lp.from_pyomo import compile_pyomo
 
     return compile_pyomo(source)
@@ -75,7 +85,7 @@ def compiled(formulation: Asked, source: Any) -> CompiledModel:
     with step(formulation.card.name, "build"):
         model = compile_source(source)
         for found in _numbers_of(model):
-            raise UnsoundNumberError(found)
+            raise InvalidAnswerError(found)
         return model
 
 
@@ -91,15 +101,15 @@ def scale_of(formulation: Asked, problem: Any, options: Any, guide: Guide) -> Sc
         scale = formulation.scale(problem, options, guide)
         unit, grain, slack = scale.unit, scale.grain, scale.slack
         if not 0 < unit <= LARGEST:
-            raise UnsoundNumberError(
+            raise InvalidAnswerError(
                 f"handed over a unit of {unit!r}, expected a number above 0, at most {LARGEST:.0e}"
             )
         if type(grain) is not int or not 1 <= grain <= LARGEST:
-            raise UnsoundNumberError(
+            raise InvalidAnswerError(
                 f"handed over a grain of {grain!r}, expected an int from 1 to {LARGEST:.0e}"
             )
         if not (isfinite(slack) and slack >= 0):
-            raise UnsoundNumberError(
+            raise InvalidAnswerError(
                 f"handed over a slack of {slack!r}, expected a finite number of at least 0"
             )
         return scale
@@ -112,6 +122,8 @@ def start_of(  # noqa: PLR0917 (what encoding is asked with)
 
     Raises
     ------
+    FormulationError
+        It refuses to encode the plan; says why.
     FormulationFailureError
         It came to a bad end, or the start is not complete or not finite.
     """
@@ -122,7 +134,7 @@ def start_of(  # noqa: PLR0917 (what encoding is asked with)
         vector = model.vector(values)
         for place in np.flatnonzero(~np.isfinite(vector))[:1].tolist():
             where = _column(model, place)
-            raise UnsoundNumberError(f"handed over a start with {vector[place]} in {where}")
+            raise InvalidAnswerError(f"handed over a start with {vector[place]} in {where}")
         return vector
 
 
@@ -139,7 +151,7 @@ def plan_of(formulation: Asked, problem: Any, options: Any, guide: Guide, values
     with step(formulation.card.name, "decode"):
         plan = formulation.decode(problem, options, guide, values)
         for where, number in _inexact(plan, "plan"):
-            raise UnsoundNumberError(
+            raise InvalidAnswerError(
                 f"handed over {number!r} of type {type(number).__name__} in {where}, "
                 "expected whole numbers (int)"
             )

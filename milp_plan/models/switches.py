@@ -1,16 +1,22 @@
-"""A formulation's card and switches as plain data, to be known without its code."""
+"""Options of a formulation: typed and checked, and as plain data without its code."""
 
 from __future__ import annotations
 
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, make_dataclass
 from enum import Enum, StrEnum
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from milp_plan.core import Finding, InputError
+from milp_plan.io.defects import nearest
+
 from .protocol import Card
 
 PLAIN = (bool, int, float, str, type(None))
+
+_TRUE = {"true", "yes", "on", "1"}
+_FALSE = {"false", "no", "off", "0"}
 
 
 @dataclass(frozen=True)
@@ -28,6 +34,8 @@ class Switch:
         The name of the member for an enumeration; ``None`` unless the value is plain.
     required
         Whether there is no default.
+    least
+        Least number that it may be, if there is one.
     """
 
     name: str
@@ -35,6 +43,7 @@ class Switch:
     default: Any
     help: str
     required: bool
+    least: float | None = None
 
 
 @dataclass(frozen=True)
@@ -62,7 +71,8 @@ def described(options: type) -> tuple[Switch, ...]:
         default = entry.default if made is MISSING else made()
         said = str(entry.metadata.get("help", ""))
         kind, required = _kind(hints[entry.name]), default is MISSING
-        found.append(Switch(entry.name, kind, _plain(default), said, required))
+        least = entry.metadata.get("least")
+        found.append(Switch(entry.name, kind, _plain(default), said, required, least))
     return tuple(found)
 
 
@@ -92,7 +102,8 @@ def options_type(switches: tuple[Switch, ...]) -> type:
     for switch in switches:
         kind = _restored(switch.kind)
         more: dict[str, Any] = {} if switch.required else {"default": _default(kind, switch)}
-        made.append((switch.name, kind, field(metadata={"help": switch.help}, **more)))
+        metadata = {"help": switch.help, "least": switch.least}
+        made.append((switch.name, kind, field(metadata=metadata, **more)))
     return make_dataclass("Options", made, frozen=True)
 
 
@@ -138,3 +149,113 @@ def made(options: type, chosen: Mapping[str, Any]) -> Any:
             for name, entry in chosen.items()
         }
     )
+
+
+def typed(options: type, given: Mapping[str, Any], formulation: str) -> dict[str, Any]:
+    """Return arguments of a formulation's ``Options``, each a value of its type.
+
+    Parameters
+    ----------
+    options
+        The dataclass.
+    given
+        Values, or their texts as a command line has them.
+    formulation
+        Its name, for messages.
+
+    Raises
+    ------
+    InputError
+        Names that are no options, and values that are not of their option's type.
+    """
+    hints = get_type_hints(options)
+    known = {entry.name: entry for entry in fields(options)}
+    chosen: dict[str, Any] = {}
+    findings = []
+    for name, value in given.items():
+        where = f"option {name!r} of {formulation}"
+        if name not in known:
+            names = f"one of {', '.join(known)}" if known else "none: it has no options"
+            remedy = nearest(name, known, "correct the name")
+            findings.append(Finding(where, "no such option", names, remedy))
+            continue
+        try:
+            chosen[name] = convert(hints[name], value, known[name].metadata.get("least"))
+        except ValueError as error:
+            findings.append(Finding(where, repr(value), str(error), "correct it"))
+    if findings:
+        raise InputError(findings)
+    return chosen
+
+
+def convert(kind: Any, value: Any, least: float | None = None) -> Any:
+    """Return a value of a type, given as such or as text.
+
+    Raises
+    ------
+    ValueError
+        It is none; the message says what is expected.
+    """
+    origin = get_origin(kind)
+    if origin in (Union, types.UnionType):
+        return _of_union(get_args(kind), value, least)
+    if origin is Literal:
+        return _one_of({str(choice): choice for choice in get_args(kind)}, value)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        choices = {str(choice.value): choice for choice in kind}
+        return _one_of(choices, value.value if isinstance(value, Enum) else value)
+    if kind is bool:
+        return _truth(value)
+    if kind in (int, float):
+        return _number(kind, value, least)
+    if kind is str and isinstance(value, str):
+        return value
+    if kind is str:
+        raise ValueError("a text")
+    plain = get_origin(kind) or kind
+    if isinstance(plain, type) and isinstance(value, plain):
+        return value
+    raise ValueError(f"a value of type {kind}, which cannot be given as text")
+
+
+def _of_union(kinds: tuple[Any, ...], value: Any, least: float | None) -> Any:
+    if type(None) in kinds and str(value).lower() == "none":
+        return None
+    expected = []
+    for kind in kinds:
+        if kind is not type(None):
+            try:
+                return convert(kind, value, least)
+            except ValueError as error:
+                expected.append(str(error))
+    if type(None) in kinds:
+        expected.append("none")
+    raise ValueError(" or ".join(expected))
+
+
+def _truth(value: Any) -> bool:
+    word = str(value).lower() if isinstance(value, str | bool) else ""
+    if word in _TRUE | _FALSE:
+        return word in _TRUE
+    raise ValueError("true or false")
+
+
+def _number(kind: Callable[[Any], float], value: Any, least: float | None) -> float:
+    expected = "an integer" if kind is int else "a number"
+    expected += "" if least is None else f" of at least {least}"
+    given = (str, int) if kind is int else (str, int, float)
+    if isinstance(value, bool) or not isinstance(value, given):
+        raise ValueError(expected)
+    try:
+        number = kind(value)
+    except ValueError:
+        raise ValueError(expected) from None
+    if least is not None and not number >= least:
+        raise ValueError(expected)
+    return number
+
+
+def _one_of(choices: dict[str, Any], value: Any) -> Any:
+    if str(value) not in choices:
+        raise ValueError(f"one of {', '.join(choices)}")
+    return choices[str(value)]

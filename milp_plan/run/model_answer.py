@@ -52,6 +52,8 @@ class ModelAnswer:
     claim
         Value of the solution by the solver, rounded, ticks or bytes: of formulations that relax
         the problem, whose plan may be worse, or none at all.
+    startless
+        Why the plan to start from is no start of the model, in the formulation's words.
     """
 
     report: SolverReport
@@ -70,6 +72,7 @@ class ModelAnswer:
     model: CompiledModel | None = None
     root_bound: int | None = None
     claim: int | None = None
+    startless: str = ""
 
     def doubted(self, doubt: str, bound: int | None = None) -> ModelAnswer:
         """Return the answer with another bound, or none, and why."""

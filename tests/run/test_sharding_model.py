@@ -327,5 +327,5 @@ def test_formulations_of_other_problems_are_refused():
     problem = layered(0, 3, 2, 2)
     with pytest.raises(UnsupportedProblemError, match="it is for a PlanningProblem"):
         solve(problem, replace(ALONE, formulation="resource_load"))
-    with pytest.raises(InputError, match="no such switch"):
+    with pytest.raises(InputError, match="no such option"):
         solve(problem, replace(ALONE, options={"speed": 3}))
