@@ -166,7 +166,11 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
         "memory_gb_per_s": device.memory_bytes_per_s / 1e9,
         "launch_us": device.launch_ns / 1e3,
         "rings": [
-            {"gpus": n, "gb_per_s": link.bandwidth_bytes_per_s / 1e9, "us": link.latency_ns / 1e3}
+            {
+                "gpus": n,
+                "gb_per_s": link.bandwidth_bytes_per_s / 1e9,
+                "us": link.latency_ns / 1e3,
+            }
             for n, link in sorted(model.links.items())
         ],
         "groups": groups,

@@ -129,9 +129,15 @@ def answer(problem: PlanningProblem, outcome: Outcome[PlanningProblem, Plan]) ->
 
 def runs_of(plan: Plan) -> list[list[Any]]:
     """Operator, option, devices and times of every run, in order of their starts."""
-    runs = sorted(plan.runs, key=lambda run: (run.start_ns or 0, run.placement.devices))
+    runs = sorted(plan.runs, key=lambda run: (run.start_ticks or 0, run.placement.devices))
     return [
-        [run.operator, run.placement.option, list(run.placement.devices), run.start_ns, run.stop_ns]
+        [
+            run.operator,
+            run.placement.option,
+            list(run.placement.devices),
+            run.start_ticks,
+            run.stop_ticks,
+        ]
         for run in runs
     ]
 

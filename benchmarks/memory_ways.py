@@ -107,15 +107,15 @@ def settled(problem: PlanningProblem, plan: Plan) -> tuple[Plan, int]:
     found = get("memory_slots")
     solver = Solver(found, make_options(found, {}))
     while True:
-        cutoff = plan.stop_ns - 1
+        cutoff = plan.stop_ticks - 1
         answer = solver.run(problem, Guide(cutoff), Limits(time_s=SECONDS), Budget(SECONDS))
         if answer.report.stop is Stop.INFEASIBLE and not answer.doubt:
             return plan, cutoff + 1
-        if answer.plan is None or answer.value is None or answer.value > plan.stop_ns:
+        if answer.plan is None or answer.value is None or answer.value > plan.stop_ticks:
             return plan, answer.bound or 0
         if answer.value == answer.bound:
             return answer.plan, answer.bound
-        if answer.value == plan.stop_ns:
+        if answer.value == plan.stop_ticks:
             return plan, answer.bound or 0
         plan = answer.plan
 

@@ -169,13 +169,13 @@ def _on_lanes(shop: StashShop, starts: Starts, first: Mapping[str, str], taken: 
     free = 0
     for kept in sorted(taken, key=lambda k: starts[k.maker]):
         outs[kept.value] = max(starts[kept.maker] + shop.steps[kept.maker].ticks, free)
-        free = outs[kept.value] + kept.out_ns
+        free = outs[kept.value] + kept.out_ticks
     trips: Trips = {}
     until: int | None = None
     for kept in sorted(taken, key=lambda k: -starts[first[k.maker]]):
         due = starts[first[kept.maker]]
-        until = min(due, due if until is None else until) - kept.back_ns
-        if until < outs[kept.value] + kept.out_ns:
+        until = min(due, due if until is None else until) - kept.back_ticks
+        if until < outs[kept.value] + kept.out_ticks:
             return None
         trips[kept.value] = outs[kept.value], until
     return trips
@@ -187,7 +187,7 @@ def _peak(shop: StashShop, starts: Starts, held: Any, trips: Trips) -> int:
     for kept in held:
         begin, end = starts[kept.maker], starts[kept.last] + shop.steps[kept.last].ticks
         out, back = trips.get(kept.value, (begin, begin))
-        gone = out + kept.out_ns if kept.value in trips else begin
+        gone = out + kept.out_ticks if kept.value in trips else begin
         for a, b in ((begin, gone), (back, end)):
             changes += [(a, kept.bytes), (b, -kept.bytes)] if a < b else []
     peak = now = 0

@@ -98,11 +98,11 @@ def repeated(builder: Builder, graph: Capture, device: str, rounds: int) -> list
         peak = verdict.components[f"peak_memory {name}"] - resting_bytes(problem)
         step = run_step(builder, blocks, random=random, device=device)
         updates = sum(
-            min(operator.options[0].duration_ns.values())
+            min(operator.options[0].duration_ticks.values())
             for operator in problem.graph.operators
             if operator.kind == "update"
         )
-        planned = plan.stop_ns - updates
+        planned = plan.stop_ticks - updates
         found.append(Repeated(policy, planned, taken, peak, step.peak_bytes))
     return found
 

@@ -168,7 +168,7 @@ class FormulationContract:
             return None
         free: dict[str, int | None] = dict.fromkeys(problem.cluster.device_names)
         cluster = problem.cluster.with_memory(free)
-        links = [replace(c, latency_ns=0, bandwidth_bytes_per_s=2**60) for c in cluster.channels]
+        links = [replace(c, latency_ticks=0, bandwidth_bytes_per_s=2**60) for c in cluster.channels]
         return replace(problem, cluster=replace(cluster, channels=tuple(links)))
 
     def witness(self, problem: Any) -> int | None:

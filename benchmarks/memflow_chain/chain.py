@@ -103,7 +103,7 @@ class Chain:
     ) -> None:
         view = indexed(problem)
         position = {name: n for n, name in enumerate(problem.graph.topological_order)}
-        begins = {run.operator: run.start_ns or 0 for run in reversed(start.runs)}
+        begins = {run.operator: run.start_ticks or 0 for run in reversed(start.runs)}
         self.states = States(view, sorted(position, key=lambda op: (begins[op], position[op])))
         if not recompute:
             self.states.droppable = []

@@ -112,8 +112,8 @@ def predicted(template: Template, problem: PlanningProblem, plan: Plan) -> float
     torch computes no input gradient on stage 0, and runs its whole backward pass as ``W``.
     """
     first = template.stages[0]
-    both = first.backward_ns + first.weight_ns
-    stages = (replace(first, backward_ns=0, weight_ns=both), *template.stages[1:])
+    both = first.backward_ticks + first.weight_ticks
+    stages = (replace(first, backward_ticks=0, weight_ticks=both), *template.stages[1:])
     shop = shop_of(problem)
     assert shop is not None
     routes = [tuple(_devices(problem, len(stages)))]
@@ -222,7 +222,7 @@ def prepare(
     unit_s = arguments.unit_ms / 1000
     tick_s = unit_s / problem.units.time_scale
     pauses = [
-        (stage.forward_ns * tick_s, stage.backward_ns * tick_s, stage.weight_ns * tick_s)
+        (stage.forward_ticks * tick_s, stage.backward_ticks * tick_s, stage.weight_ticks * tick_s)
         for stage in template.stages
     ]
     write_job(kind.title, pauses, arguments, folder)

@@ -57,7 +57,7 @@ class _Builder:
 
     def __init__(self, problem: api.PlanningProblem, _: Any, guide: api.Guide) -> None:
         self.sets = sets = api.ScheduleSets(problem, within=guide.cutoff)
-        self.horizon = horizon = sets.serial_ns if guide.cutoff is None else guide.cutoff
+        self.horizon = horizon = sets.serial_ticks if guide.cutoff is None else guide.cutoff
         self.unit = unit = api.coarser(sets.tick, horizon, 5_000)
         self.scale = api.Scale(unit, grain=sets.tick)
         self.place = {i: {p.devices[0]: p for p in sets.placements[i]} for i in sets.operators}
@@ -102,7 +102,7 @@ class _Builder:
             self.uses[i][a] = on
             length[i] += self.ticks[i, a] * on
         for (v, a, b), route in self.routes.items():
-            length[v, b] += route.duration_ns / self.unit * m.send[v, a, b]
+            length[v, b] += route.duration_ticks / self.unit * m.send[v, a, b]
             for r in route.resources:
                 self.uses[v, b][r] = self.uses[v, b].get(r, 0) + m.send[v, a, b]
         self.stop = {task: self.start[task] + length[task] for task in self.head}
@@ -166,22 +166,22 @@ class _Builder:
 
     def encode(self, plan: api.Plan) -> api.Values | None:
         """Return the start that a plan is; a send that it does not need lasts no time."""
-        if self.sets.empty or plan.stop_ns > self.horizon:
+        if self.sets.empty or plan.stop_ticks > self.horizon:
             return None
         for column in self.m.component_data_objects(pyo.Var):
             column.set_value(0, skip_validation=True)
-        time: Any = {run.operator: (run.start_ns, run.stop_ns) for run in plan.runs}
+        time: Any = {run.operator: (run.start_ticks, run.stop_ticks) for run in plan.runs}
         for run in plan.runs:
             self.m.on[run.operator, run.devices[0]].set_value(1)
         time |= {send: (time[i][1], time[i][1]) for send, i in self.maker.items()}
         for t in plan.transfers:
             self.m.send[t.value, t.source[0], t.target[0]].set_value(1)
-            time[t.value, t.target[0]] = t.start_ns, t.stop_ns
+            time[t.value, t.target[0]] = t.start_ticks, t.stop_ticks
         for task, start in self.start.items():
             start.set_value(time[task][0] / self.unit)
         for n, (s, t) in enumerate(self.pairs):
             self.m.before[n].set_value(time[s][1] <= time[t][0])
-        self.m.makespan.set_value(plan.stop_ns / self.unit)
+        self.m.makespan.set_value(plan.stop_ticks / self.unit)
         return api.column_values(self.m)
 
 

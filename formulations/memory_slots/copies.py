@@ -97,12 +97,12 @@ def _spare(data: SlotData, starts: Starts) -> tuple[str, Start] | None:
 def starts_of(data: SlotData, plan: Plan) -> Starts:
     """Starts of a plan, moved back to slots; values that hold nothing need not leave."""
     grain, host = data.grain, data.host
-    runs = sorted((run.operator, (run.start_ns or 0) // grain) for run in plan.runs)
+    runs = sorted((run.operator, (run.start_ticks or 0) // grain) for run in plan.runs)
     outs: list[Start] = []
     backs: list[Start] = []
     for transfer in plan.transfers:
         if transfer.value in data.trips:
-            start = (transfer.value, (transfer.start_ns or 0) // grain)
+            start = (transfer.value, (transfer.start_ticks or 0) // grain)
             (outs if transfer.target == (host,) else backs).append(start)
     return Starts(runs, sorted(outs), sorted(backs))
 

@@ -35,7 +35,7 @@ class SlotData:
     def ticks(self) -> dict[str, int]:
         """Length of each operator."""
         problem = self.problem
-        return {n: problem.duration_ns(n, problem.placements(n)[0]) for n in self.names}
+        return {n: problem.duration_ticks(n, problem.placements(n)[0]) for n in self.names}
 
     @cached_property
     def trips(self) -> dict[str, tuple[int, int]]:
@@ -51,8 +51,8 @@ class SlotData:
             return {}
         return {
             value.name: (
-                out.transfer_ns(value.payload(FULL), value.messages),
-                back.transfer_ns(value.payload(FULL), value.messages),
+                out.transfer_ticks(value.payload(FULL), value.messages),
+                back.transfer_ticks(value.payload(FULL), value.messages),
             )
             for value in self.read
             if value.bytes[FULL] and not value.is_kept

@@ -327,7 +327,7 @@ class _Builder:
     def encode(self, plan: Plan) -> Values | None:
         """Complete start from a valid plan; ``None`` if it ends after the model's horizon."""
         sets, m, columns = self.sets, self.m, self.columns
-        if sets.empty or (plan.stop_ns > self.latest_end and not sets.steps):
+        if sets.empty or (plan.stop_ticks > self.latest_end and not sets.steps):
             return None
         if self.options.symmetry:
             plan = canonical_devices(self.problem, plan, columns.deciders)
@@ -351,14 +351,14 @@ class _Builder:
                 choose(columns.use[task.name, placements[task.producer], source])
                 choose(columns.sent.get(task.name, 1))
         times = intervals(sets, plan)
-        moments = sorted({interval.start_ns for interval in times.values()})
+        moments = sorted({interval.start_ticks for interval in times.values()})
         later_by = {moment: rank * self.spread for rank, moment in enumerate(moments)}
         for name in self.names:
-            begin = times[name].start_ns
+            begin = times[name].start_ticks
             m.start[name].set_value(begin / self.unit + later_by[begin])
         self.encode_bits(times)
         self.rows.encode(times)
-        end = max((interval.stop_ns for interval in times.values()), default=0)
+        end = max((interval.stop_ticks for interval in times.values()), default=0)
         self.goal.encode(end / self.unit + later_by[moments[-1]])
         return column_values(m)
 
@@ -366,7 +366,7 @@ class _Builder:
         """Order bits as the times say, for tasks that meet."""
         self.meetings.encode()
         for (first, second), column in self.m.before.items():
-            ordered = times[first].stop_ns <= times[second].start_ns
+            ordered = times[first].stop_ticks <= times[second].start_ticks
             column.set_value(int(ordered and pyo.value(self.meetings.of(first, second)) > 0.5))
 
 

@@ -45,7 +45,7 @@ class Columns:
         self.task = {task.name: task for task in transfers}
         self.owner = _owners(sets)
         self._owned = dict(self._ownership())
-        self.shortest = sets.shortest | {task.name: task.shortest_ns for task in transfers}
+        self.shortest = sets.shortest | {task.name: task.shortest_ticks for task in transfers}
         self.places: dict[tuple[str, Placement], Column] = {}
         self.flows: dict[tuple[str, str, Placement, Placement], Column] = {}
 
@@ -169,7 +169,7 @@ class Columns:
 
     def _waits(self, pair: Pair) -> Iterator[tuple[Combination, int]]:
         for both, needed in self.sets.combinations[pair].items():
-            yield both, max((r.duration_ns for way in needed.values() for r in way), default=0)
+            yield both, max((r.duration_ticks for way in needed.values() for r in way), default=0)
 
     def column(self, reference: tuple[Any, ...]) -> Column:
         """Column that a reference of the memory sets means."""
@@ -187,8 +187,8 @@ class Columns:
                 [(self.sets.duration[name, p], self.place(name, p)) for p in places], 1
             )
         if task.shared:
-            return self.shorter([(route.duration_ns, use) for use, route in self.uses(task)])
-        ticks = {leg.combination: leg.route.duration_ns for leg in task.legs}
+            return self.shorter([(route.duration_ticks, use) for use, route in self.uses(task)])
+        ticks = {leg.combination: leg.route.duration_ticks for leg in task.legs}
         return self.paired((task.producer, task.legs[0].consumer), ticks)
 
     def presence(self, name: str, which: Callable[[Route], Any]) -> Weights:
@@ -231,7 +231,7 @@ class Columns:
         if name in self.task:
             for use, route in self.uses(self.task[name]):
                 for resource in route.resources:
-                    found.setdefault(resource, []).append((route.duration_ns, use))
+                    found.setdefault(resource, []).append((route.duration_ticks, use))
         else:
             for placement in self.sets.placements[name]:
                 ticks = self.sets.duration[name, placement]

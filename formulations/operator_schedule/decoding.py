@@ -51,7 +51,7 @@ def _orders(
     held = {name: set(placements[name].devices) for name in sets.operators}
     held |= {name: set(route.resources) for name, (route, _) in routes.items()}
     length = {name: sets.duration[name, placements[name]] for name in sets.operators}
-    length |= {name: route.duration_ns for name, (route, _) in routes.items()}
+    length |= {name: route.duration_ticks for name, (route, _) in routes.items()}
     for (first, second), bit in bits.items():
         if not held.get(first, set()).isdisjoint(held.get(second, ())):
             yield (first, second) if bit > 0.5 else (second, first)

@@ -212,10 +212,10 @@ class EventRows(MemoryRows):
         """Return a transfer as a keeper."""
         if task.name not in self.journeys:
             every = _weighted(self.columns.presence(task.name, lambda _route: True))
-            ticks = {leg.route.duration_ns > 0 for leg in task.legs}
+            ticks = {leg.route.duration_ticks > 0 for leg in task.legs}
             lasting: tuple[Any, ...] | None = (every,) if True in ticks else None
             if len(ticks) > 1:
-                timed = self.columns.presence(task.name, lambda route: route.duration_ns > 0)
+                timed = self.columns.presence(task.name, lambda route: route.duration_ticks > 0)
                 lasting = (_weighted(timed),)
             self.journeys[task.name] = Keeper(task.name, (every,), lasting)
         return self.journeys[task.name]

@@ -85,10 +85,10 @@ class MemoryRows:
     def encode(self, times: Mapping[str, Interval]) -> None:
         """Set the bits as the times say; ``keep`` and ``alive`` to the least values they allow."""
         for reader, event in self.m.ended:
-            done = times[reader].stop_ns <= times[event].start_ns
+            done = times[reader].stop_ticks <= times[event].start_ticks
             self.m.ended[reader, event].set_value(int(done))
         for event, maker in self.m.later:
-            apart = times[maker].start_ns >= times[event].start_ns + self.model.tick
+            apart = times[maker].start_ticks >= times[event].start_ticks + self.model.tick
             self.m.later[event, maker].set_value(int(apart))
         for (family, *key), expressions in self.lower.items():
             reached = max(0.0, *(pyo.value(expression) for expression in expressions))

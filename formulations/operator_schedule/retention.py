@@ -131,7 +131,7 @@ def _native(sets: ScheduleSets, device: str, value: Value, producer: str) -> Ite
         for task in sets.transfers:
             if task.value == value.name:
                 legs = {
-                    leg_reference(task, leg): leg.route.duration_ns
+                    leg_reference(task, leg): leg.route.duration_ticks
                     for leg in task.legs
                     if device in leg.route.source and leg.combination[0] in own
                 }
@@ -166,7 +166,7 @@ def _received(sets: ScheduleSets, device: str, task: TransferTask) -> Iterator[H
         ]
         if not legs or not size:
             continue
-        own = {leg_reference(task, leg): leg.route.duration_ns for leg in legs}
+        own = {leg_reference(task, leg): leg.route.duration_ticks for leg in legs}
         keys = {leg.route.key for leg in legs}
         holders = [Holder(task.name, tuple(own.items()))]
         for consumer in task.consumers:

@@ -44,8 +44,8 @@ def counted_sets(sets: ScheduleSets, guide: Guide) -> ScheduleSets:
 class Interval:
     """When a task runs in a plan."""
 
-    start_ns: int
-    stop_ns: int
+    start_ticks: int
+    stop_ticks: int
 
 
 def intervals(sets: ScheduleSets, plan: Plan) -> dict[str, Interval]:
@@ -53,15 +53,15 @@ def intervals(sets: ScheduleSets, plan: Plan) -> dict[str, Interval]:
 
     Where the sets count steps: when it runs if all tasks do one after the other.
     """
-    found = {run.operator: Interval(run.start_ns or 0, run.stop_ns or 0) for run in plan.runs}
+    found = {run.operator: Interval(run.start_ticks or 0, run.stop_ticks or 0) for run in plan.runs}
     begun = {(t.value, t.target, t.layout): t for t in plan.transfers}
     needed = needed_routes(sets, {run.operator: run.placement for run in plan.runs})
     for task in sets.transfers:
         if task.name in needed:
             transfer = begun[needed[task.name][0].key]
-            found[task.name] = Interval(transfer.start_ns or 0, transfer.stop_ns or 0)
+            found[task.name] = Interval(transfer.start_ticks or 0, transfer.stop_ticks or 0)
         else:
-            stop = found[task.producer].stop_ns
+            stop = found[task.producer].stop_ticks
             found[task.name] = Interval(stop, stop)
     return _one_by_one(sets, found) if sets.steps else found
 
@@ -74,12 +74,12 @@ def _one_by_one(sets: ScheduleSets, times: Mapping[str, Interval]) -> dict[str, 
 
     def turn(name: str) -> tuple[int, bool, tuple[int, int]]:
         interval = times[name]
-        return interval.stop_ns, interval.start_ns == interval.stop_ns, supply[name]
+        return interval.stop_ticks, interval.start_ticks == interval.stop_ticks, supply[name]
 
     found: dict[str, Interval] = {}
     step = 0
     for name in sorted(times, key=turn):
-        begin, step = step, step + (times[name].stop_ns > times[name].start_ns)
+        begin, step = step, step + (times[name].stop_ticks > times[name].start_ticks)
         found[name] = Interval(begin, step)
     return found
 

@@ -18,7 +18,7 @@ def horizon(sets: ScheduleSets, guide: Guide) -> int:
     if sets.problem.objective is Objective.MAKESPAN and guide.cutoff is not None:
         return guide.cutoff
     # the strict order of ``later`` may cost a tick per task
-    return sets.serial_ns + sets.tick * (len(sets.operators) + len(sets.transfers))
+    return sets.serial_ticks + sets.tick * (len(sets.operators) + len(sets.transfers))
 
 
 def time_unit(sets: ScheduleSets, ticks: int) -> float:

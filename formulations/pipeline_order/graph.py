@@ -264,7 +264,7 @@ class ShopGraph:
 
 def free_tasks(shop: Shop, plan: Plan, free: frozenset[str]) -> set[tuple[int, int]]:
     """Free operators as (kind, number), numbered by start; transfers with a free end are free."""
-    begun = {run.operator: run.start_ns or 0 for run in plan.runs}
+    begun = {run.operator: run.start_ticks or 0 for run in plan.runs}
     places = {(t.value, "->".join([*t.source, *t.target])): t for t in plan.transfers}
     graph = shop.problem.graph
     found: set[tuple[int, int]] = set()
@@ -274,7 +274,7 @@ def free_tasks(shop: Shop, plan: Plan, free: frozenset[str]) -> set[tuple[int, i
             if kind.is_transfer:
                 value = graph.value(member)
                 moved = value.producer in free or not free.isdisjoint(value.consumers)
-                start = places[member, shop.machines[kind.machine]].start_ns or 0
+                start = places[member, shop.machines[kind.machine]].start_ticks or 0
             else:
                 moved, start = member in free, begun[member]
             entries.append((start, position, moved))

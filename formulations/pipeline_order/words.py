@@ -64,11 +64,11 @@ def plan_value(shop: Shop, plan: Plan) -> int:
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     for run in plan.runs:
-        assert run.start_ns is not None
-        assert run.stop_ns is not None
+        assert run.start_ticks is not None
+        assert run.stop_ticks is not None
         place = run.devices[0]
-        first[place] = min(first.get(place, run.start_ns), run.start_ns)
-        last[place] = max(last.get(place, 0), run.stop_ns)
+        first[place] = min(first.get(place, run.start_ticks), run.start_ticks)
+        last[place] = max(last.get(place, 0), run.stop_ticks)
     if shop.objective is Objective.SPAN:
         return max(last[place] - first[place] for place in last)
     return max(last.values())

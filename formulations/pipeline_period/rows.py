@@ -272,8 +272,8 @@ class PeriodRows:
 
     def read(self, plan: Plan, period: int) -> list[int] | None:
         """Starts of the pattern that a plan repeats; ``None`` if it repeats none."""
-        begun = {run.operator: run.start_ns or 0 for run in plan.runs}
-        begun |= {transfer.value: transfer.start_ns or 0 for transfer in plan.transfers}
+        begun = {run.operator: run.start_ticks or 0 for run in plan.runs}
+        begun |= {transfer.value: transfer.start_ticks or 0 for transfer in plan.transfers}
         starts = [0] * self.num_starts
         for k, j in self.tasks:
             row = sorted(begun[member] for member in self.shop.kinds[k].members)

@@ -107,7 +107,7 @@ class _Builder:
         self.problem, self.guide = problem, guide
         self.sets = ScheduleSets(problem)
         self.memory_unit = _memory_unit(problem)
-        self.unit = coarser(self.sets.tick, self.sets.serial_ns, MOST_UNITS)
+        self.unit = coarser(self.sets.tick, self.sets.serial_ticks, MOST_UNITS)
         self.scale = Scale(self.unit, self.sets.tick)
         self.ways: dict[Copy, tuple[Route, ...]] = {}
         self.reached: list[tuple[Any, Any]] = []
@@ -288,7 +288,7 @@ class _Builder:
             for way in ways:
                 for resource in way.resources:
                     column = m.send[_key(copy, way.source)]
-                    work.setdefault(resource, []).append(way.duration_ns / unit * column)
+                    work.setdefault(resource, []).append(way.duration_ticks / unit * column)
         for terms in work.values():
             self.reach(m.busy, pyo.quicksum(terms), m.bottleneck)
 

@@ -329,7 +329,9 @@ class Draft:
         return replace(
             option,
             name=entry.policy,
-            duration_ns={name: ticks + extra[name] for name, ticks in option.duration_ns.items()},
+            duration_ticks={
+                name: ticks + extra[name] for name, ticks in option.duration_ticks.items()
+            },
             workspace_bytes=self._peak((*entry.redone, *part.kernels), internal),
             reads=self._layouts(entry),
         )

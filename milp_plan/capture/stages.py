@@ -124,7 +124,7 @@ class _Cut:
             return 0
         last = len(self.devices) - 1
         sizes = [sum(size for _, size in self._arriving(number)) for number in range(last + 1)]
-        return channels[0].transfer_ns(max(sizes), 1) if last else 0
+        return channels[0].transfer_ticks(max(sizes), 1) if last else 0
 
     def memory(self) -> int | None:
         """Bytes of the smallest device with a limit, the workspace taken off it included."""
@@ -146,7 +146,7 @@ class _Cut:
         operators = [op for op in self.problem.graph.operators if self.stage_of[op.name] == number]
         ticks: Counter[str] = Counter()
         for op in operators:
-            ticks[op.kind] += max(op.options[0].duration_ns.values())
+            ticks[op.kind] += max(op.options[0].duration_ticks.values())
         resting = self._resting(number)
         forward = [op for op in operators if op.kind == FORWARD]
         return TorchStage(

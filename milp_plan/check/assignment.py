@@ -53,7 +53,7 @@ def _times(entry: OperatorRun) -> Iterator[Violation]:
             RULE,
             (name,),
             f"operator {name!r} has no exact times: "
-            f"start {entry.start_ns!r}, stop {entry.stop_ns!r}",
+            f"start {entry.start_ticks!r}, stop {entry.stop_ticks!r}",
         )
     elif times[0] < 0:
         text = f"operator {name!r} starts before time 0"
@@ -76,7 +76,7 @@ def _site(facts: Facts, run: Run) -> Iterator[Violation]:
             RULE, (name, *run.site), f"operator {name!r} runs on {place}, which is no process group"
         )
     for device in run.site:
-        if facts.device_class[device] not in option.duration_ns:
+        if facts.device_class[device] not in option.duration_ticks:
             yield Violation(
                 RULE,
                 (name, device),
@@ -89,7 +89,7 @@ def _duration(facts: Facts, run: Run) -> Iterator[Violation]:
     if run.times is None:
         return
     start, stop = run.times
-    duration = facts.duration_ns(run.operator, run.option, run.site)
+    duration = facts.duration_ticks(run.operator, run.option, run.site)
     if stop < start:
         yield Violation(
             RULE,

@@ -24,9 +24,9 @@ class Link:
         Operator, or value that travels.
     resources
         Devices, channels or ports it holds.
-    start_ns, stop_ns
+    start_ticks, stop_ticks
         Its time.
-    waited_ns
+    waited_ticks
         Ticks between the stop of the link before it (or time 0) and its start.
     cause
         What it waited for: ``value`` (an input), ``device``, ``channel`` (or port), ``memory`` (it
@@ -37,9 +37,9 @@ class Link:
 
     name: str
     resources: tuple[str, ...]
-    start_ns: int
-    stop_ns: int
-    waited_ns: int
+    start_ticks: int
+    stop_ticks: int
+    waited_ticks: int
     cause: str
     behind: str
 
@@ -103,7 +103,7 @@ class _Tasks:
         for trail in reading.trails:
             for sending, _ in trail.sent:
                 held = reading.facts.held(sending.source, sending.target)
-                times = (sending.task.start_ns, sending.task.stop_ns)
+                times = (sending.task.start_ticks, sending.task.stop_ticks)
                 tasks[id(sending.task.entry)] = self._add(
                     trail.value.name, held, times, sending.target
                 )

@@ -24,15 +24,15 @@ class Task:
     ----------
     entry
         The run or journey of the reading.
-    start_ns, stop_ns
+    start_ticks, stop_ticks
         Its times.
     order
         Its position in the plan, runs before transfers.
     """
 
     entry: object
-    start_ns: int
-    stop_ns: int
+    start_ticks: int
+    stop_ticks: int
     order: int
 
 
@@ -74,12 +74,12 @@ class Copy:
         """Note a task that reads it on these devices: it is held until that stops."""
         self.readers.append(reader)
         for device in devices:
-            self.until[device] = max(self.until[device], reader.stop_ns)
+            self.until[device] = max(self.until[device], reader.stop_ticks)
 
     @property
     def recency(self) -> tuple[int, int, int]:
         """What is completed last counts; of equals what started last, then the first listed."""
-        return self.maker.stop_ns, self.maker.start_ns, -self.maker.order
+        return self.maker.stop_ticks, self.maker.start_ticks, -self.maker.order
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,14 +147,15 @@ class Trail:
 
     @staticmethod
     def _copy(task: Task, site: Site, layout: str, native: bool) -> Copy:
-        return Copy(task, site, layout, native, until=dict.fromkeys(site, task.stop_ns))
+        return Copy(task, site, layout, native, until=dict.fromkeys(site, task.stop_ticks))
 
     def _send(self, sending: Sending) -> None:
         copy = self._copy(sending.task, sending.target, sending.layout, False)
         fit = [
             entry
             for entry in (self._on_hosts if self.leaves_host(sending.source) else self.natives)
-            if entry.maker.stop_ns <= sending.task.start_ns and self._may_leave(entry, sending)
+            if entry.maker.stop_ticks <= sending.task.start_ticks
+            and self._may_leave(entry, sending)
         ]
         copy.origin = max(fit, key=lambda entry: entry.recency, default=None)
         if copy.origin is not None:
@@ -181,7 +182,8 @@ class Trail:
             fit = [
                 copy
                 for copy in self.copies
-                if copy.maker.stop_ns <= reader.task.start_ns and _may_read(copy, reader, device)
+                if copy.maker.stop_ticks <= reader.task.start_ticks
+                and _may_read(copy, reader, device)
             ]
             if fit:
                 found = max(fit, key=lambda copy: copy.recency)

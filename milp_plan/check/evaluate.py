@@ -5,7 +5,7 @@ from __future__ import annotations
 from milp_plan.core import Objective, Passes
 
 from . import serial
-from .lengths import transfer_ns
+from .lengths import transfer_ticks
 from .reading import Distribution, Journey, Reading, Run
 from .replay import DeviceMemory
 
@@ -126,7 +126,7 @@ def _run_length(reading: Reading, run: Run) -> int | None:
     """Take the plan's own times where it gives them, else the law's."""
     if run.times is not None:
         return run.times[1] - run.times[0]
-    return reading.facts.duration_ns(run.operator, run.option, run.site)
+    return reading.facts.duration_ticks(run.operator, run.option, run.site)
 
 
 def _journey_length(
@@ -139,4 +139,4 @@ def _journey_length(
     made = (distribution.producer.site, distribution.layout)
     copy = (journey.target, journey.layout)
     cluster = reading.facts.cluster
-    return transfer_ns(cluster, distribution.value, made, journey.source, copy)
+    return transfer_ticks(cluster, distribution.value, made, journey.source, copy)

@@ -79,7 +79,7 @@ def _valid(problem: PlanningProblem, plan: Plan, verdict: Verdict) -> Iterator[s
     for name, memory in memories.items():
         busy = figures[f"busy {name}"]
         text = f"busy {time_text(units, busy)}{_share(busy, makespan)}"
-        when = time_text(units, memory.peak_ns)
+        when = time_text(units, memory.peak_ticks)
         yield f"  {name}: {text}, peak memory {_memory(units, memory)} at {when}"
     yield from _memory_ways(reading)
     yield from _channels(units, figures, set(memories), makespan)
@@ -166,8 +166,8 @@ def _chain(units: Units, links: tuple[Link, ...], makespan: int | None) -> Itera
         return
     shares: Counter[str] = Counter()
     for link in links:
-        shares["+".join(link.resources) or "in flight"] += link.stop_ns - link.start_ns
-        shares["waiting"] += link.waited_ns
+        shares["+".join(link.resources) or "in flight"] += link.stop_ticks - link.start_ticks
+        shares["waiting"] += link.waited_ticks
     cut = f", the last {_LINKS}" if len(links) > _LINKS else ""
     yield f"critical chain: {len(links)} task{'' if len(links) == 1 else 's'}{cut}"
     parts = [
@@ -178,6 +178,8 @@ def _chain(units: Units, links: tuple[Link, ...], makespan: int | None) -> Itera
     yield f"  time on it: {', '.join(parts)}"
     for link in links[-_LINKS:]:
         place = f"on {'+'.join(link.resources)}" if link.resources else "in flight"
-        waited = f", after a wait of {time_text(units, link.waited_ns)}" if link.waited_ns else ""
-        times = f"{time_text(units, link.start_ns)} to {time_text(units, link.stop_ns)}"
+        waited = (
+            f", after a wait of {time_text(units, link.waited_ticks)}" if link.waited_ticks else ""
+        )
+        times = f"{time_text(units, link.start_ticks)} to {time_text(units, link.stop_ticks)}"
         yield f"  {times}: {link.name} {place}{waited}{_CAUSES[link.cause].format(link.behind)}"

@@ -66,11 +66,11 @@ class Facts:
         """Whether these devices, in this order, are one device or a process group."""
         return devices in self._sites
 
-    def duration_ns(self, operator: str, option: Option, site: Site) -> int | None:
+    def duration_ticks(self, operator: str, option: Option, site: Site) -> int | None:
         """Ticks an operator takes on a site; ``None`` where a device's class has no duration."""
         key = (operator, option.name, site)
         if key not in self._durations:
-            table = [option.duration_ns.get(self.device_class[device]) for device in site]
+            table = [option.duration_ticks.get(self.device_class[device]) for device in site]
             known = [ticks for ticks in table if ticks is not None]
             self._durations[key] = max(known) if known and len(known) == len(table) else None
         return self._durations[key]

@@ -7,7 +7,7 @@ from milp_plan.core import FULL, Cluster, Value
 from .facts import Site
 
 
-def transfer_ns(
+def transfer_ticks(
     cluster: Cluster, value: Value, made: tuple[Site, str], source: Site, copy: tuple[Site, str]
 ) -> int | None:
     """Ticks of a transfer of a value made on a site in a layout, to a copy (target, layout).
@@ -20,7 +20,7 @@ def transfer_ns(
         if len(source) != 1 or len(target) != 1:
             return None
         return _over_channel(cluster, value, layout, source[0], target[0])
-    change = 0 if native == layout else value.reshard_ns.get((native, layout))
+    change = 0 if native == layout else value.reshard_ticks.get((native, layout))
     if change is None:
         return None
     if native == layout:
@@ -63,4 +63,6 @@ def _slowest(moves: list[int | None]) -> int | None:
 
 def _over_channel(cluster: Cluster, value: Value, layout: str, here: str, there: str) -> int | None:
     channel = cluster.channel(here, there)
-    return None if channel is None else channel.transfer_ns(value.payload(layout), value.messages)
+    return (
+        None if channel is None else channel.transfer_ticks(value.payload(layout), value.messages)
+    )

@@ -18,12 +18,12 @@ def check(tape: Tape, memories: dict[str, DeviceMemory], units: Units) -> Iterat
     """Yield one violation per device that is too full, with its largest holders at the peak."""
     for memory in memories.values():
         if memory.limit_bytes is not None and memory.peak_bytes > memory.limit_bytes:
-            holders = Replay(memories, tape.holdings(), 0).holders(memory.device, memory.peak_ns)
+            holders = Replay(memories, tape.holdings(), 0).holders(memory.device, memory.peak_ticks)
             listed = [
                 f"{h.name} ({h.kind}) {size_text(units, h.num_bytes)}" for h in holders[:_NAMED]
             ]
             more = "" if len(holders) <= _NAMED else f" and {len(holders) - _NAMED} more"
-            when = "in all" if tape.static else f"at {time_text(units, memory.peak_ns)}"
+            when = "in all" if tape.static else f"at {time_text(units, memory.peak_ticks)}"
             yield Violation(
                 RULE,
                 (memory.device, *dict.fromkeys(h.name for h in holders[:_NAMED])),

@@ -70,7 +70,7 @@ _Timed = TypeVar("_Timed", Run, Journey)
 
 def exact_times(task: OperatorRun | Transfer) -> Times | None:
     """Start and stop where both are exact integers, else ``None``."""
-    start, stop = task.start_ns, task.stop_ns
+    start, stop = task.start_ticks, task.stop_ticks
     if type(start) is int and type(stop) is int:
         return (start, stop)
     return None
@@ -79,7 +79,7 @@ def exact_times(task: OperatorRun | Transfer) -> Times | None:
 def has_any_time(plan: Plan) -> bool:
     """Whether the plan gives a time for anything; then it has to give all of them."""
     tasks: Iterable[OperatorRun | Transfer] = (*plan.runs, *plan.transfers)
-    return any(task.start_ns is not None or task.stop_ns is not None for task in tasks)
+    return any(task.start_ticks is not None or task.stop_ticks is not None for task in tasks)
 
 
 class Reading:

@@ -27,7 +27,7 @@ class Holding:
         Where, which operator or value, and ``persistent``, ``workspace``, ``native`` or ``copy``.
     num_bytes
         Bytes on this device.
-    start_ns, stop_ns
+    start_ticks, stop_ticks
         Half-open interval. No start: from before the first instant; no stop: to after the last.
         Persistent values and, under the static law, everything have neither; what is kept has no
         stop.
@@ -37,8 +37,8 @@ class Holding:
     name: str
     kind: str
     num_bytes: int
-    start_ns: int | None = None
-    stop_ns: int | None = None
+    start_ticks: int | None = None
+    stop_ticks: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class DeviceMemory:
         The device and its memory; ``None`` is without limit.
     persistent_bytes
         Bytes held from the first to the last instant.
-    peak_bytes, peak_ns
+    peak_bytes, peak_ticks
         Largest sum, and the first time it is reached.
     steps
         (time, bytes): the sum from that time on, until the next step. The first is at time 0
@@ -62,7 +62,7 @@ class DeviceMemory:
     limit_bytes: int | None
     persistent_bytes: int
     peak_bytes: int
-    peak_ns: int
+    peak_ticks: int
     steps: tuple[tuple[int, int], ...]
 
 
@@ -72,22 +72,22 @@ class Replay:
 
     devices: Mapping[str, DeviceMemory]
     holdings: tuple[Holding, ...]
-    makespan_ns: int
+    makespan_ticks: int
 
     @property
     def peak_bytes(self) -> int:
         """Largest sum on any device at any instant."""
         return max(memory.peak_bytes for memory in self.devices.values())
 
-    def holders(self, device: str, time_ns: int) -> tuple[Holding, ...]:
+    def holders(self, device: str, time_ticks: int) -> tuple[Holding, ...]:
         """Return what a device holds at an instant, largest first."""
         found = [
             holding
             for holding in self.holdings
             if holding.device == device
             and holding.num_bytes > 0
-            and (holding.start_ns is None or holding.start_ns <= time_ns)
-            and (holding.stop_ns is None or time_ns < holding.stop_ns)
+            and (holding.start_ticks is None or holding.start_ticks <= time_ticks)
+            and (holding.stop_ticks is None or time_ticks < holding.stop_ticks)
         ]
         return tuple(sorted(found, key=lambda holding: (-holding.num_bytes, holding.name)))
 
@@ -123,8 +123,8 @@ class Tape:
         found = {}
         for device, limit in limits.items():
             steps = _steps(always[device], events[device])
-            peak_ns, peak = max(steps, key=itemgetter(1))
-            found[device] = DeviceMemory(device, limit, fixed[device], peak, peak_ns, steps)
+            peak_ticks, peak = max(steps, key=itemgetter(1))
+            found[device] = DeviceMemory(device, limit, fixed[device], peak, peak_ticks, steps)
         return found
 
     def holdings(self) -> tuple[Holding, ...]:
@@ -203,9 +203,9 @@ def _trailed(trail: Trail) -> Iterator[_Held]:
         kind = "native" if copy.native else "copy"
         num_bytes = trail.value.bytes[copy.layout]
         for device, end in copy.until.items():
-            if copy.stays or copy.maker.start_ns < end:
+            if copy.stays or copy.maker.start_ticks < end:
                 until = None if copy.stays else end
-                yield (device, trail.value.name, kind, num_bytes, copy.maker.start_ns, until)
+                yield (device, trail.value.name, kind, num_bytes, copy.maker.start_ticks, until)
 
 
 def _native(distribution: Distribution, journeys: list[Journey], times: Times) -> Iterator[_Held]:

@@ -13,7 +13,7 @@ from milp_plan.core import FULL, Counts, Violation
 from milp_plan.core.amounts import time_text
 
 from .copies import Copy, Reader, Sending, Trail
-from .lengths import transfer_ns
+from .lengths import transfer_ticks
 from .reading import Reading, Run
 
 RULE = "supply"
@@ -47,7 +47,7 @@ def _unserved(
 ) -> Violation:
     run = reader.task.entry
     assert isinstance(run, Run)
-    name, start = trail.value.name, reader.task.start_ns
+    name, start = trail.value.name, reader.task.start_ticks
     places = "+".join(missing)
     return Violation(
         RULE,
@@ -66,14 +66,14 @@ def _length(reading: Reading, trail: Trail, sending: Sending, copy: Copy) -> Ite
             "has nothing to send: no copy of it that may travel so is complete when it starts",
         )
         return
-    length = transfer_ns(
+    length = transfer_ticks(
         reading.facts.cluster,
         trail.value,
         (copy.origin.site, copy.origin.layout),
         sending.source,
         (sending.target, sending.layout),
     )
-    took = sending.task.stop_ns - sending.task.start_ns
+    took = sending.task.stop_ticks - sending.task.start_ticks
     if length is None:
         yield _about(
             trail,

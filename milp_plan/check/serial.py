@@ -105,7 +105,7 @@ def loads(reading: Reading) -> dict[Place, Load]:
     found: dict[Place, Load] = {}
     places = _places(reading)
     for name, run in reading.runs.items():
-        ticks = reading.facts.duration_ns(name, run.option, run.site) or 0
+        ticks = reading.facts.duration_ticks(name, run.option, run.site) or 0
         load = found.setdefault(places[name], Load())
         load.work[is_backward(reading, name)] += ticks
     for value in reading.facts.made:
@@ -167,7 +167,7 @@ def timeline(reading: Reading) -> Timeline:
     length: dict[Task, int] = {}
     for name, run in reading.runs.items():
         task = task_of[name]
-        ticks = reading.facts.duration_ns(name, run.option, run.site) or 0
+        ticks = reading.facts.duration_ticks(name, run.option, run.site) or 0
         length[task] = ticks if isinstance(task, str) else found[task].total
     times: dict[Task, tuple[int, int]] = {}
     for task in _in_order(needs):

@@ -14,7 +14,7 @@ from milp_plan.core.amounts import time_text
 
 from . import rereading
 from .facts import Site
-from .lengths import transfer_ns
+from .lengths import transfer_ticks
 from .reading import Distribution, Journey, Reading, exact_times
 
 RULE = "supply"
@@ -56,7 +56,7 @@ def _times(transfer: Transfer) -> Iterator[Violation]:
             RULE,
             (name,),
             f"a transfer of {name!r} has no exact times: "
-            f"start {transfer.start_ns!r}, stop {transfer.stop_ns!r}",
+            f"start {transfer.start_ticks!r}, stop {transfer.stop_ticks!r}",
         )
     elif times[0] < 0:
         yield Violation(
@@ -135,7 +135,7 @@ def _needed(reading: Reading, distribution: Distribution, journey: Journey) -> I
         made = (producer.site, distribution.layout)
         cluster = reading.facts.cluster
         yield from _length(
-            journey, transfer_ns(cluster, distribution.value, made, journey.source, copy)
+            journey, transfer_ticks(cluster, distribution.value, made, journey.source, copy)
         )
     if journey.times is None:
         return

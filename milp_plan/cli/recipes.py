@@ -95,7 +95,7 @@ def _draw(recipe: Recipe, plan_text: str | None, path: Path) -> None:
         (recipe.figure_expert, problem, expert),
         ("ours", built.problem, ours),
     ):
-        stop = plan.stop_ns / about.units.time_scale
+        stop = plan.stop_ticks / about.units.time_scale
         panels.append(TitledPlan(f"{name}: makespan {stop:g}", about, plan))
 
     try:

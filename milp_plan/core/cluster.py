@@ -57,7 +57,7 @@ class Channel:
     ----------
     source, target
         Device names.
-    latency_ns
+    latency_ticks
         Time before the first byte of each message arrives.
     bandwidth_bytes_per_s
         Bytes per 10^9 ticks.
@@ -65,17 +65,17 @@ class Channel:
 
     source: str
     target: str
-    latency_ns: int
+    latency_ticks: int
     bandwidth_bytes_per_s: int
 
-    def transfer_ns(self, num_bytes: int, messages: int = 1) -> int:
+    def transfer_ticks(self, num_bytes: int, messages: int = 1) -> int:
         """Time to send ``num_bytes`` in ``messages`` sends (alpha-beta model, rounded up).
 
         A bundle of several messages pays latency, and at most one tick of rounding, for each;
         so sending its parts one after the other always fits into the time of the bundle.
         """
         wire = ceil_div(num_bytes * TICKS_PER_SECOND, self.bandwidth_bytes_per_s)
-        return messages * self.latency_ns + wire + messages - 1
+        return messages * self.latency_ticks + wire + messages - 1
 
 
 @dataclass(frozen=True)

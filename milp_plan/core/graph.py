@@ -31,7 +31,7 @@ class Option:
     ----------
     name
         Strategy label, unique within the operator.
-    duration_ns
+    duration_ticks
         Ticks per device class; a class that is missing cannot run it. On a site of several
         classes the slowest counts.
     gang
@@ -45,7 +45,7 @@ class Option:
     """
 
     name: str
-    duration_ns: Mapping[str, int]
+    duration_ticks: Mapping[str, int]
     gang: int = 1
     workspace_bytes: int = 0
     reads: Mapping[str, str] = field(default_factory=dict)
@@ -117,7 +117,7 @@ class Value:
         Layout -> bytes that travel to each receiving device, where that differs from ``bytes``.
     messages
         Sends one transfer takes; more than one for a bundle of tensors.
-    reshard_ns
+    reshard_ticks
         (layout, layout) -> ticks of the collective that changes the layout. A pair that is
         missing is not allowed. This is the value's transition table.
     kept
@@ -131,7 +131,7 @@ class Value:
     bytes: Mapping[str, int]
     transfer_bytes: Mapping[str, int] = field(default_factory=dict)
     messages: int = 1
-    reshard_ns: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    reshard_ticks: Mapping[tuple[str, str], int] = field(default_factory=dict)
     kept: bool | None = field(default=None, metadata=ADDED)
 
     @property

@@ -27,8 +27,8 @@ class OperatorRun:
     operator: str
     option: str
     devices: tuple[str, ...]
-    start_ns: int | None = None
-    stop_ns: int | None = None
+    start_ticks: int | None = None
+    stop_ticks: int | None = None
     call: int | None = None
 
     @property
@@ -49,8 +49,8 @@ class Transfer:
     source: tuple[str, ...]
     target: tuple[str, ...]
     layout: str
-    start_ns: int | None = None
-    stop_ns: int | None = None
+    start_ticks: int | None = None
+    stop_ticks: int | None = None
 
 
 @dataclass(frozen=True)
@@ -97,12 +97,12 @@ class Plan(ShownPlan):
     def has_schedule(self) -> bool:
         """Whether every run and transfer has its times."""
         tasks: list[OperatorRun | Transfer] = [*self.runs, *self.transfers]
-        return all(task.start_ns is not None and task.stop_ns is not None for task in tasks)
+        return all(task.start_ticks is not None and task.stop_ticks is not None for task in tasks)
 
     @property
-    def stop_ns(self) -> int:
+    def stop_ticks(self) -> int:
         """Latest stop of any run; 0 for an empty plan or one without a schedule."""
-        return max((run.stop_ns or 0 for run in self.runs), default=0)
+        return max((run.stop_ticks or 0 for run in self.runs), default=0)
 
     def claimed(self, objective: str, value: int, planner: str | None = None) -> Plan:
         """Return the plan with the value its maker claims for it."""

@@ -196,9 +196,9 @@ class PlanningProblem(Shown):
         """
         return self._unlike[operator]
 
-    def duration_ns(self, operator: str, placement: Placement) -> int:
+    def duration_ticks(self, operator: str, placement: Placement) -> int:
         """Ticks an operator takes there: its slowest device counts."""
-        durations = self.graph.operator(operator).option(placement.option).duration_ns
+        durations = self.graph.operator(operator).option(placement.option).duration_ticks
         return max(durations[self.cluster.device(d).device_class] for d in placement.devices)
 
     def with_memory_scale(self, numerator: int, denominator: int) -> PlanningProblem:
@@ -232,7 +232,7 @@ def _placed(
     known: dict[tuple[tuple[str, int, frozenset[str]], ...], tuple[Placement, ...]] = {}
     found = {}
     for operator in operators:
-        key = tuple((o.name, o.gang, frozenset(o.duration_ns)) for o in operator.options)
+        key = tuple((o.name, o.gang, frozenset(o.duration_ticks)) for o in operator.options)
         if key not in known:
             known[key] = tuple(
                 Placement(name, site)

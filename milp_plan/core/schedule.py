@@ -24,8 +24,8 @@ class Task:
     name: str
     kind: str
     resources: tuple[str, ...]
-    start_ns: int
-    stop_ns: int
+    start_ticks: int
+    stop_ticks: int
 
 
 def transfer_resources(
@@ -54,7 +54,7 @@ def runs_again(plan: Plan) -> frozenset[int]:
     again = []
     if len(plan.runs) == len({run.operator for run in plan.runs}):
         return frozenset()
-    for run in sorted(plan.runs, key=lambda run: run.start_ns or 0):
+    for run in sorted(plan.runs, key=lambda run: run.start_ticks or 0):
         if run.operator in seen:
             again.append(id(run))
         seen.add(run.operator)
@@ -75,15 +75,15 @@ def schedule(problem: PlanningProblem, plan: Plan) -> tuple[Task, ...]:
         kind = problem.graph.operator(run.operator).kind
         if id(run) in again:
             kind += AGAIN
-        tasks.append((run.operator, kind, run.devices, run.start_ns, run.stop_ns))
+        tasks.append((run.operator, kind, run.devices, run.start_ticks, run.stop_ticks))
     for transfer in plan.transfers:
         held = transfer_resources(problem.cluster, transfer.source, transfer.target)
         name = f"{transfer.value} to {'+'.join(transfer.target)}"
         kind = transfer_kind(problem.cluster, transfer)
-        tasks.append((name, kind, held, transfer.start_ns, transfer.stop_ns))
+        tasks.append((name, kind, held, transfer.start_ticks, transfer.stop_ticks))
     done = []
     for name, kind, resources, start, stop in tasks:
         if start is None or stop is None:
             raise MissingFacetError(f"plan of {plan.problem!r} has no schedule: {name!r} no times")
         done.append(Task(name, kind, resources, start, stop))
-    return tuple(sorted(done, key=lambda task: (task.start_ns, task.stop_ns, task.name)))
+    return tuple(sorted(done, key=lambda task: (task.start_ticks, task.stop_ticks, task.name)))

@@ -72,7 +72,7 @@ def transfer_ticks(cluster: Cluster, value: Value) -> int:
     """Ticks that one end of a transfer of a value is charged (all channels are alike)."""
     if not cluster.channels:
         return 0
-    return cluster.channels[0].transfer_ns(value.payload(FULL), value.messages)
+    return cluster.channels[0].transfer_ticks(value.payload(FULL), value.messages)
 
 
 def serial_findings(law: SerialLaw, graph: ComputationGraph, cluster: Cluster) -> Iterator[Finding]:
@@ -85,7 +85,7 @@ def serial_findings(law: SerialLaw, graph: ComputationGraph, cluster: Cluster) -
     if law.calls is not None and not 1 <= law.calls <= LARGEST_SETTING:
         expected = f"from 1 to {LARGEST_SETTING}"
         yield Finding("serial.calls", str(law.calls), expected, "correct it, or leave it out")
-    if len({(c.latency_ns, c.bandwidth_bytes_per_s) for c in cluster.channels}) > 1:
+    if len({(c.latency_ticks, c.bandwidth_bytes_per_s) for c in cluster.channels}) > 1:
         found = "channels of several speeds"
         expected = "one latency and bandwidth for all: a value is charged once for all readers"
         yield Finding("channels", found, expected, "make them alike, or drop the serial law")

@@ -59,7 +59,7 @@ def find_unplaced(graph: ComputationGraph, cluster: Cluster) -> Unplaced | None:
         sites[operator.name] = {
             site
             for option in operator.options
-            for site in cluster.sites_of(option.gang, option.duration_ns)
+            for site in cluster.sites_of(option.gang, option.duration_ticks)
         }
         if not sites[operator.name]:
             needs = dict.fromkeys(_needed_site(option) for option in operator.options)
@@ -79,7 +79,7 @@ def find_unplaced(graph: ComputationGraph, cluster: Cluster) -> Unplaced | None:
 
 def _needed_site(option: Option) -> str:
     """Name the site that an option needs."""
-    classes = " or ".join(repr(name) for name in option.duration_ns)
+    classes = " or ".join(repr(name) for name in option.duration_ticks)
     return f"{'a device' if option.gang == 1 else f'a group of {option.gang} devices'} of {classes}"
 
 
@@ -136,7 +136,7 @@ def _channel_findings(cluster: Cluster) -> Iterator[Finding]:
                 yield _unknown(f"channel {name}", "device", end)
         if channel.source == channel.target:
             yield Finding(f"channel {name}", "a loop", "two devices", "remove the channel")
-        yield from below_findings(f"channel {name} latency_ns", channel.latency_ns, 0)
+        yield from below_findings(f"channel {name} latency_ns", channel.latency_ticks, 0)
         if channel.bandwidth_bytes_per_s <= 0:
             yield Finding(
                 f"channel {name} bandwidth_bytes_per_s",
@@ -192,7 +192,7 @@ def _size_findings(value: Value, where: str) -> Iterator[Finding]:
     for layout in value.transfer_bytes:
         if layout not in value.bytes:
             yield _unknown(f"{where} transfer_bytes", "layout", layout)
-    for (before, after), ticks in value.reshard_ns.items():
+    for (before, after), ticks in value.reshard_ticks.items():
         for layout in (before, after):
             if layout not in value.bytes:
                 yield _unknown(f"{where} reshard_ns", "layout", layout)
@@ -209,11 +209,11 @@ def _operator_findings(operator: Operator, cluster: Cluster) -> Iterator[Finding
     yield from _duplicates(f"{where} options", (option.name for option in operator.options))
     for option in operator.options:
         place = f"{where} option {option.name!r}"
-        if not option.duration_ns:
+        if not option.duration_ticks:
             yield Finding(
                 f"{place} duration_ns", "no duration", "one per device class", "add durations"
             )
-        for name, ticks in option.duration_ns.items():
+        for name, ticks in option.duration_ticks.items():
             if name not in classes:
                 yield Finding(
                     f"{place} duration_ns",

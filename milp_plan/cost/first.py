@@ -27,7 +27,7 @@ def strategies_first(problem: PlanningProblem) -> ShardingProblem:
     """
     graph = problem.graph
     number = {operator.name: place for place, operator in enumerate(graph.operators)}
-    costs = [[min(o.duration_ns.values()) for o in op.options] for op in graph.operators]
+    costs = [[min(o.duration_ticks.values()) for o in op.options] for op in graph.operators]
     edges: dict[tuple[int, int], np.ndarray] = {}
     for value, consumer, pays in _journeys(problem):
         assert value.producer is not None
@@ -65,7 +65,7 @@ def _change(value: Value, made: Option, read: Option) -> float:
     before, after = made.layout_written(value.name), read.layout_read(value.name)
     if before == after and (before == FULL or made.gang == read.gang):
         return 0
-    return value.reshard_ns.get((before, after), np.inf)
+    return value.reshard_ticks.get((before, after), np.inf)
 
 
 def with_options(problem: PlanningProblem, chosen: Mapping[str, str]) -> PlanningProblem:

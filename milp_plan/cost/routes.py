@@ -23,7 +23,7 @@ class Route:
     source: tuple[str, ...]
     target: tuple[str, ...]
     layout: str
-    duration_ns: int
+    duration_ticks: int
     resources: tuple[str, ...]
 
     @property
@@ -72,7 +72,7 @@ def route_between(
     if native == wanted == FULL:
         sends = [_send(problem, value, source, d) for d in target if d not in source]
         return None if None in sends else tuple(send for send in sends if send is not None)
-    duration = _reshard_ns(problem, value, made, read)
+    duration = _reshard_ticks(problem, value, made, read)
     if duration is None:
         return None
     held = transfer_resources(problem.cluster, source, target)
@@ -99,7 +99,7 @@ def _send(
     for device in source:
         channel = problem.cluster.channel(device, target)
         if channel is not None:
-            ticks = channel.transfer_ns(value.payload(FULL), value.messages)
+            ticks = channel.transfer_ticks(value.payload(FULL), value.messages)
             if best is None or ticks < best[0]:
                 best = (ticks, device)
     if best is None:
@@ -108,14 +108,14 @@ def _send(
     return Route(value.name, (best[1],), (target,), FULL, best[0], held)
 
 
-def _reshard_ns(
+def _reshard_ticks(
     problem: PlanningProblem,
     value: Value,
     made: tuple[tuple[str, ...], str],
     read: tuple[tuple[str, ...], str],
 ) -> int | None:
     (source, native), (target, wanted) = made, read
-    change: int | None = 0 if native == wanted else value.reshard_ns.get((native, wanted))
+    change: int | None = 0 if native == wanted else value.reshard_ticks.get((native, wanted))
     if change is None:
         return None
     if set(target) <= set(source) and native != wanted:
@@ -129,12 +129,12 @@ def _reshard_ns(
                 link = channel(a, b)
                 if link is None:
                     return None
-                moves.append(link.transfer_ns(payload, messages))
+                moves.append(link.transfer_ticks(payload, messages))
     else:
         for b in target:
             if b not in source:
                 links = [link for a in source if (link := channel(a, b)) is not None]
                 if not links:
                     return None
-                moves.append(min(link.transfer_ns(payload, messages) for link in links))
+                moves.append(min(link.transfer_ticks(payload, messages) for link in links))
     return change + max(moves, default=0)

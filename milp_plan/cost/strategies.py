@@ -199,7 +199,7 @@ def layout_bytes(num_bytes: int, layout: str) -> int:
     return ceil_div(num_bytes, layout_gang(layout))
 
 
-def durations_ns(work: Work, way: Way, cluster: Cluster) -> dict[str, int]:
+def durations_ticks(work: Work, way: Way, cluster: Cluster) -> dict[str, int]:
     """Device class -> ticks of an operator run this way, collectives on its group included."""
     found = {}
     share = way.gang if way.divides else 1
@@ -230,7 +230,7 @@ def group_link(cluster: Cluster, spec: DeviceSpec) -> LinkSpec:
         if cluster.device(group[0]).device_class == spec.name:
             channel = cluster.channel(group[0], group[1])
             if channel is not None:
-                return LinkSpec("group", channel.bandwidth_bytes_per_s, channel.latency_ns, 1000)
+                return LinkSpec("group", channel.bandwidth_bytes_per_s, channel.latency_ticks, 1000)
     return link_of(cluster, spec)
 
 

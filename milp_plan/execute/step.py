@@ -248,7 +248,7 @@ def allocated_peak(step: Callable[[], None]) -> int:
     with torch.profiler.profile(profile_memory=True) as profile:
         step()
     events = [
-        (event.start_ns(), event.nbytes())
+        (event.start_ticks(), event.nbytes())
         for event in profile.profiler.kineto_results.events()
         if event.name() == "[memory]"
     ]

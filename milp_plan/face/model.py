@@ -347,7 +347,7 @@ class Model(Machines):
 
     def _timed(self, operator: Operator, classes: list[str]) -> Operator:
         options = tuple(
-            replace(option, duration_ns=dict.fromkeys(classes, self._everywhere[key]))
+            replace(option, duration_ticks=dict.fromkeys(classes, self._everywhere[key]))
             if (key := (operator.name, option.name)) in self._everywhere
             else option
             for option in operator.options

@@ -186,7 +186,7 @@ def to_networkx(problem: PlanningProblem | Model) -> networkx.DiGraph[Any]:
         members = {key: getattr(operator, key) for key in _OPERATOR}
         options = {
             option.name: {
-                "duration": dict(option.duration_ns),
+                "duration": dict(option.duration_ticks),
                 "gang": option.gang,
                 "workspace": option.workspace_bytes,
                 "reads": dict(option.reads),
@@ -216,6 +216,6 @@ def _value(value: Value) -> dict[str, Any]:
         "bytes": dict(value.bytes),
         "transfer_bytes": dict(value.transfer_bytes),
         "messages": value.messages,
-        "reshard": dict(value.reshard_ns),
+        "reshard": dict(value.reshard_ticks),
         "kept": value.kept,
     }

@@ -317,7 +317,7 @@ def to_frame(problem: Any, plan: Any) -> pandas.DataFrame:
     >>> import milp_plan as mp
     >>> problem = mp.read("instances/gang-beats-single.json")
     >>> frame = mp.to_frame(problem, mp.solve(problem, time_limit=20).plan)
-    >>> list(frame["stop_ns"] - frame["start_ns"])
+    >>> list(frame["stop_ticks"] - frame["start_ticks"])
     [55, 55]
     """
     import pandas

@@ -111,7 +111,7 @@ def _value(value: wire.Value) -> core.Value:
         _by_layout(value.bytes),
         _by_layout(value.transfer_bytes),
         value.messages,
-        {(entry.before, entry.after): entry.ns for entry in value.reshard_ns},
+        {(entry.before, entry.after): entry.ns for entry in value.reshard_ticks},
         value.kept,
     )
 
@@ -167,9 +167,9 @@ def _wire_value(value: core.Value) -> wire.Value:
         bytes=_shorthand(value.bytes),
         transfer_bytes=_shorthand(value.transfer_bytes),
         messages=value.messages,
-        reshard_ns=tuple(
+        reshard_ticks=tuple(
             wire.Reshard(before=before, after=after, ns=ticks)
-            for (before, after), ticks in sorted(value.reshard_ns.items())
+            for (before, after), ticks in sorted(value.reshard_ticks.items())
         ),
         kept=value.kept,
     )
@@ -183,7 +183,7 @@ def _doubled_reshards(values: Sequence[wire.Value]) -> Iterator[Finding]:
     """Find pairs of layouts listed twice; a table with the pair as key could not show them."""
     for position, value in enumerate(values):
         seen: set[tuple[str, str]] = set()
-        for index, entry in enumerate(value.reshard_ns):
+        for index, entry in enumerate(value.reshard_ticks):
             pair = (entry.before, entry.after)
             if pair in seen:
                 where = f"values[{position}].reshard_ns[{index}]"

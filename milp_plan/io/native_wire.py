@@ -39,7 +39,7 @@ class Channel(Strict):
 
     source: str
     target: str
-    latency_ns: Count
+    latency_ticks: Count = msgspec.field(name="latency_ns")
     bandwidth_bytes_per_s: Positive
 
 
@@ -57,7 +57,7 @@ class Option(Strict):
     """One way to run an operator."""
 
     name: str
-    duration_ns: dict[str, Count]
+    duration_ticks: dict[str, Count] = msgspec.field(name="duration_ns")
     gang: Positive = 1
     workspace_bytes: Count = 0
     reads: dict[str, str] = msgspec.field(default_factory=dict)
@@ -93,7 +93,7 @@ class Value(Strict):
     bytes: Count | dict[str, Count]
     transfer_bytes: Count | dict[str, Count] = msgspec.field(default_factory=dict)
     messages: Positive = 1
-    reshard_ns: tuple[Reshard, ...] = ()
+    reshard_ticks: tuple[Reshard, ...] = msgspec.field(name="reshard_ns", default=())
     kept: bool | None = None
 
 

@@ -20,8 +20,8 @@ class Run(Strict):
     operator: str
     option: str
     devices: tuple[str, ...]
-    start_ns: int | None = None
-    stop_ns: int | None = None
+    start_ticks: int | None = msgspec.field(name="start_ns", default=None)
+    stop_ticks: int | None = msgspec.field(name="stop_ns", default=None)
     call: int | None = None
 
 
@@ -32,8 +32,8 @@ class Transfer(Strict):
     source: tuple[str, ...]
     target: tuple[str, ...]
     layout: str
-    start_ns: int | None = None
-    stop_ns: int | None = None
+    start_ticks: int | None = msgspec.field(name="start_ns", default=None)
+    stop_ticks: int | None = msgspec.field(name="stop_ns", default=None)
 
 
 class Plan(Strict):

@@ -44,7 +44,7 @@ from milp_plan.core import (
     ceil_div,
 )
 from milp_plan.cost.clusters import plain, sources
-from milp_plan.cost.strategies import SINGLE, Way, Work, durations_ns, parse_labels, ways
+from milp_plan.cost.strategies import SINGLE, Way, Work, durations_ticks, parse_labels, ways
 
 from .architecture import Architecture, Layer
 from .draft import Draft
@@ -138,7 +138,7 @@ class _Builder:
         workspace: int = 0,
     ) -> Option:
         share = ceil_div(workspace, way.gang) if way.divides else workspace
-        durations = durations_ns(work, way, self.draft.cluster)
+        durations = durations_ticks(work, way, self.draft.cluster)
         return Option(way.name, durations, way.gang, share, reads, writes)
 
     def output(self, layer: Layer, reader: str) -> str:

@@ -67,7 +67,7 @@ class Draft:
                     producer,
                     tuple(self.consumers[name]),
                     {layout: layout_bytes(size, layout) for layout in layouts[name]},
-                    reshard_ns={}
+                    reshard_ticks={}
                     if producer is None
                     else reshard_table(size, layouts[name], self.cluster),
                 )

@@ -314,7 +314,7 @@ def flowing(
             if pair[0] != pair[1] and ticks is not None:
                 table[pair] = min(ticks, table.get(pair, ticks))
     producer, consumers = ends
-    return Value(name, producer, tuple(consumers), sizes, reshard_ns=table)
+    return Value(name, producer, tuple(consumers), sizes, reshard_ticks=table)
 
 
 def change_ns(tiling: Tiling, before: Layout, other: Mesh, after: Layout) -> int | None:

@@ -255,5 +255,5 @@ def _slowest(cluster: Cluster, devices: tuple[str, ...], block: int, stride: int
             finding = Finding("mesh", f"none from {source} to {target}", expected, "add it")
             raise InputError([finding])
         found.append(channel)
-    slowest = min(found, key=lambda one: (one.bandwidth_bytes_per_s, -one.latency_ns))
-    return LinkSpec("channel", slowest.bandwidth_bytes_per_s, slowest.latency_ns, 1000)
+    slowest = min(found, key=lambda one: (one.bandwidth_bytes_per_s, -one.latency_ticks))
+    return LinkSpec("channel", slowest.bandwidth_bytes_per_s, slowest.latency_ticks, 1000)

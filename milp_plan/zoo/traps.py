@@ -114,7 +114,7 @@ def _split(operator: Operator, ticks: int, reads: str | None, writes: str | None
 
 def _halved(value: Value, gather_ns: int) -> Value:
     reshard = {("full", "half2"): 0, ("half2", "full"): gather_ns}
-    return replace(value, bytes={"full": value.bytes["full"], "half2": 10}, reshard_ns=reshard)
+    return replace(value, bytes={"full": value.bytes["full"], "half2": 10}, reshard_ticks=reshard)
 
 
 TRAPS: tuple[Trap, ...] = (

@@ -145,7 +145,7 @@ def uneven(layers: int, seed: int) -> PlanningProblem:
     for entry in problem.graph.operators:
         longer = ticks[int(entry.name[1:])] * (1 + (entry.name[0] == "b"))
         option = replace(
-            entry.options[0], duration_ns=dict.fromkeys(entry.options[0].duration_ns, longer)
+            entry.options[0], duration_ticks=dict.fromkeys(entry.options[0].duration_ticks, longer)
         )
         operators.append(replace(entry, options=(option,)))
     values = [
@@ -237,8 +237,8 @@ def shares(layers: list[tuple[int, int]], limit: int) -> PlanningProblem:
             options=(
                 replace(
                     entry.options[0],
-                    duration_ns=dict.fromkeys(
-                        entry.options[0].duration_ns, layers[int(entry.name[1:])][0]
+                    duration_ticks=dict.fromkeys(
+                        entry.options[0].duration_ticks, layers[int(entry.name[1:])][0]
                     ),
                 ),
             ),

@@ -81,7 +81,7 @@ def test_several_values_of_an_edge_take_turns_unless_nothing_is_held():
 
 def test_a_change_of_layout_costs_on_the_same_device_too():
     reader = Operator("b", (Option("only", {"x": 1}, reads={"v": "rows"}),))
-    v = Value("v", "a", ("b",), {"full": 5, "rows": 5}, reshard_ns={("full", "rows"): 3})
+    v = Value("v", "a", ("b",), {"full": 5, "rows": 5}, reshard_ticks={("full", "rows"): 3})
     p = problem([operator("a", 2), reader], [v])
     assert named(p)["critical path"] == 6 == optimum(p)
 

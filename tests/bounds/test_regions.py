@@ -93,8 +93,8 @@ def hold_in_plans(p: PlanningProblem) -> int:
         assert verify(p, plan).ok
         schedule = {run.operator: run for run in plan.runs}
         ordered = [schedule[name] for name in frame_of(p).names]
-        start = np.array([run.start_ns for run in ordered], dtype=np.int64)
-        stop = np.array([run.stop_ns for run in ordered], dtype=np.int64)
+        start = np.array([run.start_ticks for run in ordered], dtype=np.int64)
+        stop = np.array([run.stop_ticks for run in ordered], dtype=np.int64)
         assert (times <= start[None, :] - stop[:, None]).all(), p.name
     return raised
 

@@ -134,8 +134,8 @@ def test_times_near_forks_hold_in_plans():
         for plan, _ in plans(p, ("list_critical_path", "single_device")):
             schedule = {run.operator: run for run in plan.runs}
             ordered = [schedule[name] for name in frame_of(p).names]
-            start = np.array([run.start_ns for run in ordered], dtype=np.int64)
-            stop = np.array([run.stop_ns for run in ordered], dtype=np.int64)
+            start = np.array([run.start_ticks for run in ordered], dtype=np.int64)
+            stop = np.array([run.stop_ticks for run in ordered], dtype=np.int64)
             assert (times <= start[None, :] - stop[:, None]).all(), seed
     assert raised > 10
 

@@ -65,7 +65,7 @@ def test_profiles_are_written_and_read_and_name_kernels_of_the_graph():
 
 def step_work(problem, *, updates):
     operators = [o for o in problem.graph.operators if (o.kind == "update") == updates]
-    return sum(ticks for o in operators for ticks in o.options[0].duration_ns.values())
+    return sum(ticks for o in operators for ticks in o.options[0].duration_ticks.values())
 
 
 @pytest.mark.parametrize("granularity", ["kernel", "module", "block"])

@@ -24,7 +24,7 @@ def work(problem) -> dict[str, int]:
     found: dict[str, int] = {}
     for operator in problem.graph.operators:
         (option,) = operator.options
-        for name, ticks in option.duration_ns.items():
+        for name, ticks in option.duration_ticks.items():
             found[name] = found.get(name, 0) + ticks
     return found
 

@@ -114,7 +114,7 @@ def test_all_that_use_a_parameter_have_it_alike():
     assert verify(problem, plan).ok
     said = [value for value in problem.graph.values if value.name.startswith("layout of ")]
     assert len(said) == sum(storage.trained for storage in shipped("gpt2-tiny").storages)
-    assert all(not any(value.bytes.values()) and not value.reshard_ns for value in said)
+    assert all(not any(value.bytes.values()) and not value.reshard_ticks for value in said)
     tied = problem.graph.value("layout of wte.weight")
     assert len(tied.consumers) >= 3
     group = {problem.graph.operator(name).group for name in (tied.producer, *tied.consumers)}

@@ -87,7 +87,7 @@ def in_order(problem, policy) -> Plan:
         names = [option.name for option in operator.options]
         wanted = policy.get(operator.block, KEEP) if isinstance(policy, dict) else policy
         option = operator.option(wanted if wanted in names else names[0])
-        stop = clock + option.duration_ns["A100"]
+        stop = clock + option.duration_ticks["A100"]
         runs.append(OperatorRun(operator.name, option.name, ("A100.0",), clock, stop))
         clock = stop
     return Plan(problem.name, tuple(runs), fingerprint=problem.fingerprint)
@@ -121,7 +121,7 @@ def test_both_sides_of_a_block_must_agree():
     problem = instance(shipped("gpt2-tiny"), ONE, recompute=["full"])
     plan = in_order(problem, "full")
     broken = [
-        OperatorRun(run.operator, KEEP, run.devices, run.start_ns, run.stop_ns)
+        OperatorRun(run.operator, KEEP, run.devices, run.start_ticks, run.stop_ticks)
         if run.operator == "h.0.F"
         else run
         for run in plan.runs
@@ -134,7 +134,7 @@ def test_work_is_the_same_with_one_backward_operator():
     capture = shipped("llama")
     totals = {
         sum(
-            op.options[0].duration_ns["A100"]
+            op.options[0].duration_ticks["A100"]
             for op in instance(capture, ONE, recompute=r).graph.operators
         )
         for r in ((), POLICIES)

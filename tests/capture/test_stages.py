@@ -73,7 +73,7 @@ def test_all_work_of_the_passes_is_in_the_stages(name, granularity):
     problem = problem_of(name, granularity=granularity)
     whole = instance(shipped(name), cluster("4xA100"), granularity=granularity, optimizer="sgd")
     passes = [op for op in whole.graph.operators if op.kind != "update"]
-    work = sum(op.options[0].duration_ns["A100"] for op in passes)
+    work = sum(op.options[0].duration_ticks["A100"] for op in passes)
     stages, plan = exported(problem)
     assert sum(s.forward + s.backward + s.weight for s in stages.stages) == work
     named = [module for stage in stages.stages for module in stage.modules]

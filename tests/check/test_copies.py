@@ -208,7 +208,7 @@ def _law(case, device, instant):
         and any(r.operator in tensor.consumers and device in r.devices for r in case.plan.runs)
     )
     for entry in case.plan.runs:
-        if device in entry.devices and entry.start_ns <= instant < entry.stop_ns:
+        if device in entry.devices and entry.start_ticks <= instant < entry.stop_ticks:
             total += graph.operator(entry.operator).options[0].workspace_bytes
     for tensor in graph.values:
         if tensor.persistent:
@@ -225,18 +225,18 @@ def _law(case, device, instant):
             if (getattr(task, "operator", None) in tensor.consumers and device in task.devices)
             or (getattr(task, "value", None) == tensor.name and device in task.source)
         ]
-        held = {id(maker): maker.stop_ns for maker in makers}
+        held = {id(maker): maker.stop_ticks for maker in makers}
         for reader in readers:
             sends = hasattr(reader, "value") and device != HOST
-            mine = [m for m in makers if m.stop_ns <= reader.start_ns]
+            mine = [m for m in makers if m.stop_ticks <= reader.start_ticks]
             mine = [m for m in mine if not sends or hasattr(m, "operator")]
-            newest = max(mine, key=lambda m: (m.stop_ns, m.start_ns, -tasks.index(m)))
-            held[id(newest)] = max(held[id(newest)], reader.stop_ns)
+            newest = max(mine, key=lambda m: (m.stop_ticks, m.start_ticks, -tasks.index(m)))
+            held[id(newest)] = max(held[id(newest)], reader.stop_ticks)
         runs = [task for task in tasks if getattr(task, "operator", None) == tensor.producer]
-        last = max(runs, key=lambda m: (m.stop_ns, m.start_ns, -tasks.index(m)))
+        last = max(runs, key=lambda m: (m.stop_ticks, m.start_ticks, -tasks.index(m)))
         if tensor.kept and last in makers:
             held[id(last)] = inf
-        total += tensor.bytes[FULL] * sum(m.start_ns <= instant < held[id(m)] for m in makers)
+        total += tensor.bytes[FULL] * sum(m.start_ticks <= instant < held[id(m)] for m in makers)
     return total
 
 
@@ -244,7 +244,7 @@ def _law(case, device, instant):
 def test_replay_is_the_law_at_every_event(seed):
     case = planted_ways(seed)
     tasks = (*case.plan.runs, *case.plan.transfers)
-    instants = sorted({time for task in tasks for time in (task.start_ns, task.stop_ns)})
+    instants = sorted({time for task in tasks for time in (task.start_ticks, task.stop_ticks)})
     for device, memory in replay(case.problem, case.plan).devices.items():
         found = [max(s for s in memory.steps if s[0] <= instant)[1] for instant in instants]
         assert found == [_law(case, device, instant) for instant in instants]

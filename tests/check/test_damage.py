@@ -71,7 +71,7 @@ def _scrambled(task, rng):
     changes = {}
     for field in fields(task):
         if rng.random() < 0.15:
-            if field.name in {"start_ns", "stop_ns"}:
+            if field.name in {"start_ticks", "stop_ticks"}:
                 changes[field.name] = rng.choice(NUMBERS)
             elif field.name in {"devices", "source", "target"}:
                 changes[field.name] = rng.choice(SITES)

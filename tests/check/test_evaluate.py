@@ -29,8 +29,8 @@ TIMED = plan(
 )
 UNTIMED = replace(
     TIMED,
-    runs=tuple(replace(r, start_ns=None, stop_ns=None) for r in TIMED.runs),
-    transfers=tuple(replace(t, start_ns=None, stop_ns=None) for t in TIMED.transfers),
+    runs=tuple(replace(r, start_ticks=None, stop_ticks=None) for r in TIMED.runs),
+    transfers=tuple(replace(t, start_ticks=None, stop_ticks=None) for t in TIMED.transfers),
 )
 
 

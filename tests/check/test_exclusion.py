@@ -102,7 +102,7 @@ def _reshard(model, gaps=()):
     return problem(
         [op("a", options=(pair,)), op("b"), op("c"), op("e")],
         [
-            value("x", "a", "c", {"full": 8, "half": 4}, reshard_ns={("half", "full"): 6}),
+            value("x", "a", "c", {"full": 8, "half": 4}, reshard_ticks={("half", "full"): 6}),
             value("w", "b", "e"),
         ],
         cluster("d0 d1 d2 d3", groups="d0+d1", model=model, gaps=gaps),
@@ -151,7 +151,7 @@ def test_a_reshard_within_its_site_holds_ports_for_both_directions():
     cut, pair = option("cut", gang=2, writes={"x": "half"}), option("pair", gang=2)
     p = problem(
         [op("a", options=(cut,)), op("c", options=(pair,))],
-        [value("x", "a", "c", {"full": 8, "half": 4}, reshard_ns={("half", "full"): 6})],
+        [value("x", "a", "c", {"full": 8, "half": 4}, reshard_ticks={("half", "full"): 6})],
         cluster(groups="d0+d1", model="endpoint"),
     )
     whole = plan(

@@ -60,7 +60,7 @@ def test_what_the_chain_waits_for():
     )
     assert verify(tight, made).ok
     links = critical_chain(tight, made)
-    told = [(link.name, link.cause, link.behind, link.waited_ns) for link in links]
+    told = [(link.name, link.cause, link.behind, link.waited_ticks) for link in links]
     assert told == [
         ("a", "start", "", 0),
         ("c", "memory", "a", 22),
@@ -109,7 +109,7 @@ def test_the_chain_goes_through_the_task_that_held_the_device():
     """b waits for a though nothing flows between them."""
     p = problem("a b c")
     links = critical_chain(p, plan(run("a", "d0", 0), run("b", "d0", 10), run("c", "d1", 0)))
-    assert [(link.name, link.waited_ns) for link in links] == [("a", 0), ("b", 0)]
+    assert [(link.name, link.waited_ticks) for link in links] == [("a", 0), ("b", 0)]
 
 
 def test_the_chain_passes_tasks_of_no_length_once():

@@ -160,7 +160,7 @@ def _gang(writes="full", reads="full", reader=2):
                 "a",
                 "b",
                 {"full": 8, "half": 4},
-                reshard_ns={("full", "half"): 6, ("half", "full"): 7},
+                reshard_ticks={("full", "half"): 6, ("half", "full"): 7},
             )
         ],
         cluster("d0 d1 d2", groups="d0+d1 d1+d2"),
@@ -196,7 +196,7 @@ def test_a_copy_for_another_site_is_not_kept_for_this_reader():
     a = option("o", gang=2, writes={"x": "half"})
     p = problem(
         [op("a", options=(a,)), op("b", options=(option(gang=2),)), op("c")],
-        [value("x", "a", "b c", {"full": 8, "half": 4}, reshard_ns={("half", "full"): 7})],
+        [value("x", "a", "b c", {"full": 8, "half": 4}, reshard_ticks={("half", "full"): 7})],
         cluster("d0 d1 d2", groups="d0+d1 d1+d2"),
     )
     good = plan(
@@ -292,7 +292,7 @@ def test_holders_at_an_instant_largest_first():
     ]
     assert [h.name for h in tape.holders("d0", 10)] == ["v"]
     assert tape.holders("d0", 20) == ()
-    assert (tape.makespan_ns, tape.peak_bytes) == (20, 17)
+    assert (tape.makespan_ticks, tape.peak_bytes) == (20, 17)
 
 
 @pytest.mark.parametrize("broken_start", [None, 0.5])

@@ -54,18 +54,18 @@ def _held_at(problem, plan, device, instant):
         reads = list(_reads(problem, plan, value, device))
         transfers = [t for t in plan.transfers if t.value == value.name]
         if device in producer.devices:
-            ends = [producer.stop_ns]
-            ends += [run.stop_ns for run, target in reads if target is None]
-            ends += [t.stop_ns for t in transfers if device in t.source]
+            ends = [producer.stop_ticks]
+            ends += [run.stop_ticks for run, target in reads if target is None]
+            ends += [t.stop_ticks for t in transfers if device in t.source]
             ends += [inf] if _is_result(value) else []
-            total += value.bytes[layout] * (producer.start_ns <= instant < max(ends))
+            total += value.bytes[layout] * (producer.start_ticks <= instant < max(ends))
         for transfer in transfers:
             if device in transfer.target:
-                ends = [run.stop_ns for run, target in reads if target == transfer.target]
-                held = transfer.start_ns <= instant < max([transfer.stop_ns, *ends])
+                ends = [run.stop_ticks for run, target in reads if target == transfer.target]
+                held = transfer.start_ticks <= instant < max([transfer.stop_ticks, *ends])
                 total += value.bytes[transfer.layout] * held
     for run in plan.runs:
-        if device in run.devices and run.start_ns <= instant < run.stop_ns:
+        if device in run.devices and run.start_ticks <= instant < run.stop_ticks:
             total += problem.graph.operator(run.operator).option(run.option).workspace_bytes
     return total
 
@@ -84,7 +84,7 @@ def test_replay_is_the_law_at_every_instant(case):
     for device, memory in replay(case.problem, case.plan).devices.items():
         held = [
             _held_at(case.problem, case.plan, device, instant)
-            for instant in range(case.plan.stop_ns + 1)
+            for instant in range(case.plan.stop_ticks + 1)
         ]
         steps = dict(memory.steps)
         now = steps[0]
@@ -92,7 +92,7 @@ def test_replay_is_the_law_at_every_instant(case):
             now = steps.get(instant, now)
             assert now == expected, f"{device} at {instant}"
         assert memory.peak_bytes == max(held)
-        assert memory.peak_ns == held.index(max(held))
+        assert memory.peak_ticks == held.index(max(held))
         results = [
             (case.plan.run(value.producer), value)
             for value in case.problem.graph.values

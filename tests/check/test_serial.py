@@ -205,7 +205,7 @@ def test_transfers_and_times_follow_and_are_not_listed():
     sent = plan(placed, transfers=(Transfer("x:out", ("a0",), ("a1",), FULL),))
     assert rules(verify(fan(), sent)) == ["serial"]
     timed = plan(placed)
-    first = replace(timed.runs[0], start_ns=0, stop_ns=10)
+    first = replace(timed.runs[0], start_ticks=0, stop_ticks=10)
     found = verify(fan(), replace(timed, runs=(first, *timed.runs[1:])))
     assert "serial" in rules(found)
 
@@ -254,7 +254,7 @@ def test_laws_that_do_not_go_together_are_refused(change, words):
 
 def test_channels_must_be_alike_and_complete():
     base = fan()
-    slow = replace(base.cluster.channels[0], latency_ns=7)
+    slow = replace(base.cluster.channels[0], latency_ticks=7)
     for channels, words in (
         ((slow, *base.cluster.channels[1:]), "one latency and bandwidth for all"),
         (base.cluster.channels[1:], "a channel for every ordered pair"),

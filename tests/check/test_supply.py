@@ -154,7 +154,7 @@ PAIRS = "d0+d1 d1+d0 d1+d2 d2+d3"
 
 def _gang(writes="full", reads="full", reader=2, **rest):
     table = {("full", "half"): 6, ("half", "full"): 7}
-    rest.setdefault("reshard_ns", table)
+    rest.setdefault("reshard_ticks", table)
     a = option("o", gang=2, writes={"x": writes})
     b = option("o", gang=reader, reads={"x": reads})
     where = cluster("d0 d1 d2 d3", groups=PAIRS, gaps=rest.pop("gaps", ()))
@@ -258,7 +258,7 @@ def test_a_change_elsewhere_takes_change_and_move():
 
 
 def test_a_change_that_the_table_lacks_is_not_allowed():
-    p = _gang("full", "half", reshard_ns={("half", "full"): 7})
+    p = _gang("full", "half", reshard_ticks={("half", "full"): 7})
     changed = _moved("d0+d1", send("x", "d0+d1", "d0+d1", 10, 16, "half"), b_at=16)
     assert "not allowed" in messages(p, changed)
 
@@ -282,7 +282,7 @@ def test_readers_in_two_layouts_get_two_copies():
     whole, cut = option("o", gang=2), option("o", gang=2, reads={"x": "half"})
     p = problem(
         [op("a", options=(a,)), op("b", options=(whole,)), op("c", options=(cut,))],
-        [value("x", "a", "b c", {"full": 8, "half": 4}, reshard_ns={("full", "half"): 6})],
+        [value("x", "a", "b c", {"full": 8, "half": 4}, reshard_ticks={("full", "half"): 6})],
         cluster(groups="d0+d1"),
     )
     tasks = [run("a", "d0+d1", 0), run("b", "d0+d1", 10), run("c", "d0+d1", 20)]
@@ -295,7 +295,7 @@ def test_a_layout_of_one_device_changes_without_holding_anything():
     a, b = option("o", writes={"x": "row"}), option("o", reads={"x": "column"})
     p = problem(
         [op("a", options=(a,)), op("b", options=(b,))],
-        [value("x", "a", "b", {"row": 8, "column": 8}, reshard_ns={("row", "column"): 3})],
+        [value("x", "a", "b", {"row": 8, "column": 8}, reshard_ticks={("row", "column"): 3})],
     )
     good = plan(run("a", "d0", 0), send("x", "d0", "d0", 10, 13, "column"), run("b", "d0", 13))
     assert broken(p, good) == []

@@ -47,7 +47,7 @@ def late_plan() -> Plan:
     plan = plan_of_two_devices()
     runs = (
         plan.runs[0],
-        replace(plan.runs[1], start_ns=4_000, stop_ns=7_000),
+        replace(plan.runs[1], start_ticks=4_000, stop_ticks=7_000),
         plan.runs[2],
     )
     return replace(plan, runs=runs)

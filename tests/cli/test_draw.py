@@ -70,7 +70,7 @@ def test_plot_refuses_unknown_names(tmp_path: Path) -> None:
 
 def test_plot_needs_a_schedule(tmp_path: Path) -> None:
     plan = plan_of_two_devices()
-    runs = tuple(replace(run, start_ns=None, stop_ns=None) for run in plan.runs)
+    runs = tuple(replace(run, start_ticks=None, stop_ticks=None) for run in plan.runs)
     timeless = plan_file(tmp_path, replace(plan, runs=runs, transfers=()))
     result = call("plot", instance_file(tmp_path), timeless, "-o", tmp_path / "x.png")
     assert result.exit_code == Exit.BAD_INPUT

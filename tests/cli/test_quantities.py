@@ -68,7 +68,9 @@ def _long(ticks: int) -> PlanningProblem:
     problem = two_devices(units=Units("ms", "bytes", 10**20))
     graph = problem.graph
     operators = tuple(
-        replace(one, options=(replace(one.options[0], duration_ns={"gpu": (1 + place) * ticks}),))
+        replace(
+            one, options=(replace(one.options[0], duration_ticks={"gpu": (1 + place) * ticks}),)
+        )
         for place, one in enumerate(graph.operators)
     )
     return replace(problem, graph=replace(graph, operators=operators))

@@ -29,7 +29,7 @@ def measured_anew(ticks: int = 1) -> mp.PlanningProblem:
     problem = two_devices()
     first, *rest = problem.graph.operators
     options = tuple(
-        replace(option, duration_ns={c: ns + ticks for c, ns in option.duration_ns.items()})
+        replace(option, duration_ticks={c: ns + ticks for c, ns in option.duration_ticks.items()})
         for option in first.options
     )
     operators = (replace(first, options=options), *rest)

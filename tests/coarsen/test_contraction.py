@@ -83,7 +83,7 @@ def test_plans_without_times_come_back():
 def test_no_choice_that_fits_is_an_error():
     packed = Option("single", {"fast": 1}, writes={"v": "packed"})
     sizes = {FULL: 1, "packed": 1}
-    value = Value("v", "a", ("b",), sizes, reshard_ns={("packed", FULL): 1})
+    value = Value("v", "a", ("b",), sizes, reshard_ticks={("packed", FULL): 1})
     problem = problem_of([Operator("a", (packed,)), Operator("b", single(1))], [value])
     with pytest.raises(ValueError, match="fit together"):
         contract(problem, [["a", "b"]], name="test")
@@ -132,7 +132,7 @@ def test_options_of_a_cluster():
     cluster = replace(small_cluster(), groups=(("d0", "d1"),))
     problem = problem_of(operators, [Value("v", "a", ("b",), {FULL: 1})], cluster)
     (merged,) = contract(problem, [["a", "b"]], name="test").after.graph.operators
-    assert [(o.name, o.gang, dict(o.duration_ns)) for o in merged.options] == [
+    assert [(o.name, o.gang, dict(o.duration_ticks)) for o in merged.options] == [
         ("quick", 1, {"fast": 2}),
         ("lean", 1, {"fast": 6}),
         ("pair", 2, {"fast": 2}),

@@ -37,7 +37,7 @@ def test_exact_steps_keep_the_optimum(block):
         reduced += 1
         best = brute_force(coarsening.problem)
         assert optimum(problem) == (None if best is None else best[0]), (seed, coarsening.table())
-        if best is not None and best[1].stop_ns > 0:
+        if best is not None and best[1].stop_ticks > 0:
             verdict = verify(problem, coarsening.undo(best[1]))
             assert verdict.ok, (seed, verdict.violations)
             assert verdict.value == best[0]
@@ -124,7 +124,7 @@ def test_idle_operator_needs_a_matching_option():
     assert absorbed(problem_of(both, list(problem.graph.values), cluster)) == 1
     packed = Option("single", {"fast": 0}, writes={"v": "packed"})
     sizes = {FULL: 1, "packed": 1}
-    values = [Value("v", "w", ("a",), sizes, reshard_ns={("packed", FULL): 1})]
+    values = [Value("v", "w", ("a",), sizes, reshard_ticks={("packed", FULL): 1})]
     unlike = [Operator("w", (packed,)), Operator("a", single(3))]
     assert absorbed(problem_of(unlike, values)) == 0
 

@@ -109,7 +109,7 @@ def test_optimum_of_the_coarse_problem_comes_back(seed, stages):
         assert not coarsening.exact or brute_force(problem) is None
         return
     verdict = verify(problem, coarsening.undo(best[1]))
-    assert best[1].stop_ns == 0 or verdict.ok, verdict.violations
+    assert best[1].stop_ticks == 0 or verdict.ok, verdict.violations
     assert verdict.value is None or verdict.value <= best[0]
 
 
@@ -187,7 +187,7 @@ def test_bad_arguments():
     with pytest.raises(ValueError, match="target is 0"):
         coarsen(problem, 0)
     plan = random_plan(problem, random.Random(0))
-    bare = replace(plan, runs=tuple(replace(run, start_ns=None) for run in plan.runs))
+    bare = replace(plan, runs=tuple(replace(run, start_ticks=None) for run in plan.runs))
     with pytest.raises(ValueError, match="no times"):
         coarsen(problem, 1, guide=bare)
 

@@ -48,7 +48,7 @@ def test_memory_class_and_channels_tell_devices_apart():
 
 
 def replace_channel(channel: Channel, latency: int) -> Channel:
-    return replace(channel, latency_ns=latency)
+    return replace(channel, latency_ticks=latency)
 
 
 def test_groups_must_be_kept():

@@ -12,7 +12,7 @@ def test_devices_and_channels_by_name():
     assert c.device("d1").memory_bytes is None
     with pytest.raises(KeyError):
         c.device("d9")
-    assert c.channel("d0", "d1").latency_ns == 2
+    assert c.channel("d0", "d1").latency_ticks == 2
     assert c.channel("d0", "d0") is None
     assert c.communication is CommunicationModel.CHANNEL
 
@@ -44,7 +44,7 @@ def test_placements_and_durations():
     )
     first, second = p.placements("a")
     assert (tuple(first), tuple(second)) == (("one", ("d0",)), ("two", ("d0", "d1")))
-    assert (p.duration_ns("a", first), p.duration_ns("a", second)) == (3, 9)
+    assert (p.duration_ticks("a", first), p.duration_ticks("a", second)) == (3, 9)
 
 
 def test_unlike_placements_have_every_duration_and_memory():
@@ -63,5 +63,5 @@ def _seen(p, operator_name, places):
     for place in places:
         memory = [p.cluster.device(device).memory_bytes for device in place.devices]
         least = min((limit for limit in memory if limit is not None), default=None)
-        found.add((place.option, p.duration_ns(operator_name, place), least))
+        found.add((place.option, p.duration_ticks(operator_name, place), least))
     return found

@@ -44,7 +44,7 @@ def placement() -> PlanningProblem:
     """A placement problem with a number in every field."""
     option = replace(builders.operator("a").options[0], workspace_bytes=3)
     x = builders.value(
-        "x", "a", "b", transfer_bytes={"full": 3}, reshard_ns={("full", "full"): 2}, messages=2
+        "x", "a", "b", transfer_bytes={"full": 3}, reshard_ticks={("full", "full"): 2}, messages=2
     )
     a = builders.operator("a", option, micro_batch=0)
     return PlanningProblem("p", builders.graph([a, builders.operator("b")], x), builders.cluster())

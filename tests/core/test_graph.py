@@ -33,7 +33,7 @@ def test_names():
     for missing in (g.operator, g.value, g.operator("a").option):
         with pytest.raises(KeyError):
             missing("nobody")
-    assert g.operator("a").option("o").duration_ns == {"c": 10}
+    assert g.operator("a").option("o").duration_ticks == {"c": 10}
 
 
 def test_layouts_are_full_where_not_named():

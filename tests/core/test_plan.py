@@ -33,8 +33,8 @@ def test_a_schedule_is_there_when_every_time_is():
 
 
 def test_the_stop_of_a_plan_is_that_of_its_last_run():
-    assert PLAN.stop_ns == 30
-    assert Plan("p", ()).stop_ns == Plan("p", (OperatorRun("a", "o", ("d0",)),)).stop_ns == 0
+    assert PLAN.stop_ticks == 30
+    assert Plan("p", ()).stop_ticks == Plan("p", (OperatorRun("a", "o", ("d0",)),)).stop_ticks == 0
 
 
 def test_claims():

@@ -14,7 +14,7 @@ def _problem(**changes):
     classes = cluster().device_classes
     g = graph(
         [operator("a"), operator("b", option)],
-        value("v", "a", "b", bytes={"full": 8, "half": 4}, reshard_ns=CHANGE),
+        value("v", "a", "b", bytes={"full": 8, "half": 4}, reshard_ticks=CHANGE),
         value("w", None, "b"),
     )
     c = cluster(device_classes=(*classes, replace(classes[0], name="k")))
@@ -34,8 +34,8 @@ def _with_value(p, **changes):
 
 def test_the_order_of_mappings_does_not_count():
     p = _problem()
-    turned = _with_option(p, duration_ns={"k": 2, "c": 1}, reads={"w": "full", "v": "half"})
-    turned = _with_value(turned, reshard_ns=dict(reversed(CHANGE.items())))
+    turned = _with_option(p, duration_ticks={"k": 2, "c": 1}, reads={"w": "full", "v": "half"})
+    turned = _with_value(turned, reshard_ticks=dict(reversed(CHANGE.items())))
     assert turned.fingerprint == p.fingerprint
 
 
@@ -47,11 +47,11 @@ def test_name_and_provenance_do_not_count():
 @pytest.mark.parametrize(
     "changed",
     [
-        _with_option(_problem(), duration_ns={"c": 1, "k": 3}),
+        _with_option(_problem(), duration_ticks={"c": 1, "k": 3}),
         _with_option(_problem(), workspace_bytes=1),
         _with_option(_problem(), name="other"),
         _with_value(_problem(), bytes={"full": 9, "half": 4}),
-        _with_value(_problem(), reshard_ns={**CHANGE, ("full", "half"): 5}),
+        _with_value(_problem(), reshard_ticks={**CHANGE, ("full", "half"): 5}),
         _with_value(_problem(), messages=2),
         replace(_problem(), objective=Objective.PEAK_MEMORY),
         replace(_problem(), memory_law=MemoryLaw.STATIC),

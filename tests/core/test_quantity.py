@@ -52,9 +52,9 @@ def test_ceil_div(numerator, denominator):
 
 def test_transfer_time_rounds_up():
     channel = Channel("a", "b", 5, 3 * 10**9)  # 3 bytes per tick
-    assert [channel.transfer_ns(n) for n in (0, 1, 3, 4)] == [5, 6, 6, 7]
+    assert [channel.transfer_ticks(n) for n in (0, 1, 3, 4)] == [5, 6, 6, 7]
     # 2 messages: twice the latency, and one more tick of rounding.
-    assert channel.transfer_ns(4, messages=2) == 5 + 5 + 2 + 1
+    assert channel.transfer_ticks(4, messages=2) == 5 + 5 + 2 + 1
 
 
 @given(
@@ -64,5 +64,5 @@ def test_transfer_time_rounds_up():
 )
 def test_the_parts_of_a_bundle_fit_into_its_time(parts, latency, bandwidth):
     channel = Channel("a", "b", latency, bandwidth)
-    one_by_one = sum(channel.transfer_ns(part) for part in parts)
-    assert one_by_one <= channel.transfer_ns(sum(parts), messages=len(parts))
+    one_by_one = sum(channel.transfer_ticks(part) for part in parts)
+    assert one_by_one <= channel.transfer_ticks(sum(parts), messages=len(parts))

@@ -84,10 +84,10 @@ def test_defects_of_clusters(name):
 
 
 def _option(**changes):
-    return graph([operator("a", Option("o", **{"duration_ns": {"c": 1}, **changes}))])
+    return graph([operator("a", Option("o", **{"duration_ticks": {"c": 1}, **changes}))])
 
 
-PAIR = {"gang": 2, "duration_ns": {"c": 1}}
+PAIR = {"gang": 2, "duration_ticks": {"c": 1}}
 LAYOUTS = {"full": 8, "half": 4}
 BAD_GRAPHS = {
     "no operators": (graph(""), ["operators: none"]),
@@ -131,11 +131,11 @@ BAD_GRAPHS = {
         ["value 'v' transfer_bytes: unknown layout 'x'"],
     ),
     "reshard of no layout": (
-        graph("a", value("v", "a", "", reshard_ns={("full", "x"): 1})),
+        graph("a", value("v", "a", "", reshard_ticks={("full", "x"): 1})),
         ["value 'v' reshard_ns: unknown layout 'x'"],
     ),
     "negative reshard": (
-        graph("a", value("v", "a", "", bytes=LAYOUTS, reshard_ns={("full", "half"): -1})),
+        graph("a", value("v", "a", "", bytes=LAYOUTS, reshard_ticks={("full", "half"): -1})),
         ["value 'v' reshard_ns['full', 'half']: -1"],
     ),
     "no options": (
@@ -147,15 +147,15 @@ BAD_GRAPHS = {
         ["operator 'a' options 'o': the name 2 times"],
     ),
     "no duration": (
-        _option(duration_ns={}),
+        _option(duration_ticks={}),
         ["operator 'a' option 'o' duration_ns: no duration"],
     ),
     "duration on an unknown class": (
-        _option(duration_ns={"c": 1, "k": 1}),
+        _option(duration_ticks={"c": 1, "k": 1}),
         ["operator 'a' option 'o' duration_ns: unknown device class 'k'"],
     ),
     "negative duration": (
-        _option(duration_ns={"c": -1}),
+        _option(duration_ticks={"c": -1}),
         ["operator 'a' option 'o' duration_ns['c']: -1"],
     ),
     "negative workspace": (

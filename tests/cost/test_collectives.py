@@ -54,4 +54,4 @@ def test_all_reduce_is_reduce_scatter_and_all_gather(devices, num_bytes):
 @given(st.integers(0, 10**15))
 def test_point_to_point_agrees_with_the_channel(num_bytes):
     channel = Channel("a", "b", LINK.latency_ns, LINK.achieved_bytes_per_s)
-    assert point_to_point_ns(LINK, num_bytes) == channel.transfer_ns(num_bytes)
+    assert point_to_point_ns(LINK, num_bytes) == channel.transfer_ticks(num_bytes)

@@ -24,7 +24,7 @@ VALUE = Value(
     "make",
     ("use",),
     {"full": 20, "half": 10, "other": 10},
-    reshard_ns={("half", "full"): 7, ("full", "half"): 0},
+    reshard_ticks={("half", "full"): 7, ("full", "half"): 0},
 )
 
 
@@ -35,11 +35,11 @@ def problem(communication: CommunicationModel = CommunicationModel.CHANNEL) -> P
         Option("halves", {"any": 1}, gang=2),
     )
     made = tuple(
-        Option(o.name, o.duration_ns, o.gang, writes={"x": "half"} if o.gang == 2 else {})
+        Option(o.name, o.duration_ticks, o.gang, writes={"x": "half"} if o.gang == 2 else {})
         for o in options
     )
     read = tuple(
-        Option(o.name, o.duration_ns, o.gang, reads={"x": "half"} if o.gang == 2 else {})
+        Option(o.name, o.duration_ticks, o.gang, reads={"x": "half"} if o.gang == 2 else {})
         for o in options
     )
     return PlanningProblem(
@@ -70,7 +70,7 @@ def test_native_copies_serve(source, before, target, after):
 def test_one_send_for_each_device_without_the_value():
     found = between("a", "full", "abc", "full")
     assert found is not None
-    assert [(r.source, r.target, r.duration_ns) for r in found] == [
+    assert [(r.source, r.target, r.duration_ticks) for r in found] == [
         (("a",), ("b",), 21),
         (("a",), ("c",), 25),
     ]
@@ -80,7 +80,7 @@ def test_one_send_for_each_device_without_the_value():
 
 def test_send_takes_the_fastest_source():
     (route,) = between("ab", "full", "c", "full") or ()
-    assert (route.source, route.duration_ns) == (("b",), 23)
+    assert (route.source, route.duration_ticks) == (("b",), 23)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_send_takes_the_fastest_source():
 def test_reshards(source, before, target, after, ticks):
     (route,) = between(source, before, target, after) or ()
     assert (route.source, route.target, route.layout) == (tuple(source), tuple(target), after)
-    assert route.duration_ns == ticks
+    assert route.duration_ticks == ticks
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_no_way(source, before, target, after):
 def test_layouts_come_from_the_options():
     made, read = Placement("halves", ("a", "b")), Placement("whole", ("a",))
     (route,) = routes(problem(), VALUE, made, "use", read) or ()
-    assert (route.layout, route.duration_ns) == ("full", 7)
+    assert (route.layout, route.duration_ticks) == ("full", 7)
 
 
 def test_ports_and_delays():

@@ -11,7 +11,7 @@ from milp_plan.cost.strategies import (
     SINGLE,
     WAY_SPLITS,
     Work,
-    durations_ns,
+    durations_ticks,
     layout_bytes,
     layout_gang,
     parse_labels,
@@ -80,21 +80,21 @@ def test_durations_divide_the_work_and_add_the_collective():
     spec = device_spec("A100")
     link = LinkSpec("group", LINKS["NVLink3"].achieved_bytes_per_s, 2_000, 1000)
     work = Work(10**12, 2 * GB, 3 * GB, reduced_bytes=GB)
-    assert durations_ns(work, SINGLE, FOUR) == {"A100": roofline_ns(spec, 10**12, 5 * GB)}
+    assert durations_ticks(work, SINGLE, FOUR) == {"A100": roofline_ns(spec, 10**12, 5 * GB)}
     row = roofline_ns(spec, 10**12 // 2, GB + 3 * GB // 2) + all_reduce_ns(link, 2, GB)
-    assert durations_ns(work, way("row2"), FOUR) == {"A100": row}
+    assert durations_ticks(work, way("row2"), FOUR) == {"A100": row}
     # batch splits leave the weights whole; copies divide nothing
     whole = Work(10**12, 2 * GB, 3 * GB)
-    assert durations_ns(whole, way("batch2"), FOUR) == {
+    assert durations_ticks(whole, way("batch2"), FOUR) == {
         "A100": roofline_ns(spec, 10**12 // 2, 4 * GB)
     }
-    assert durations_ns(whole, way("copy2"), FOUR) == durations_ns(whole, SINGLE, FOUR)
+    assert durations_ticks(whole, way("copy2"), FOUR) == durations_ticks(whole, SINGLE, FOUR)
 
 
 def test_experts_exchange_tokens():
     link = LinkSpec("group", LINKS["NVLink3"].achieved_bytes_per_s, 2_000, 1000)
-    with_tokens = durations_ns(Work(0, GB, exchanged_bytes=GB), way("expert4"), FOUR)["A100"]
-    without = durations_ns(Work(0, GB), way("expert4"), FOUR)["A100"]
+    with_tokens = durations_ticks(Work(0, GB, exchanged_bytes=GB), way("expert4"), FOUR)["A100"]
+    without = durations_ticks(Work(0, GB), way("expert4"), FOUR)["A100"]
     assert with_tokens - without == all_to_all_ns(link, 4, GB // 4)
 
 
@@ -102,14 +102,14 @@ def test_collectives_run_over_the_links_of_the_cluster():
     work = Work(0, 0, reduced_bytes=GB)
     slow = cluster("2xA100", link="PCIe4")
     assert (
-        durations_ns(work, way("row2"), slow)["A100"]
-        > 5 * (durations_ns(work, way("row2"), FOUR)["A100"])
+        durations_ticks(work, way("row2"), slow)["A100"]
+        > 5 * (durations_ticks(work, way("row2"), FOUR)["A100"])
     )
 
 
 def test_every_class_has_a_duration():
     mixed = cluster("2xH100+1xA100")
-    ticks = durations_ns(Work(10**12, 0, reduced_bytes=GB), way("row2"), mixed)
+    ticks = durations_ticks(Work(10**12, 0, reduced_bytes=GB), way("row2"), mixed)
     assert ticks["H100"] < ticks["A100"]
 
 

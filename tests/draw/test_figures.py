@@ -72,7 +72,7 @@ def test_rows_boxes_names_and_the_critical_path() -> None:
 
 def test_the_longest_form_of_a_name_that_fits() -> None:
     problem, plan = two_devices(), plan_of_two_devices()
-    far = replace(plan.runs[2], start_ns=110_000, stop_ns=114_000)
+    far = replace(plan.runs[2], start_ticks=110_000, stop_ticks=114_000)
     squeezed = drawn(problem, replace(plan, runs=(*plan.runs[:2], far)))
     assert texts(squeezed.axes[0])[4:] == ["@0"]
 
@@ -107,7 +107,7 @@ def test_many_boxes_are_merged_and_a_note_says_so() -> None:
 def test_a_wide_gap_keeps_neighbours_apart() -> None:
     problem, plan = chain(500)
     late = [
-        replace(run, start_ns=run.start_ns + later, stop_ns=run.stop_ns + later)
+        replace(run, start_ticks=run.start_ticks + later, stop_ticks=run.stop_ticks + later)
         for k, run in enumerate(plan.runs)
         for later in [1_000 * (k >= 250)]
     ]
@@ -118,7 +118,7 @@ def test_a_wide_gap_keeps_neighbours_apart() -> None:
 def test_overlapping_transfers_are_see_through() -> None:
     def alpha(start: int) -> Any:
         problem, plan = two_devices(CommunicationModel.DELAY), plan_of_two_devices()
-        moved = replace(plan.transfers[1], start_ns=start, stop_ns=start + 2_000)
+        moved = replace(plan.transfers[1], start_ticks=start, stop_ticks=start + 2_000)
         twice = replace(plan, transfers=(*plan.transfers, moved))
         return bars(drawn(problem, twice).axes[0])["transfer"].get_alpha()
 
@@ -131,7 +131,8 @@ def test_times_beyond_64_bits() -> None:
     problem, plan = chain(1)
     big = 10**30
     runs = [
-        replace(run, start_ns=run.start_ns * big, stop_ns=run.stop_ns * big) for run in plan.runs
+        replace(run, start_ticks=run.start_ticks * big, stop_ticks=run.stop_ticks * big)
+        for run in plan.runs
     ]
     figure = drawn(problem, replace(plan, runs=tuple(runs)))
     assert figure.axes[-1].get_xlim()[1] == pytest.approx(20 * big / 1e9)
@@ -160,7 +161,7 @@ def test_runs_again_are_hatched_and_hosts_have_channels_and_memory() -> None:
 
 def test_a_broken_plan_has_no_critical_path() -> None:
     plan = plan_of_two_devices()
-    early = replace(plan.runs[1], start_ns=0, stop_ns=3_000)
+    early = replace(plan.runs[1], start_ticks=0, stop_ticks=3_000)
     axes = drawn(two_devices(), replace(plan, runs=(plan.runs[0], early, plan.runs[2]))).axes[0]
     assert not [c for c in axes.collections if isinstance(c, LineCollection)]
 
@@ -172,7 +173,7 @@ def test_of_many_rows_the_busiest_are_drawn() -> None:
     graph = ComputationGraph(tuple(replace(one, name=f"o{i}") for i in range(100)), ())
     places = tuple(replace(problem.cluster.devices[0], name=name) for name in names)
     runs = tuple(
-        replace(plan.runs[0], operator=f"o{i}", devices=(names[i],), stop_ns=2_000 + 10 * i)
+        replace(plan.runs[0], operator=f"o{i}", devices=(names[i],), stop_ticks=2_000 + 10 * i)
         for i in range(100)
     )
     cluster = replace(problem.cluster, devices=places, channels=())

@@ -30,7 +30,7 @@ def test_a_lane_per_device_and_channel():
         Bar("embed.dx@0", "backward-input", 10_000, 14_000),
     )
     assert found.transfer[0].bars == (Bar("hidden to d1", "transfer", 2_000, 5_000),)
-    assert (found.start_ns, found.stop_ns) == (0, 14_000)
+    assert (found.start_ticks, found.stop_ticks) == (0, 14_000)
     assert found.looks == (("backward-input", 0), ("forward", 0), ("transfer", 0))
     assert found.notes == ()
 
@@ -65,8 +65,8 @@ def test_many_ports_become_one_lane_per_sender():
 
 def test_a_plan_that_starts_before_zero_is_drawn_from_there():
     problem, plan = chain(1)
-    runs = (replace(plan.runs[0], start_ns=-5), *plan.runs[1:])
-    assert lanes(problem, replace(plan, runs=runs)).start_ns == -5
+    runs = (replace(plan.runs[0], start_ticks=-5), *plan.runs[1:])
+    assert lanes(problem, replace(plan, runs=runs)).start_ticks == -5
 
 
 def test_a_plan_without_a_schedule_is_refused():

@@ -81,9 +81,9 @@ def test_everything_of_the_native_format_can_be_said() -> None:
     problem = model.build()
     assert [op.name for op in problem.graph.operators] == ["f@0", "f@1", "u"]
     run = problem.graph.operator("f@1")
-    assert run.options[0].duration_ns == {"fast": 1000, "slow": 2500}
+    assert run.options[0].duration_ticks == {"fast": 1000, "slow": 2500}
     assert (run.options[0].workspace_bytes, run.group, run.block) == (1024, "g", "b0")
-    assert problem.graph.operator("u").options[0].duration_ns == {"fast": 1000, "slow": 1000}
+    assert problem.graph.operator("u").options[0].duration_ticks == {"fast": 1000, "slow": 1000}
     value = problem.graph.value("y@0")
     assert (value.bytes, value.payload(FULL), value.messages) == ({FULL: 10**6}, 2 * 10**6, 3)
     assert problem.graph.value("w").persistent
@@ -108,7 +108,7 @@ def test_everything_of_the_native_format_can_be_said() -> None:
     assert made.serial.payers == ("device",)
     assert made.memory_law is MemoryLaw.STATIC
     assert made.units == Units("unspecified", "bytes", 1000)
-    assert made.graph.operator("a").options[0].duration_ns == {"device": 125}
+    assert made.graph.operator("a").options[0].duration_ticks == {"device": 125}
     assert made.cluster.channels[0].bandwidth_bytes_per_s == 2 * 10**6
 
 
@@ -119,7 +119,7 @@ def test_a_named_cluster_is_one_to_begin_with() -> None:
     model.add_operator(duration="1ms")
     problem = model.build()
     assert [op.name for op in problem.graph.operators] == ["operator0", "operator1"]
-    assert problem.graph.operator("operator1").options[0].duration_ns["A100"] == 10**6
+    assert problem.graph.operator("operator1").options[0].duration_ticks["A100"] == 10**6
     assert len(problem.cluster.channels) == 12
     assert problem.cluster.communication is CommunicationModel.DELAY
 
@@ -137,7 +137,7 @@ def test_numbers_of_every_kind_are_numbers(kind: Callable[[int], Any]) -> None:
     problem = model.build()
     assert to_json(problem)  # all of it is plain integers
     assert problem.fingerprint
-    assert type(problem.graph.operator("a").options[0].duration_ns["device"]) is int
+    assert type(problem.graph.operator("a").options[0].duration_ticks["device"]) is int
     assert mp.solve(model, time_limit=kind(20), seed=kind(1)).value == 10
 
 
@@ -150,7 +150,7 @@ def test_amounts_are_kept_to_the_tick_and_the_byte(ticks: int, size: int) -> Non
     model.add_operator("c", ticks / 10**9, workspace=float(size))
     for operator in model.build().graph.operators:
         (option,) = operator.options
-        assert option.duration_ns == {"device": ticks}
+        assert option.duration_ticks == {"device": ticks}
         assert option.workspace_bytes == size
 
 
@@ -158,7 +158,7 @@ def test_measured_times_are_rounded_and_exact_ones_are_not() -> None:
     model = mp.Model("m", time_unit="ms")
     model.add_device()
     model.add_operator("a", 1 / 3)
-    assert model.build().graph.operator("a").options[0].duration_ns == {"device": 333_333}
+    assert model.build().graph.operator("a").options[0].duration_ticks == {"device": 333_333}
     with pytest.raises(InputError, match="which is 1000000/3 ticks, expected a whole number of t"):
         model.add_operator("b", Fraction(1, 3))
     with pytest.raises(InputError, match="1e-08, less than half a tick, expected a tick or more"):

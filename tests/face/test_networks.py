@@ -56,7 +56,7 @@ def test_edges_that_name_one_value_carry_one() -> None:
     assert (x.name, x.consumers, x.bytes) == ("x", ("b", "c"), {"full": 7})
     assert problem.name == "fork"
     assert problem.objective == "peak_memory"
-    assert problem.graph.operator("b").options[0].duration_ns == {"H100": 3}
+    assert problem.graph.operator("b").options[0].duration_ticks == {"H100": 3}
     assert problem.graph.operator("c").group == "g"
     assert problem.graph.operator("c").options[0].workspace_bytes == 1024
 

@@ -98,11 +98,11 @@ def test_a_plan_is_a_table_with_and_without_its_problem(kind: str) -> None:
 def test_the_figures_of_the_tables_are_those_of_the_plans() -> None:
     frames = {kind: solved(kind)[0].to_frame() for kind in PROBLEMS}
     values = {kind: solved(kind)[0].value for kind in PROBLEMS}
-    assert frames["schedule"]["stop_ns"].max() == values["schedule"] == 110
-    assert list(frames["schedule"]["duration_ns"]) == [55, 55]
+    assert frames["schedule"]["stop_ticks"].max() == values["schedule"] == 110
+    assert list(frames["schedule"]["duration_ticks"]) == [55, 55]
     assert frames["sharding"]["cost"].sum() + 3 == values["sharding"] == 13
     assert frames["packing"]["end"].max() == values["packing"] == 10
-    assert frames["resharding"]["stop_ns"].max() == values["resharding"] == 1500
+    assert frames["resharding"]["stop_ticks"].max() == values["resharding"] == 1500
     assert frames["jobs"]["stop"].max() == values["jobs"]
     once = sum(entry.cost for entry in PROBLEMS["rematerialisation"].computations)
     assert frames["rematerialisation"]["stop"].max() - once == values["rematerialisation"]

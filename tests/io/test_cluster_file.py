@@ -37,7 +37,7 @@ def test_nested_links():
         )
     }
     assert list(rates.values()) == [360 * 10**9, 42_500 * 10**6, 10_625 * 10**6, 25_600 * 10**6]
-    assert built.channel("right.3", "left0.0").latency_ns == 9_000
+    assert built.channel("right.3", "left0.0").latency_ticks == 9_000
     assert [len(group) for group in built.groups] == [2, 2, 2, 2, 4]
     assert built.specs["H100-PCIe"].peak_flops_per_s == 756 * 10**12
     assert [entry.memory_bytes for entry in built.device_classes] == [80 * 10**9] * 2
@@ -50,9 +50,10 @@ def test_a_file_says_what_a_name_says(tmp_path):
     named = cluster("16xA100")
     new = dict(zip(own.device_names, named.device_names, strict=True))
     renamed = [
-        (new[c.source], new[c.target], c.latency_ns, c.bandwidth_bytes_per_s) for c in own.channels
+        (new[c.source], new[c.target], c.latency_ticks, c.bandwidth_bytes_per_s)
+        for c in own.channels
     ]
-    asked = [(c.source, c.target, c.latency_ns, c.bandwidth_bytes_per_s) for c in named.channels]
+    asked = [(c.source, c.target, c.latency_ticks, c.bandwidth_bytes_per_s) for c in named.channels]
     assert sorted(renamed) == sorted(asked)
     assert [tuple(new[n] for n in group) for group in own.groups] == list(named.groups)
     assert plain(own).device_classes == plain(named).device_classes
@@ -144,9 +145,9 @@ def test_links_are_fitted_and_say_where_from(tmp_path):
     given = [(tables[0], read_sends(tables[0])), (tables[1], read_all_reduces(tables[1]))]
     wire, fits = calibrated(EXAMPLES / "two-racks.toml", given, "2026-11-23")
     rail, nvlink = (fit.link for fit in fits)
-    assert abs(rail.latency_ns - 7_500) <= 1
+    assert abs(rail.latency_ticks - 7_500) <= 1
     assert rail.bandwidth_bytes_per_s == pytest.approx(40 * 10**9, rel=1e-6)
-    assert abs(nvlink.latency_ns - 3_000) <= 1
+    assert abs(nvlink.latency_ticks - 3_000) <= 1
     assert nvlink.bandwidth_bytes_per_s == pytest.approx(300 * 10**9, rel=1e-6)
     assert rail.source == "measured: sends.csv, 7 rows, 2026-11-23"
     assert fits[0].median_error < 1e-3 < 0.9 < fits[0].largest_error

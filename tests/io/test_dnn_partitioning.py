@@ -53,18 +53,18 @@ def test_sample(tmp_path):
         "node2#3",
         "node4",
     ]
-    durations = graph.operator("node1").option("run").duration_ns
+    durations = graph.operator("node1").option("run").duration_ticks
     assert Decimal(durations["accelerator"]) / scale == Decimal("2.8699999999999997")
     assert Decimal(durations["cpu"]) / scale == Decimal("28.699999999999996")
-    assert graph.operator("node2#2").option("run").duration_ns["accelerator"] == 0
-    assert set(graph.operator("node2#3").option("run").duration_ns) == {"cpu"}
+    assert graph.operator("node2#2").option("run").duration_ticks["accelerator"] == 0
+    assert set(graph.operator("node2#3").option("run").duration_ticks) == {"cpu"}
     assert graph.groups == {"colour 7": ("node1", "node4")}
     assert graph.operator("node1").block == "layer 3"
     assert graph.operator("node4").kind == "backward"
     out = graph.value("node1:out")
     assert out.consumers == ("node2#2", "node2#3")
     assert (out.bytes["full"], Decimal(out.payload("full")) / scale) == (0, Decimal("0.125"))
-    assert cluster.channel("accelerator0", "cpu0").transfer_ns(out.payload("full")) == scale // 8
+    assert cluster.channel("accelerator0", "cpu0").transfer_ticks(out.payload("full")) == scale // 8
     assert graph.value("node4:held").bytes == {"full": 100}
     assert not graph.has_value("node2#2:held")
     assert not graph.has_value("node4:out")
@@ -160,7 +160,7 @@ def test_benchmark_file(name):
     problem = read(path)
     graph = problem.graph
     edges = sum(len(v.consumers) for v in graph.values if not v.persistent)
-    work = sum(o.option("run").duration_ns["accelerator"] for o in graph.operators)
+    work = sum(o.option("run").duration_ticks["accelerator"] for o in graph.operators)
     accelerators = [d for d in problem.cluster.devices if d.device_class == "accelerator"]
     milliseconds = float(Decimal(work) / problem.units.time_scale)
     assert (len(accelerators), len(graph.operators), edges) == COUNTED[name][:3]

@@ -206,7 +206,7 @@ def test_memory_counters_and_file(tmp_path):
 
 def test_a_plan_without_times_has_no_trace():
     problem, plan = case()
-    untimed = tuple(replace(run, start_ns=None) for run in plan.runs)
+    untimed = tuple(replace(run, start_ticks=None) for run in plan.runs)
     with pytest.raises(MissingFacetError):
         trace_of(problem, replace(plan, runs=untimed))
 

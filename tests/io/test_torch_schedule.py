@@ -74,7 +74,7 @@ def gpipe(case: Shop) -> Words:
 def timed(problem: PlanningProblem, *rows: Sequence[str]) -> Plan:
     """Plan that runs operators in the given order on each device, as early as they can."""
     place = {name: problem.placements(name)[0] for row in rows for name in row}
-    lag = problem.cluster.channels[0].latency_ns
+    lag = problem.cluster.channels[0].latency_ticks
     stops: dict[str, int] = {}
     runs, trips = [], []
     queues, free = [list(row) for row in rows], [0] * len(rows)
@@ -96,7 +96,7 @@ def timed(problem: PlanningProblem, *rows: Sequence[str]) -> Plan:
                     trips.append(Transfer(value.name, *route, "full", arrival, arrival + lag))
                     arrival += lag
                 start = max(start, arrival)
-            stop = start + problem.duration_ns(name, place[name])
+            stop = start + problem.duration_ticks(name, place[name])
             runs.append(OperatorRun(name, "run", place[name].devices, start, stop))
             stops[name] = free[device] = stop
     plan = Plan(problem.name, tuple(runs), tuple(trips))
@@ -188,7 +188,7 @@ def test_no_time_at_all_still_gives_an_order_that_runs() -> None:
     case = shop_of(problem)
     assert case is not None
     plan = plan_of(case, gpipe(case))
-    assert all(run.stop_ns == 0 for run in plan.runs)
+    assert all(run.stop_ticks == 0 for run in plan.runs)
     rows = torch_actions(problem, plan)
     assert sorted(len(row) for row in rows) == [12, 12]
 
@@ -421,7 +421,7 @@ def test_an_order_that_torch_would_wait_for_is_refused() -> None:
 def test_a_plan_without_times_is_refused() -> None:
     case = shop()
     plan = plan_of(case, gpipe(case))
-    runs = tuple(replace(run, start_ns=None, stop_ns=None) for run in plan.runs)
+    runs = tuple(replace(run, start_ticks=None, stop_ticks=None) for run in plan.runs)
     with pytest.raises(MissingFacetError, match="no schedule"):
         torch_schedule_csv(case.problem, replace(plan, runs=runs))
 

@@ -41,7 +41,7 @@ def plain(problem: PlanningProblem) -> PlanningProblem:
 
     def whole(value: Value) -> Value:
         size = {FULL: max(value.bytes.values(), default=0)}
-        return replace(value, bytes=size, transfer_bytes={}, reshard_ns={})
+        return replace(value, bytes=size, transfer_bytes={}, reshard_ticks={})
 
     graph = problem.graph
     return replace(

@@ -23,14 +23,14 @@ def magnified(seed: int, objective: Objective) -> PlanningProblem:
     drawn = random_problem(seed, max_operators=4, objective=objective)
 
     def option(one: Option) -> Option:
-        lengths = {kind: t * TICKS + rng.randint(0, 999) for kind, t in one.duration_ns.items()}
-        return replace(one, duration_ns=lengths, workspace_bytes=one.workspace_bytes * BYTES)
+        lengths = {kind: t * TICKS + rng.randint(0, 999) for kind, t in one.duration_ticks.items()}
+        return replace(one, duration_ticks=lengths, workspace_bytes=one.workspace_bytes * BYTES)
 
     def value(one: Value) -> Value:
         sizes = {layout: b * BYTES + rng.randint(0, 999) for layout, b in one.bytes.items()}
         travels = {layout: b * BYTES for layout, b in one.transfer_bytes.items()}
-        changes = {pair: ticks * TICKS for pair, ticks in one.reshard_ns.items()}
-        return replace(one, bytes=sizes, transfer_bytes=travels, reshard_ns=changes)
+        changes = {pair: ticks * TICKS for pair, ticks in one.reshard_ticks.items()}
+        return replace(one, bytes=sizes, transfer_bytes=travels, reshard_ticks=changes)
 
     graph = replace(
         drawn.graph,
@@ -49,7 +49,7 @@ def magnified(seed: int, objective: Objective) -> PlanningProblem:
         channels=tuple(
             replace(
                 c,
-                latency_ns=c.latency_ns * TICKS,
+                latency_ticks=c.latency_ticks * TICKS,
                 bandwidth_bytes_per_s=c.bandwidth_bytes_per_s * 100,
             )
             for c in drawn.cluster.channels

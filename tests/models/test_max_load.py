@@ -87,8 +87,8 @@ def test_alike_classes_are_not_anchored():
         operators = []
         for place, operator in enumerate(problem.graph.operators):
             option = operator.options[0]
-            ticks = {kind: times[place % len(times)] for kind in option.duration_ns}
-            option = dataclasses.replace(option, duration_ns=ticks)
+            ticks = {kind: times[place % len(times)] for kind in option.duration_ticks}
+            option = dataclasses.replace(option, duration_ticks=ticks)
             operators.append(dataclasses.replace(operator, options=(option,), group=None))
         graph = dataclasses.replace(problem.graph, operators=tuple(operators))
         return dataclasses.replace(problem, graph=graph)

@@ -38,7 +38,7 @@ def _case(seed: int) -> tuple[PlanningProblem, int, Plan] | None:
     operators = []
     for op in graph.operators:
         option = op.options[0]
-        longer = replace(option, duration_ns={"fast": 1 + option.duration_ns["fast"]})
+        longer = replace(option, duration_ticks={"fast": 1 + option.duration_ticks["fast"]})
         operators.append(replace(op, options=(longer,)))
     cluster = cluster.with_memory({"host": None})
     problem = replace(problem, graph=replace(graph, operators=tuple(operators)), cluster=cluster)

@@ -107,8 +107,8 @@ def test_weights_larger_than_a_device_leave_no_plan_though_no_task_takes_memory(
     problem, _ = case("pipeline_order", 414)  # weights of 20 bytes; no task takes any
     operators = []
     for op in problem.graph.operators:
-        short = dict.fromkeys(op.options[0].duration_ns, 2)  # few slots
-        operators.append(replace(op, options=(replace(op.options[0], duration_ns=short),)))
+        short = dict.fromkeys(op.options[0].duration_ticks, 2)  # few slots
+        operators.append(replace(op, options=(replace(op.options[0], duration_ticks=short),)))
     problem = replace(problem, graph=replace(problem.graph, operators=tuple(operators)))
     form = get(name).formulation
     assert form is not None

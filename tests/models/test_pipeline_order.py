@@ -211,7 +211,7 @@ def orders(case: Shop, plan: Plan) -> list[list[str]]:
     """Machine -> its operators by start."""
     lines: dict[str, list[tuple[int, str]]] = {}
     for run in plan.runs:
-        lines.setdefault(run.devices[0], []).append((run.start_ns or 0, run.operator))
+        lines.setdefault(run.devices[0], []).append((run.start_ticks or 0, run.operator))
     return [[name for _, name in sorted(lines[d])] for d in sorted(lines)]
 
 
@@ -225,7 +225,7 @@ def test_only_pairs_of_free_tasks_change_their_order(
     plan = random_plan(problem, seed)
     known = verify(problem, plan).value
     assert known is not None
-    by_start = sorted(plan.runs, key=lambda run: (run.start_ns or 0, run.operator))
+    by_start = sorted(plan.runs, key=lambda run: (run.start_ticks or 0, run.operator))
     first = Random(seed).randrange(len(by_start) // 2)
     free = frozenset(run.operator for run in by_start[first : first + len(by_start) // 3])
     found = optimise(NAME, problem, Guide(cutoff=known, neighbourhood=Neighbourhood(plan, free)))
@@ -244,7 +244,7 @@ def test_only_pairs_of_free_tasks_change_their_order(
 
 def in_order(case: Shop, plan: Plan) -> bool:
     """Whether every kind runs in micro-batch order."""
-    start = {run.operator: run.start_ns or 0 for run in plan.runs}
+    start = {run.operator: run.start_ticks or 0 for run in plan.runs}
     rows = [
         [start[name] for name in kind.members]
         for kind in case.kinds

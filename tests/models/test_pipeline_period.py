@@ -226,7 +226,7 @@ def test_a_period_can_be_asked_for() -> None:
         assert found.verdict.ok
         assert found.verdict.value == round((found.answer.objective or 0) * found.scale.unit)
         values.append(found.verdict.value)
-        starts = sorted(r.start_ns or 0 for r in found.plan.runs if r.operator.startswith("F0@"))
+        starts = sorted(r.start_ticks or 0 for r in found.plan.runs if r.operator.startswith("F0@"))
         assert {b - a for a, b in pairwise(starts)} == {period}
     assert values[0] < values[1]
 

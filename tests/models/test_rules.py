@@ -222,7 +222,7 @@ def test_a_span_is_from_the_first_start_to_the_last_stop_of_a_device() -> None:
     assert fixed(case, {**placed, **at(x=0, y=5, z=6)}, symmetry=False).objective == approx(4)
     assert fixed(case, placed, symmetry=False).objective == approx(4)
     best = optimise("operator_schedule", case)
-    starts = {run.operator: run.start_ns for run in best.plan.runs}
+    starts = {run.operator: run.start_ticks for run in best.plan.runs}
     assert best.verdict.value == 4
     assert starts["z"] - starts["y"] <= 3
 

@@ -53,8 +53,8 @@ def test_transfers_shared_and_single() -> None:
     assert tasks["send v to a"].shared
     assert tasks["send v to a"].consumers == ("y", "s")
     assert not tasks["send w"].shared
-    assert {task.shortest_ns for task in sets.transfers} == {2}
-    assert sets.serial_ns == 14 + 5 * 2
+    assert {task.shortest_ticks for task in sets.transfers} == {2}
+    assert sets.serial_ticks == 14 + 5 * 2
     assert sets.surely_after["send v to a"] == {"s"}
     assert sets.surely_after["send w"] == {"z", "s"}
 
@@ -99,12 +99,17 @@ def test_times_are_longest_paths() -> None:
     sets = diamond()
     placed = {"x": place("a"), "y": place("b"), "z": place("a"), "s": place("b")}
     plan = retime(sets, placed, [], {})
-    assert {run.operator: run.start_ns for run in plan.runs} == {"x": 0, "y": 5, "z": 3, "s": 9}
-    late = [Arc("y", "send q"), Arc("send p", "z"), Arc("x", "z", from_stop=False, lag_ns=4)]
+    assert {run.operator: run.start_ticks for run in plan.runs} == {"x": 0, "y": 5, "z": 3, "s": 9}
+    late = [Arc("y", "send q"), Arc("send p", "z"), Arc("x", "z", from_stop=False, lag_ticks=4)]
     hint = {name: float(n) for n, name in enumerate(["x", "send v to b", "y", "z", "send q", "s"])}
     later = retime(sets, placed, late, hint)
-    assert {run.operator: run.start_ns for run in later.runs} == {"x": 0, "y": 5, "z": 4, "s": 11}
-    assert {t.value: t.start_ns for t in later.transfers} == {"v": 3, "q": 9}
+    assert {run.operator: run.start_ticks for run in later.runs} == {
+        "x": 0,
+        "y": 5,
+        "z": 4,
+        "s": 11,
+    }
+    assert {t.value: t.start_ticks for t in later.transfers} == {"v": 3, "q": 9}
     roomy = sets.problem.cluster.with_memory({"a": None})
     free = type(sets.problem)("hand", sets.problem.graph, roomy)
     assert not [v for v in verify(free, later).violations if v.rule != "identity"]
@@ -116,8 +121,8 @@ def test_orders_that_contradict_each_other_yield_to_the_hint() -> None:
     both = [Arc("x", "y"), Arc("y", "x")]
     for first, other in (("x", "y"), ("y", "x")):
         plan = retime(two, placed, both, {first: 0.0, other: 1.0})
-        assert plan.run(first).start_ns == 0
-        assert plan.run(other).start_ns == plan.run(first).stop_ns
+        assert plan.run(first).start_ticks == 0
+        assert plan.run(other).start_ticks == plan.run(first).stop_ticks
 
 
 def test_orders_within_one_instant_hold_where_precedence_says_the_contrary() -> None:
@@ -131,15 +136,15 @@ def test_orders_within_one_instant_hold_where_precedence_says_the_contrary() -> 
     start = {"x": 0.0, "y": 0.0, "z": 0.0}
     held = [Arc("w", "y"), Arc("z", "x"), Arc("y", "x")]
     plan = retime(chain, placed, held, start)
-    assert {name: plan.run(name).start_ns for name in "wxyz"} == {"w": 0, "x": 7, "y": 7, "z": 7}
+    assert {name: plan.run(name).start_ticks for name in "wxyz"} == {"w": 0, "x": 7, "y": 7, "z": 7}
     never = [Arc("x", "w"), Arc("w", "x")]
     first = retime(chain, placed, never, {"x": 0.0, "w": 1.0})
-    assert {name: first.run(name).start_ns for name in "wxyz"} == dict.fromkeys("wxyz", 0)
+    assert {name: first.run(name).start_ticks for name in "wxyz"} == dict.fromkeys("wxyz", 0)
 
 
 def test_layouts_make_transfers_of_their_own() -> None:
     halves = Option("half", {"G": 2}, gang=2, reads={"v": "split"})
-    split = Value("v", "x", ("y",), {FULL: 2, "split": 1}, reshard_ns={(FULL, "split"): 4})
+    split = Value("v", "x", ("y",), {FULL: 2, "split": 1}, reshard_ticks={(FULL, "split"): 4})
     made = problem(
         [op("x", 3), Operator("y", (Option("run", {"G": 4}), halves))],
         [split],
@@ -149,7 +154,7 @@ def test_layouts_make_transfers_of_their_own() -> None:
     sets = ScheduleSets(made)
     (task,) = sets.transfers
     assert not task.shared
-    kinds = {(leg.route.layout, leg.route.duration_ns) for leg in task.legs}
+    kinds = {(leg.route.layout, leg.route.duration_ticks) for leg in task.legs}
     assert kinds == {(FULL, 2), ("split", 6)}
     assert {leg.route.resources for leg in task.legs if leg.route.layout == "split"} == {
         ("send a", "receive b"),

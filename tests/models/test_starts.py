@@ -127,7 +127,7 @@ def test_a_start_is_rearranged_to_suit_the_symmetry_rows() -> None:
     swapped = type(best)(
         best.problem,
         tuple(
-            type(run)(run.operator, run.option, ("b",), run.start_ns, run.stop_ns)
+            type(run)(run.operator, run.option, ("b",), run.start_ticks, run.stop_ticks)
             for run in best.runs
         ),
     )

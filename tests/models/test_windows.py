@@ -90,7 +90,7 @@ def test_members_of_a_group_keep_the_sites_that_all_keep() -> None:
     """x lasts 3 ticks on a and 9 on b, so that within 8 ticks y has to leave b as well."""
     drawn = problem([op("x", 3, group="g"), op("y", 4, group="g"), op("z", 4)], [])
     operators = tuple(
-        replace(one, options=(Option("run", {"G": one.options[0].duration_ns["G"], "H": slow}),))
+        replace(one, options=(Option("run", {"G": one.options[0].duration_ticks["G"], "H": slow}),))
         for one, slow in zip(drawn.graph.operators, (9, 4, 4), strict=True)
     )
     here, there = drawn.cluster.devices

@@ -42,9 +42,9 @@ def test_decimals_stay_exact() -> None:
     model = Model.from_share((Fraction("0.1"), Fraction("0.2"), Fraction(1, 3)), Fraction("0.05"))
     problem = build(Case(model, 2, 2, "v")).problem
     assert problem.units.time_scale == 60
-    ticks = {op.kind: op.options[0].duration_ns for op in problem.graph.operators[:3]}
+    ticks = {op.kind: op.options[0].duration_ticks for op in problem.graph.operators[:3]}
     assert [next(iter(entry.values())) for entry in ticks.values()] == [3, 6, 10]
-    assert {channel.latency_ns for channel in problem.cluster.channels} == {3}
+    assert {channel.latency_ticks for channel in problem.cluster.channels} == {3}
 
 
 def test_a_smaller_micro_batch_takes_less_of_all_but_parameters() -> None:

@@ -49,16 +49,18 @@ def unfuse(problem: PlanningProblem, names: Mapping[tuple[str, ...], str], plan:
         if run.operator not in pair_of:
             runs.append(run)
             continue
-        assert run.start_ns is not None
-        assert run.stop_ns is not None
-        start = run.start_ns
+        assert run.start_ticks is not None
+        assert run.stop_ticks is not None
+        start = run.start_ticks
         for member in pair_of[run.operator]:
             place = problem.placements(member)[0]
-            stop = start + problem.duration_ns(member, place)
+            stop = start + problem.duration_ticks(member, place)
             runs.append(OperatorRun(member, place.option, place.devices, start, stop))
             start = stop
-        if start > run.stop_ns:
-            raise ValueError(f"{run.operator!r} is {start - run.stop_ns} ticks too short to undo")
+        if start > run.stop_ticks:
+            raise ValueError(
+                f"{run.operator!r} is {start - run.stop_ticks} ticks too short to undo"
+            )
     return Plan(problem.name, tuple(runs), plan.transfers, planner=plan.planner)
 
 
@@ -67,7 +69,7 @@ def small(
 ) -> PlanningProblem:
     """Two stages on two devices: 3 bytes to B, 5 to W, gradients of 2, weights of 100."""
     stages = (Stage(4, 5, 6, 3, 5, 2, 100), Stage(7, 8, 9, 3, 5, 2, 100))
-    template = Template(stages, micro_batches, transfer_ns=1, transfers=model)
+    template = Template(stages, micro_batches, transfer_ticks=1, transfers=model)
     return pipeline_problem("small", template, place("line", 2))
 
 
@@ -79,7 +81,7 @@ def plan_of(problem: PlanningProblem, orders: dict[str, list[str]]) -> tuple[int
     assert plan is not None
     verdict = verify(problem, plan)
     assert verdict.ok, verdict.violations
-    runs = sorted(plan.runs, key=lambda run: run.start_ns or 0)
+    runs = sorted(plan.runs, key=lambda run: run.start_ticks or 0)
     for device, order in orders.items():
         assert [run.operator for run in runs if run.devices == (device,)] == order
     return verdict.components["makespan"], verdict.components["peak_memory"]
@@ -92,7 +94,7 @@ def test_a_pair_takes_over_what_its_members_read_and_make() -> None:
     operator = fused.graph.operator(name)
     assert operator.kind == OVERLAPPED
     assert operator.micro_batch is None
-    assert fused.duration_ns(name, fused.placements(name)[0]) == 4 + 5 + 6
+    assert fused.duration_ticks(name, fused.placements(name)[0]) == 4 + 5 + 6
     assert operator.options[0].workspace_bytes == 2  # the gradient between B and W
     reads = {value.name for value in fused.graph.inputs[name]}
     assert reads == {"a0@0", "s0@0", "x1@0", "weights 0"}
@@ -104,7 +106,7 @@ def test_a_pair_takes_over_what_its_members_read_and_make() -> None:
 def test_a_length_of_its_own() -> None:
     fused, names = fuse(small(), {PAIR: 13})
     name = names[PAIR]
-    assert fused.duration_ns(name, fused.placements(name)[0]) == 13
+    assert fused.duration_ticks(name, fused.placements(name)[0]) == 13
 
 
 def test_backwards_of_one_micro_batch_become_a_joint_one() -> None:

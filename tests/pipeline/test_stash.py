@@ -103,7 +103,7 @@ def test_words_of_a_plan_give_the_plan_back() -> None:
     assert plan is not None
     search = Stashing(shop_of(problem), 0)
     again = search.plan(search.words_of(plan))
-    assert again.stop_ns == plan.stop_ns
+    assert again.stop_ticks == plan.stop_ticks
     assert verify(problem, again).ok
     assert _counts(again) == _counts(plan)
 

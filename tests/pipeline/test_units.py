@@ -70,7 +70,7 @@ def test_problems_count_nanoseconds_and_bytes_where_units_are_known(
     problem = build(case).problem
     assert problem.units == expected
     assert {device.memory_bytes for device in problem.cluster.devices} == {expected.size_scale}
-    assert problem.graph.operators[0].options[0].duration_ns == {"d0": expected.time_scale}
+    assert problem.graph.operators[0].options[0].duration_ticks == {"d0": expected.time_scale}
 
 
 def test_parts_of_bytes_are_counted_exactly() -> None:

@@ -229,7 +229,7 @@ def test_gradients_in_two_passes():
     names = {o.name for o in local.graph.operators}
     assert {"A0@0", "A1@1", "X1@0"} <= names
     assert "A2@0" not in names
-    assert local.graph.operator("X1@0").options[0].duration_ns == {"d1": SCALE}
+    assert local.graph.operator("X1@0").options[0].duration_ticks == {"d1": SCALE}
     assert local.fingerprint != problem.fingerprint
     before = local.graph.predecessors
     assert set(before["B0@0"]) == {"F0@0", "A0@0", "X1@0"}

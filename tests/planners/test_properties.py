@@ -63,7 +63,9 @@ def test_plans_are_replayed_in_their_own_order():
     for seed in range(150):
         problem, witness = random_problem_with_plan(seed, objective=Objective.MAKESPAN)
         rank = {name: i for i, name in enumerate(problem.graph.topological_order)}
-        runs = sorted(witness.runs, key=lambda run: (run.start_ns, run.stop_ns, rank[run.operator]))
+        runs = sorted(
+            witness.runs, key=lambda run: (run.start_ticks, run.stop_ticks, rank[run.operator])
+        )
         placements = {run.operator: run.placement for run in runs}
         plan = dispatch_order(problem, placements, [run.operator for run in runs])
         if plan is not None:

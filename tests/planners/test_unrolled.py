@@ -42,7 +42,7 @@ def test_plans_come_back_valid(first: int) -> None:
             back = Unrolled(problem, plan).restored(found)
             verdict = verify(with_limits_of(problem, asked), back)
             assert verdict.ok, (seed, verdict.violations[:2])
-            assert verdict.value == back.stop_ns <= found.stop_ns
+            assert verdict.value == back.stop_ticks <= found.stop_ticks
             plans += 1
             ways += any(MARK in run.operator for run in found.runs)
     assert plans >= 20

@@ -59,4 +59,4 @@ def weaken(patch: pytest.MonkeyPatch) -> None:
 
 def starts(plan: Plan) -> dict[str, int | None]:
     """Start of each operator."""
-    return {run.operator: run.start_ns for run in plan.runs}
+    return {run.operator: run.start_ticks for run in plan.runs}

@@ -46,7 +46,7 @@ FORMULATION = Wrapper()
 
 LATE = """
         def later(task):
-            return replace(task, start_ns=task.start_ns + 7, stop_ns=task.stop_ns + 7)
+            return replace(task, start_ticks=task.start_ticks + 7, stop_ticks=task.stop_ticks + 7)
 
         plan = replace(
             plan,
@@ -61,8 +61,8 @@ INCOMPLETE = "plan = replace(plan, runs=plan.runs[1:])"
 
 IN_TURN = """
         first, second = plan.runs
-        second = replace(second, devices=first.devices, start_ns=first.stop_ns,
-                         stop_ns=2 * first.stop_ns - first.start_ns)
+        second = replace(second, devices=first.devices, start_ticks=first.stop_ticks,
+                         stop_ticks=2 * first.stop_ticks - first.start_ticks)
         plan = replace(plan, runs=(first, second), transfers=())
 """
 """Two operators of the same length, one after the other on one device."""

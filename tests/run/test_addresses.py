@@ -45,7 +45,7 @@ def test_buffers_are_what_the_checker_counts(seed):
         counted = told.devices[memory.device]
         assert memory.load_bytes == counted.peak_bytes
         for time, num_bytes in counted.steps:
-            assert load_at(memory.buffers, time) == num_bytes or time == told.makespan_ns
+            assert load_at(memory.buffers, time) == num_bytes or time == told.makespan_ticks
         assert max(load_at(memory.buffers, b.lower) for b in memory.buffers.buffers) == (
             memory.load_bytes
         )

@@ -85,7 +85,9 @@ def test_a_form_that_its_formulation_does_not_support_falls_back_and_says_so() -
     """A zero-length operator that holds memory: orders alone do not say when it is held."""
     problem = pipeline()
     first, *others = problem.graph.operators
-    instant = replace(first.options[0], duration_ns=dict.fromkeys(first.options[0].duration_ns, 0))
+    instant = replace(
+        first.options[0], duration_ticks=dict.fromkeys(first.options[0].duration_ticks, 0)
+    )
     graph = replace(problem.graph, operators=(replace(first, options=(instant,)), *others))
     problem = replace(problem, graph=graph)
     way, solver, left, _ = chosen(problem)

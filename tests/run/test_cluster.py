@@ -140,7 +140,9 @@ def test_each_round_begins_from_the_best_plan_and_its_worker_is_told():
 def test_a_wrong_plan_of_a_worker_is_a_defect_and_no_plan():
     *_, best = plans()
     moved = replace(
-        best.runs[-1], start_ns=0, stop_ns=best.runs[-1].stop_ns - best.runs[-1].start_ns
+        best.runs[-1],
+        start_ticks=0,
+        stop_ticks=best.runs[-1].stop_ticks - best.runs[-1].start_ticks,
     )
     wrong = replace(best, runs=(*best.runs[:-1], moved))
     assert not verify(PROBLEM, wrong).ok

@@ -226,7 +226,7 @@ def test_a_solver_that_lost_a_plan_does_not_prove(monkeypatch: pytest.MonkeyPatc
         first = False
         start = more["start"]
         claimed = ask(self, problem, guide, *rest, **more)
-        return replace(claimed, plan=start, value=start.stop_ns, bound=start.stop_ns)
+        return replace(claimed, plan=start, value=start.stop_ticks, bound=start.stop_ticks)
 
     monkeypatch.setattr(Solver, "_ask", lossy)
     outcome = solve(problem, Settings(time_limit_s=60.0, rounds=0))

@@ -45,7 +45,7 @@ def test_a_run_has_the_best_construction_before_list_schedules(monkeypatch):
     assert "constructions" in names
     ledger = way.ledger
     assert ledger.planner == "construction"
-    assert ledger.value < single_device(problem).stop_ns
+    assert ledger.value < single_device(problem).stop_ticks
     assert ledger.value == way.crew.starts[0].value * way.crew.decoder.compiled.unit
 
 

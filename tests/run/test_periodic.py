@@ -202,7 +202,7 @@ def test_plans_reach_optima_that_are_known(
     """Optima are head, work and tail of a device, or published (time-indexed relaxation)."""
     case = pipeline(family, devices, count, cap, costs, transfer)
     seen: list[int] = []
-    plan = plan_periodic(case, 30.0, on_better=lambda found: seen.append(found.stop_ns))
+    plan = plan_periodic(case, 30.0, on_better=lambda found: seen.append(found.stop_ticks))
     assert plan is not None
     verdict = verify(case.problem, plan)
     assert verdict.ok, verdict.violations

@@ -30,11 +30,11 @@ def orders(problem, plan):
     rows = defaultdict(list)
     for run in plan.runs:
         for device in run.devices:
-            rows[device].append((run.start_ns, run.stop_ns, run.operator))
+            rows[device].append((run.start_ticks, run.stop_ticks, run.operator))
     for trip in plan.transfers:
         name = f"{trip.value} in {trip.layout} to {trip.target}"
         for held in transfer_resources(problem.cluster, trip.source, trip.target):
-            rows[held].append((trip.start_ns, trip.stop_ns, name))
+            rows[held].append((trip.start_ticks, trip.stop_ticks, name))
     return {key: [name for *_, name in sorted(row)] for key, row in rows.items()}
 
 
@@ -42,8 +42,8 @@ def lasting(problem, plan):
     """The same without what takes no time: its place among others means nothing."""
     kept = replace(
         plan,
-        runs=tuple(run for run in plan.runs if run.stop_ns != run.start_ns),
-        transfers=tuple(trip for trip in plan.transfers if trip.stop_ns != trip.start_ns),
+        runs=tuple(run for run in plan.runs if run.stop_ticks != run.start_ticks),
+        transfers=tuple(trip for trip in plan.transfers if trip.stop_ticks != trip.start_ticks),
     )
     return orders(problem, kept)
 
@@ -57,11 +57,11 @@ def by_hand(problem, plan):
     graph = problem.graph
     tasks, held, before = {}, {}, defaultdict(set)
     for run in plan.runs:
-        tasks[run.operator] = run.stop_ns - run.start_ns
+        tasks[run.operator] = run.stop_ticks - run.start_ticks
         held[run.operator] = run.devices
     for trip in plan.transfers:
         name = (trip.value, trip.target, trip.layout)
-        tasks[name] = trip.stop_ns - trip.start_ns
+        tasks[name] = trip.stop_ticks - trip.start_ticks
         held[name] = transfer_resources(problem.cluster, trip.source, trip.target)
         before[name].add(graph.value(trip.value).producer)
     runs = {run.operator: run for run in plan.runs}
@@ -73,8 +73,8 @@ def by_hand(problem, plan):
                 here = trip.value == value.name and set(trip.target) <= set(runs[reader].devices)
                 if here and wanted.layout_read(value.name) == trip.layout:
                     before[reader].add((trip.value, trip.target, trip.layout))
-    starts = {run.operator: run.start_ns for run in plan.runs}
-    starts |= {(t.value, t.target, t.layout): t.start_ns for t in plan.transfers}
+    starts = {run.operator: run.start_ticks for run in plan.runs}
+    starts |= {(t.value, t.target, t.layout): t.start_ticks for t in plan.transfers}
     rank = {
         name: place
         for place, name in enumerate(sorted(tasks, key=lambda n: (starts[n], starts[n] + tasks[n])))
@@ -116,8 +116,8 @@ def test_a_plan_of_other_costs_is_a_start(case):
 
 def places_alone(plan):
     """The plan without times and transfers, operators in the order of their starts."""
-    runs = sorted(plan.runs, key=lambda run: (run.start_ns, run.stop_ns))
-    bare = tuple(replace(run, start_ns=None, stop_ns=None) for run in runs)
+    runs = sorted(plan.runs, key=lambda run: (run.start_ticks, run.stop_ticks))
+    bare = tuple(replace(run, start_ticks=None, stop_ticks=None) for run in runs)
     return replace(plan, runs=bare, transfers=(), value=None, fingerprint=None, objective=None)
 
 

@@ -65,7 +65,7 @@ def test_buffers_of_results_last_to_the_end(seed: int) -> None:
         for buffer in memory.buffers.buffers:
             holding = memory.holdings[buffer.name]
             if holding.name in results and holding.kind == "native":
-                assert buffer.upper == end > holding.start_ns
+                assert buffer.upper == end > holding.start_ticks
         load = sum(b.size for b in memory.buffers.buffers if b.upper == end)
         assert load >= replay(of, plan).devices[memory.device].steps[-1][1]
 

@@ -116,7 +116,7 @@ def test_costs_of_what_moved_are_those_of_the_plans() -> None:
     work = sum(move.cost.get("work", 0) for move in told.moves)
     assert work == spent(sides[1], devices) - spent(sides[0], devices)
     journeys = [
-        sum((trip.stop_ns or 0) - (trip.start_ns or 0) for trip in side.plan.transfers)
+        sum((trip.stop_ticks or 0) - (trip.start_ticks or 0) for trip in side.plan.transfers)
         for side in sides
     ]
     assert sum(m.cost.get("transfers", 0) for m in told.moves) == journeys[1] - journeys[0]

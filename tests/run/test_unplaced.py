@@ -123,7 +123,7 @@ def placed(problem: PlanningProblem) -> bool:
             site
             for site in sites
             for option in operator.options
-            if len(site) == option.gang and all(kinds[d] in option.duration_ns for d in site)
+            if len(site) == option.gang and all(kinds[d] in option.duration_ticks for d in site)
         }
         key = f"group {operator.group}" if operator.group else operator.name
         may[key] = own & may[key] if key in may else own

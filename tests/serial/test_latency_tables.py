@@ -32,7 +32,7 @@ def with_idle(problem: PlanningProblem, rng: Random) -> PlanningProblem:
         if rng.random() < 0.5:
             return operator
         option = operator.options[0]
-        none = replace(option, duration_ns=dict.fromkeys(option.duration_ns, 0))
+        none = replace(option, duration_ticks=dict.fromkeys(option.duration_ticks, 0))
         return replace(operator, options=(none,))
 
     graph = problem.graph

@@ -99,10 +99,10 @@ def uneven_case(seed: int) -> PlanningProblem:
     graph, cluster = problem.graph, problem.cluster
 
     def slower(one: Option) -> Option:
-        ticks = dict(one.duration_ns)
+        ticks = dict(one.duration_ticks)
         if "payer" in ticks:
             ticks["old"] = ticks["payer"] * rng.choice([1, 2, 3])
-        return replace(one, duration_ns=ticks)
+        return replace(one, duration_ticks=ticks)
 
     operators = tuple(
         replace(one, options=tuple(slower(option) for option in one.options))
@@ -173,25 +173,25 @@ def _timeless(rng: Random) -> PlanningProblem:
         cluster = replace(cluster, devices=cluster.devices[:1], channels=())
 
     def hurried(one: Option) -> Option:
-        ticks = {kind: rng.choice([0, length]) for kind, length in one.duration_ns.items()}
-        return replace(one, duration_ns=ticks)
+        ticks = {kind: rng.choice([0, length]) for kind, length in one.duration_ticks.items()}
+        return replace(one, duration_ticks=ticks)
 
     def options(one: Operator) -> tuple[Option, ...]:
         first = one.options[0]
-        ticks = {kind: rng.randint(0, 3) for kind in first.duration_ns}
+        ticks = {kind: rng.randint(0, 3) for kind in first.duration_ticks}
         space = rng.choice([0, 2, 4])
-        other = replace(first, name="other", duration_ns=ticks, workspace_bytes=space)
+        other = replace(first, name="other", duration_ticks=ticks, workspace_bytes=space)
         return tuple(map(hurried, (*one.options, other) if rng.random() < 0.5 else one.options))
 
     def value(one: Value) -> Value:
         if not instant or one.persistent or rng.random() < 0.3:
             return one
         nothing = dict.fromkeys(one.bytes, 0)
-        pairs = dict.fromkeys(one.reshard_ns, 0)
-        return replace(one, transfer_bytes=nothing, reshard_ns=pairs, messages=1)
+        pairs = dict.fromkeys(one.reshard_ticks, 0)
+        return replace(one, transfer_bytes=nothing, reshard_ticks=pairs, messages=1)
 
     if instant:
-        channels = tuple(replace(one, latency_ns=0) for one in cluster.channels)
+        channels = tuple(replace(one, latency_ticks=0) for one in cluster.channels)
         cluster = replace(cluster, channels=channels)
     graph = ComputationGraph(
         tuple(replace(one, options=options(one)) for one in graph.operators),
@@ -233,22 +233,24 @@ def _spread(numbers: Numbers, problem: PlanningProblem) -> PlanningProblem:
     rng = numbers.rng
 
     def option(one: Option) -> Option:
-        lengths = {kind: numbers.ticks(ticks) for kind, ticks in one.duration_ns.items()}
-        return replace(one, duration_ns=lengths, workspace_bytes=numbers.bytes(one.workspace_bytes))
+        lengths = {kind: numbers.ticks(ticks) for kind, ticks in one.duration_ticks.items()}
+        return replace(
+            one, duration_ticks=lengths, workspace_bytes=numbers.bytes(one.workspace_bytes)
+        )
 
     def value(one: Value) -> Value:
         return replace(
             one,
             bytes={layout: numbers.bytes(size) for layout, size in one.bytes.items()},
             transfer_bytes={k: numbers.bytes(size) for k, size in one.transfer_bytes.items()},
-            reshard_ns={pair: numbers.ticks(ticks) for pair, ticks in one.reshard_ns.items()},
+            reshard_ticks={pair: numbers.ticks(ticks) for pair, ticks in one.reshard_ticks.items()},
         )
 
     links: dict[tuple[int, int], tuple[int, int]] = {}
 
     def channel(one: Channel) -> Channel:
-        old = (one.latency_ns, one.bandwidth_bytes_per_s)
-        new = (numbers.ticks(one.latency_ns), 10 ** rng.randint(8, 12))
+        old = (one.latency_ticks, one.bandwidth_bytes_per_s)
+        new = (numbers.ticks(one.latency_ticks), 10 ** rng.randint(8, 12))
         return Channel(one.source, one.target, *links.setdefault(old, new))
 
     operators = tuple(

@@ -44,11 +44,11 @@ def _with_transfer(plan: Plan, old: Transfer, **changes: object) -> Plan:
 
 def _moved(task: OperatorRun | Transfer, start: int) -> dict[str, int]:
     """Times of a task moved to another start."""
-    return {"start_ns": start, "stop_ns": start + _length(task)}
+    return {"start_ticks": start, "stop_ticks": start + _length(task)}
 
 
 def _length(task: OperatorRun | Transfer) -> int:
-    return (task.stop_ns or 0) - (task.start_ns or 0)
+    return (task.stop_ticks or 0) - (task.start_ticks or 0)
 
 
 def _pick(rng: random.Random, items: list) -> object | None:
@@ -64,17 +64,17 @@ def missing_operator(problem, plan, rng):
 @_damage("assignment")
 def repeated_operator(problem, plan, rng):
     again = rng.choice(plan.runs)
-    if again.stop_ns is not None:
-        again = replace(again, **_moved(again, plan.stop_ns))
+    if again.stop_ticks is not None:
+        again = replace(again, **_moved(again, plan.stop_ticks))
     return Planted(problem, replace(plan, runs=(*plan.runs, again)))
 
 
 @_damage("assignment")
 def wrong_duration(problem, plan, rng):
     run = rng.choice(plan.runs)
-    if run.stop_ns is None:
+    if run.stop_ticks is None:
         return None
-    return Planted(problem, _with_run(plan, run, stop_ns=run.stop_ns + rng.choice([1, 7])))
+    return Planted(problem, _with_run(plan, run, stop_ticks=run.stop_ticks + rng.choice([1, 7])))
 
 
 @_damage("assignment")
@@ -82,14 +82,14 @@ def reversed_times(problem, plan, rng):
     run = _pick(rng, [run for run in plan.runs if _length(run) > 0])
     if run is None:
         return None
-    changes = {"start_ns": run.stop_ns, "stop_ns": run.start_ns}
+    changes = {"start_ticks": run.stop_ticks, "stop_ticks": run.start_ticks}
     return Planted(problem, _with_run(plan, run, **changes))
 
 
 @_damage("assignment")
 def start_before_zero(problem, plan, rng):
     run = rng.choice(plan.runs)
-    if run.start_ns is None:
+    if run.start_ticks is None:
         return None
     return Planted(problem, _with_run(plan, run, **_moved(run, -rng.randint(1, 9))))
 
@@ -98,7 +98,7 @@ def start_before_zero(problem, plan, rng):
 def run_without_times(problem, plan, rng):
     if not plan.has_schedule:
         return None
-    return Planted(problem, _with_run(plan, rng.choice(plan.runs), stop_ns=None))
+    return Planted(problem, _with_run(plan, rng.choice(plan.runs), stop_ticks=None))
 
 
 @_damage("assignment")
@@ -107,7 +107,7 @@ def device_class_without_duration(problem, plan, rng):
     for run in plan.runs:
         option = problem.graph.operator(run.operator).option(run.option)
         for device in problem.cluster.devices:
-            if len(run.devices) == 1 and device.device_class not in option.duration_ns:
+            if len(run.devices) == 1 and device.device_class not in option.duration_ticks:
                 found.append((run, device.name))
     choice = _pick(rng, found)
     if choice is None:
@@ -187,7 +187,7 @@ def overlap_on_device(problem, plan, rng):
     if choice is None:
         return None
     first, second = choice
-    return Planted(problem, _with_run(plan, second, **_moved(second, first.stop_ns - 1)))
+    return Planted(problem, _with_run(plan, second, **_moved(second, first.stop_ticks - 1)))
 
 
 @_damage("exclusion")
@@ -204,7 +204,7 @@ def overlap_on_channel(problem, plan, rng):
     if choice is None:
         return None
     first, second = choice
-    return Planted(problem, _with_transfer(plan, second, **_moved(second, first.stop_ns - 1)))
+    return Planted(problem, _with_transfer(plan, second, **_moved(second, first.stop_ticks - 1)))
 
 
 @_damage("exclusion")
@@ -215,13 +215,13 @@ def task_of_no_length_inside_another(problem, plan, rng):
         for short in plan.runs
         if set(long.devices) & set(short.devices)
         and _length(long) > 1
-        and short.start_ns == short.stop_ns
+        and short.start_ticks == short.stop_ticks
     ]
     choice = _pick(rng, pairs)
     if choice is None:
         return None
     long, short = choice
-    return Planted(problem, _with_run(plan, short, **_moved(short, long.start_ns + 1)))
+    return Planted(problem, _with_run(plan, short, **_moved(short, long.start_ticks + 1)))
 
 
 def _native_reads(problem, plan):
@@ -241,29 +241,29 @@ def _native_reads(problem, plan):
 
 @_damage("supply")
 def late_native_input(problem, plan, rng):
-    choice = _pick(rng, [pair for pair in _native_reads(problem, plan) if pair[0].stop_ns])
+    choice = _pick(rng, [pair for pair in _native_reads(problem, plan) if pair[0].stop_ticks])
     if choice is None:
         return None
     producer, reader = choice
-    return Planted(problem, _with_run(plan, reader, **_moved(reader, producer.stop_ns - 1)))
+    return Planted(problem, _with_run(plan, reader, **_moved(reader, producer.stop_ticks - 1)))
 
 
 @_damage("supply")
 def late_transfer(problem, plan, rng):
-    transfer = _pick(rng, [t for t in plan.transfers if t.start_ns is not None])
+    transfer = _pick(rng, [t for t in plan.transfers if t.start_ticks is not None])
     if transfer is None:
         return None
-    return Planted(problem, _with_transfer(plan, transfer, **_moved(transfer, plan.stop_ns + 1)))
+    return Planted(problem, _with_transfer(plan, transfer, **_moved(transfer, plan.stop_ticks + 1)))
 
 
 @_damage("supply")
 def transfer_before_its_value(problem, plan, rng):
     made = [(t, plan.run(problem.graph.value(t.value).producer)) for t in plan.transfers]
-    choice = _pick(rng, [pair for pair in made if pair[1].stop_ns])
+    choice = _pick(rng, [pair for pair in made if pair[1].stop_ticks])
     if choice is None:
         return None
     transfer, producer = choice
-    start = rng.randrange(producer.stop_ns)
+    start = rng.randrange(producer.stop_ticks)
     return Planted(problem, _with_transfer(plan, transfer, **_moved(transfer, start)))
 
 
@@ -293,7 +293,7 @@ def needless_transfer(problem, plan, rng):
     target = _pick(rng, spare)
     if target is None:
         return None
-    times = (None, None) if not plan.has_schedule else (plan.stop_ns, plan.stop_ns)
+    times = (None, None) if not plan.has_schedule else (plan.stop_ticks, plan.stop_ticks)
     extra = Transfer(value.name, source[:1], (target,), FULL, *times)
     return Planted(problem, replace(plan, transfers=(*plan.transfers, extra)))
 
@@ -310,11 +310,11 @@ def persistent_value_sent(problem, plan, rng):
 
 @_damage("supply")
 def wrong_transfer_duration(problem, plan, rng):
-    transfer = _pick(rng, [t for t in plan.transfers if t.stop_ns is not None])
+    transfer = _pick(rng, [t for t in plan.transfers if t.stop_ticks is not None])
     if transfer is None:
         return None
     step = rng.choice([-1, 1]) if _length(transfer) > 0 else 1
-    return Planted(problem, _with_transfer(plan, transfer, stop_ns=transfer.stop_ns + step))
+    return Planted(problem, _with_transfer(plan, transfer, stop_ticks=transfer.stop_ticks + step))
 
 
 @_damage("supply")
@@ -345,7 +345,7 @@ def transfer_to_elsewhere(problem, plan, rng):
 def transfer_without_times(problem, plan, rng):
     if not plan.has_schedule or not plan.transfers:
         return None
-    return Planted(problem, _with_transfer(plan, rng.choice(plan.transfers), start_ns=None))
+    return Planted(problem, _with_transfer(plan, rng.choice(plan.transfers), start_ticks=None))
 
 
 @_damage("supply")
@@ -375,7 +375,7 @@ def copy_too_many_at_the_peak(problem, plan, rng):
     if not full or not values:
         return None
     memory, value = rng.choice(full), rng.choice(values)
-    times = (None, None) if not plan.has_schedule else (memory.peak_ns, memory.peak_ns + 1)
+    times = (None, None) if not plan.has_schedule else (memory.peak_ticks, memory.peak_ticks + 1)
     source = plan.run(value.producer).devices[:1]
     extra = Transfer(value.name, source, (memory.device,), FULL, *times)
     return Planted(problem, replace(plan, transfers=(*plan.transfers, extra)))

@@ -68,7 +68,7 @@ def _schedule(problem, rng):
             options=tuple(
                 replace(
                     option,
-                    duration_ns={c: _other(rng, ns) for c, ns in option.duration_ns.items()},
+                    duration_ticks={c: _other(rng, ns) for c, ns in option.duration_ticks.items()},
                 )
                 for option in entry.options
             ),
@@ -80,7 +80,7 @@ def _schedule(problem, rng):
         Channel(
             c.source,
             c.target,
-            rates.setdefault(c.latency_ns, _other(rng, c.latency_ns)),
+            rates.setdefault(c.latency_ticks, _other(rng, c.latency_ticks)),
             c.bandwidth_bytes_per_s,
         )
         for c in problem.cluster.channels

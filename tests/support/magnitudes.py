@@ -15,8 +15,8 @@ def some_take_no_time(problem: PlanningProblem, seed: int) -> PlanningProblem:
         return problem
 
     def option(one: Option) -> Option:
-        ticks = {kind: 0 if rng.random() < 0.3 else t for kind, t in one.duration_ns.items()}
-        return replace(one, duration_ns=ticks)
+        ticks = {kind: 0 if rng.random() < 0.3 else t for kind, t in one.duration_ticks.items()}
+        return replace(one, duration_ticks=ticks)
 
     operators = tuple(
         replace(op, options=tuple(map(option, op.options))) for op in problem.graph.operators
@@ -31,8 +31,8 @@ def magnified(problem: PlanningProblem, seed: int) -> PlanningProblem:
     size = rng.choice((1, 4096, 10**9 + 7))
 
     def option(one: Option) -> Option:
-        lengths = {kind: t * ticks for kind, t in one.duration_ns.items()}
-        return replace(one, duration_ns=lengths, workspace_bytes=one.workspace_bytes * size)
+        lengths = {kind: t * ticks for kind, t in one.duration_ticks.items()}
+        return replace(one, duration_ticks=lengths, workspace_bytes=one.workspace_bytes * size)
 
     def value(one: Value) -> Value:
         return replace(
@@ -48,7 +48,7 @@ def magnified(problem: PlanningProblem, seed: int) -> PlanningProblem:
     channels = tuple(
         replace(
             c,
-            latency_ns=c.latency_ns * ticks,
+            latency_ticks=c.latency_ticks * ticks,
             bandwidth_bytes_per_s=max(1, c.bandwidth_bytes_per_s * size // ticks),
         )
         for c in cluster.channels

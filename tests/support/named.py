@@ -108,7 +108,7 @@ def _slots(seed: int) -> PlanningProblem | None:
     operators = []
     for op in problem.graph.operators:
         option = op.options[0]
-        longer = replace(option, duration_ns={"fast": 1 + option.duration_ns["fast"]})
+        longer = replace(option, duration_ticks={"fast": 1 + option.duration_ticks["fast"]})
         operators.append(replace(op, options=(longer,)))
     cluster = problem.cluster.with_memory({"host": None})
     graph = replace(problem.graph, operators=tuple(operators))

@@ -124,7 +124,7 @@ def _value(rng: random.Random, name: str, producer: str | None, readers: list[st
         bytes={FULL: 2 * size, HALF: size},
         transfer_bytes={FULL: 3} if rng.random() < 0.2 else {},
         messages=rng.choice([1, 1, 2]),
-        reshard_ns={pair: ticks for pair, ticks in changes.items() if rng.random() < 0.8},
+        reshard_ticks={pair: ticks for pair, ticks in changes.items() if rng.random() < 0.8},
     )
 
 
@@ -226,13 +226,13 @@ def timed(
             for route in ways[value.name, name]:
                 if route.key not in made:
                     held = transfer_resources(problem.cluster, route.source, route.target)
-                    times = take(held, stops[value.producer], route.duration_ns)
+                    times = take(held, stops[value.producer], route.duration_ticks)
                     made[route.key] = Transfer(
                         route.value, route.source, route.target, route.layout, *times
                     )
-                ready = max(ready, made[route.key].stop_ns or 0)
+                ready = max(ready, made[route.key].stop_ticks or 0)
         placement = chosen[name]
-        ticks = problem.duration_ns(name, placement)
+        ticks = problem.duration_ticks(name, placement)
         start, stops[name] = take(placement.devices, ready, ticks)
         runs.append(OperatorRun(name, placement.option, placement.devices, start, stops[name]))
     return Plan(problem.name, tuple(runs), tuple(made.values()))
@@ -249,6 +249,6 @@ def without_times(plan: Plan) -> Plan:
     """The plan without starts and stops."""
     return replace(
         plan,
-        runs=tuple(replace(run, start_ns=None, stop_ns=None) for run in plan.runs),
-        transfers=tuple(replace(t, start_ns=None, stop_ns=None) for t in plan.transfers),
+        runs=tuple(replace(run, start_ticks=None, stop_ticks=None) for run in plan.runs),
+        transfers=tuple(replace(t, start_ticks=None, stop_ticks=None) for t in plan.transfers),
     )

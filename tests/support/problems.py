@@ -167,7 +167,7 @@ class Draft:
             sizes,
             transfer_bytes=travels,
             messages=rng.choice([1, 1, 1, 2, 3]),
-            reshard_ns={pair: rng.randint(0, 3) for pair in pairs if rng.random() >= missing},
+            reshard_ticks={pair: rng.randint(0, 3) for pair in pairs if rng.random() >= missing},
         )
 
     def _groups(self) -> dict[str, str]:
@@ -265,7 +265,9 @@ def joined(problem: PlanningProblem) -> PlanningProblem:
         if a != b
     )
     values = tuple(
-        replace(value, reshard_ns={(a, b): 1 for a in value.bytes for b in value.bytes if a != b})
+        replace(
+            value, reshard_ticks={(a, b): 1 for a in value.bytes for b in value.bytes if a != b}
+        )
         for value in problem.graph.values
     )
     return replace(

@@ -79,7 +79,7 @@ class _Placed:
         link, size = self.problem.cluster.channels[0], value.transfer_bytes.get(FULL)
         amount = (value.bytes[FULL] if size is None else size) * TICKS_PER_SECOND
         wire = -(-amount // link.bandwidth_bytes_per_s)
-        return value.messages * link.latency_ns + wire + value.messages - 1
+        return value.messages * link.latency_ticks + wire + value.messages - 1
 
     def _ends(self, value: Value, place: Place | str) -> int:
         """How often a place pays for a value: for reading it from elsewhere, for sending it."""
@@ -97,7 +97,7 @@ class _Placed:
         for operator in self.operators:
             at = self.places[operator.name]
             if place in (at, at[0]) and backward in (None, self._backward(operator.name)):
-                total += operator.options[0].duration_ns[kind]
+                total += operator.options[0].duration_ticks[kind]
         for value in self.made if kind in self.law.payers else ():
             if backward in (None, self._backward(str(value.producer))):
                 total += self._ends(value, place) * self._price(value)
@@ -164,7 +164,7 @@ class _Placed:
                 else:
                     (name,) = jobs[job]
                     kind = self.kinds[self.places[name][0]]
-                    length = self.problem.graph.operator(name).options[0].duration_ns[kind]
+                    length = self.problem.graph.operator(name).options[0].duration_ticks[kind]
                 ends[job] = start + length
                 done |= dict.fromkeys(names, ends[job])
             if len(ends) == before:

@@ -96,12 +96,12 @@ class _Magnitudes:
 
     def option(self, option: Option) -> Option:
         """Classes of a device are sometimes nearly equal, sometimes far apart."""
-        ticks = {kind: self.time(drawn) for kind, drawn in option.duration_ns.items()}
+        ticks = {kind: self.time(drawn) for kind, drawn in option.duration_ticks.items()}
         if self.rng.random() < 0.5 and all(ticks.values()):
             base = max(1, min(ticks.values()))
             ticks = {kind: base + self.rng.randint(0, 9) for kind in ticks}
         space = self.size(option.workspace_bytes)
-        return replace(option, duration_ns=ticks, workspace_bytes=space)
+        return replace(option, duration_ticks=ticks, workspace_bytes=space)
 
     def value(self, value: Value) -> Value:
         return replace(
@@ -110,5 +110,5 @@ class _Magnitudes:
             transfer_bytes={
                 layout: self.size(drawn) for layout, drawn in value.transfer_bytes.items()
             },
-            reshard_ns={pair: self.amount(*self.changes) for pair in value.reshard_ns},
+            reshard_ticks={pair: self.amount(*self.changes) for pair in value.reshard_ticks},
         )

@@ -93,9 +93,9 @@ def test_the_problems_are_of_all_kinds() -> None:
             seen["gang"] += any(option.gang > 1 for option in options)
             seen["group"] += bool(problem.graph.groups)
             seen["layout"] += any(option.reads or option.writes for option in options)
-            seen["real"] += any(max(o.duration_ns.values()) > 10_000 for o in options)
+            seen["real"] += any(max(o.duration_ticks.values()) > 10_000 for o in options)
             seen["kept"] += any(value.kept is not None for value in problem.graph.values)
-            seen["instant"] += any(0 in o.duration_ns.values() for o in options)
+            seen["instant"] += any(0 in o.duration_ticks.values() for o in options)
     wanted = [
         *((objective, law) for objective in Objective for law in MemoryLaw),
         *(

@@ -131,7 +131,7 @@ class _Serial:
         for value in self.problem.graph.inputs[name]:
             if value.producer is not None:
                 self.read.add(id(self.last[value.name, device]))
-        ticks = self.problem.graph.operator(name).options[0].duration_ns["fast"]
+        ticks = self.problem.graph.operator(name).options[0].duration_ticks["fast"]
         run = OperatorRun(name, "single", (device,), self.clock, self.clock + ticks)
         self.clock += ticks
         self.runs.append(run)
@@ -141,7 +141,7 @@ class _Serial:
     def _send(self, value: Value, source: str, target: str) -> None:
         self.read.add(id(self.last[value.name, source]))
         channel = self.problem.cluster.channel(source, target)
-        ticks = channel.transfer_ns(value.payload(FULL))
+        ticks = channel.transfer_ticks(value.payload(FULL))
         trip = Transfer(value.name, (source,), (target,), FULL, self.clock, self.clock + ticks)
         self.clock += ticks
         self.transfers.append(trip)

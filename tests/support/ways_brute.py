@@ -256,10 +256,10 @@ def _ticks(problem: PlanningProblem, task: Rerun | Trip) -> int:
     graph, cluster = problem.graph, problem.cluster
     if isinstance(task, Rerun):
         option = graph.operator(task.operator).options[0]
-        return option.duration_ns[cluster.device(task.device).device_class]
+        return option.duration_ticks[cluster.device(task.device).device_class]
     value, channel = graph.value(task.value), cluster.channel(task.source, task.target)
     assert channel is not None
-    return channel.transfer_ns(value.payload(FULL), value.messages)
+    return channel.transfer_ticks(value.payload(FULL), value.messages)
 
 
 def _held(problem: PlanningProblem, task: Rerun | Trip) -> list[str]:

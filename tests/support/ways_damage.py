@@ -54,7 +54,7 @@ def _without(plan: Plan, gone: object) -> Plan:
 
 
 def _moved(task, start):
-    return replace(task, start_ns=start, stop_ns=start + task.stop_ns - task.start_ns)
+    return replace(task, start_ticks=start, stop_ticks=start + task.stop_ticks - task.start_ticks)
 
 
 def _swap(plan: Plan, old: object, new: object) -> Plan:
@@ -89,7 +89,7 @@ def run_again_without_inputs(problem, plan, rng):
         devices=(*cluster.devices, Device("new", "fast", None)),
         channels=(*cluster.channels, *others),
     )
-    again = replace(_moved(plan.run(name), plan.stop_ns), devices=("new",))
+    again = replace(_moved(plan.run(name), plan.stop_ticks), devices=("new",))
     return Planted(replace(problem, cluster=cluster), replace(plan, runs=(*plan.runs, again)))
 
 
@@ -120,11 +120,11 @@ def reload_without_a_copy_on_the_host(problem, plan, rng):
 @_damage("supply", "has nothing to send")
 def reload_before_the_copy_is_complete(problem, plan, rng):
     there = {trip.value: trip for trip in reversed(_to_host(plan))}
-    found = [trip for trip in _from_host(plan) if there[trip.value].stop_ns > 0]
+    found = [trip for trip in _from_host(plan) if there[trip.value].stop_ticks > 0]
     early = _pick(rng, found)
     if early is None:
         return None
-    start = there[early.value].stop_ns - 1
+    start = there[early.value].stop_ticks - 1
     cluster = replace(problem.cluster, communication=CommunicationModel.DELAY)
     return Planted(replace(problem, cluster=cluster), _swap(plan, early, _moved(early, start)))
 
@@ -144,10 +144,10 @@ def copy_relayed_by_a_device(problem, plan, rng):
     if choice is None:
         return None
     trip, device = choice
-    ticks = problem.cluster.channel(trip.target[0], device).transfer_ns(
+    ticks = problem.cluster.channel(trip.target[0], device).transfer_ticks(
         problem.graph.value(trip.value).payload(FULL)
     )
-    start = max(plan.stop_ns, *(t.stop_ns for t in plan.transfers))
+    start = max(plan.stop_ticks, *(t.stop_ticks for t in plan.transfers))
     relay = Transfer(trip.value, trip.target, (device,), FULL, start, start + ticks)
     return Planted(problem, replace(plan, transfers=(*plan.transfers, relay)))
 
@@ -157,7 +157,7 @@ def reload_nobody_reads(problem, plan, rng):
     trip = _pick(rng, _from_host(plan))
     if trip is None:
         return None
-    start = max(plan.stop_ns, *(t.stop_ns for t in plan.transfers))
+    start = max(plan.stop_ticks, *(t.stop_ticks for t in plan.transfers))
     return Planted(problem, replace(plan, transfers=(*plan.transfers, _moved(trip, start))))
 
 
@@ -166,7 +166,7 @@ def sent_to_the_host_twice(problem, plan, rng):
     trip = _pick(rng, _to_host(plan))
     if trip is None:
         return None
-    start = max(plan.stop_ns, *(t.stop_ns for t in plan.transfers))
+    start = max(plan.stop_ticks, *(t.stop_ticks for t in plan.transfers))
     made = problem.graph.value(trip.value).producer
     if len([run for run in plan.runs if run.operator == made]) > 1:
         return None
@@ -177,9 +177,9 @@ def sent_to_the_host_twice(problem, plan, rng):
 def reload_of_another_length(problem, plan, rng):
     trip = _pick(rng, _from_host(plan))
     cluster = replace(problem.cluster, communication=CommunicationModel.DELAY)
-    if trip is None or trip.stop_ns - trip.start_ns == 0:
+    if trip is None or trip.stop_ticks - trip.start_ticks == 0:
         return None
-    shorter = replace(trip, start_ns=trip.start_ns + 1)
+    shorter = replace(trip, start_ticks=trip.start_ticks + 1)
     return Planted(replace(problem, cluster=cluster), _swap(plan, trip, shorter))
 
 
@@ -192,7 +192,7 @@ def run_again_for_nobody(problem, plan, rng):
     name = _pick(rng, names)
     if name is None:
         return None
-    again = _moved(plan.run(name), max(plan.stop_ns, *(t.stop_ns for t in plan.transfers), 0))
+    again = _moved(plan.run(name), max(plan.stop_ticks, *(t.stop_ticks for t in plan.transfers), 0))
     return Planted(problem, replace(plan, runs=(*plan.runs, again)))
 
 
@@ -214,9 +214,9 @@ def run_again_of_another_length(problem, plan, rng):
     if name is None:
         return None
     run = [run for run in plan.runs if run.operator == name][-1]
-    if run.stop_ns == run.start_ns:
+    if run.stop_ticks == run.start_ticks:
         return None
-    return Planted(problem, _swap(plan, run, replace(run, start_ns=run.start_ns + 1)))
+    return Planted(problem, _swap(plan, run, replace(run, start_ticks=run.start_ticks + 1)))
 
 
 @_damage("memory", "device 'host' holds")

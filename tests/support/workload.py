@@ -142,7 +142,7 @@ class Workload(NamedTuple):
             for i, op in enumerate(operators)
         )
         transfers = tuple(
-            replace(transfer, start_ns=starts[i], stop_ns=stops[i])
+            replace(transfer, start_ticks=starts[i], stop_ticks=stops[i])
             for i, transfer in enumerate(self.transfers, len(operators))
         )
         return Plan(self.problem.name, runs, transfers)
@@ -242,7 +242,9 @@ class Expander:
     def _wire(self, value: Value, source: str, target: str, layout: str) -> int:
         """Ticks on the channel; -1 where there is none."""
         channel = self.problem.cluster.channel(source, target)
-        return -1 if channel is None else channel.transfer_ns(value.payload(layout), value.messages)
+        return (
+            -1 if channel is None else channel.transfer_ticks(value.payload(layout), value.messages)
+        )
 
     def _reshard(self, value: Value, site: Site, have: str, reader: Site, want: str) -> int | None:
         if have == want:
@@ -250,7 +252,7 @@ class Expander:
                 self._wire(value, a, b, want) for a, b in zip(site, reader, strict=True) if a != b
             ]
             return None if min(moves) < 0 else max(moves)
-        change = value.reshard_ns.get((have, want))
+        change = value.reshard_ticks.get((have, want))
         if change is None:
             return None
         slowest = 0
@@ -287,7 +289,7 @@ class Expander:
     ) -> Workload:
         names = [operator.name for operator in self.problem.graph.operators]
         before = [0] * len(names)
-        durations = [self.problem.duration_ns(name, placement[name]) for name in names]
+        durations = [self.problem.duration_ticks(name, placement[name]) for name in names]
         resources = [sum(self._bits[d] for d in placement[name].devices) for name in names]
         buffers = [
             Buffer(self._device[d], options[name].workspace_bytes, i, 1 << i, workspace=True)

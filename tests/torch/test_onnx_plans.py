@@ -163,9 +163,9 @@ def solved(problem):
 def test_peak_time_and_addresses_are_those_by_hand(tmp_path, case):
     *_, peak, times = FILES[case]
     problem = problem_of(tmp_path, case, ONE)
-    assert sorted(next(iter(op.options)).duration_ns["A100"] for op in problem.graph.operators) == (
-        sorted(times)
-    )
+    assert sorted(
+        next(iter(op.options)).duration_ticks["A100"] for op in problem.graph.operators
+    ) == (sorted(times))
     assert solved(problem).value == sum(times)
     narrow = problem_of(tmp_path, case, ONE, Objective.PEAK_MEMORY)
     outcome = solved(narrow)

@@ -62,13 +62,13 @@ def serial_plan(problem: PlanningProblem, placed: dict[str, str]) -> Plan:
             for route in found:
                 if route.key not in made:
                     made.add(route.key)
-                    stop = clock + route.duration_ns
+                    stop = clock + route.duration_ticks
                     transfers.append(
                         Transfer(value.name, route.source, route.target, route.layout, clock, stop)
                     )
                     clock = stop
         placement = placements[operator.name]
-        stop = clock + problem.duration_ns(operator.name, placement)
+        stop = clock + problem.duration_ticks(operator.name, placement)
         runs.append(OperatorRun(operator.name, *placement, clock, stop))
         clock = stop
     return Plan(problem.name, tuple(runs), tuple(transfers))

@@ -66,7 +66,7 @@ def test_options_and_layouts(branches):
     weights = branches.graph.value("left.weights").bytes
     assert weights[split.name] * 2 == weights["single"] == 2 * WIDTH**2
     assert branches.placements("left")[0].devices == ("A100.0",)
-    assert split.duration_ns["A100"] < options["single"].duration_ns["A100"]
+    assert split.duration_ticks["A100"] < options["single"].duration_ticks["A100"]
 
 
 def test_resharding_is_that_of_the_cheapest_paths(branches):
@@ -76,7 +76,7 @@ def test_resharding_is_that_of_the_cheapest_paths(branches):
         "2 sum:x": Layout(((), (), ()), ("x",)),
         FULL: Layout(((), (), ())),
     }
-    table = branches.graph.value("left.y").reshard_ns
+    table = branches.graph.value("left.y").reshard_ticks
     for before, one in names.items():
         for after, other in names.items():
             ticks = tiling.change_ns(one, other)
@@ -86,7 +86,7 @@ def test_resharding_is_that_of_the_cheapest_paths(branches):
 def test_no_pending_sum_from_elsewhere():
     """From another mesh a value comes whole: nothing pending can be asked for."""
     problem = meshed(BRANCHES, cluster("4xA100"), ("2", "2x2"), batch=1)
-    table = problem.graph.value("left.y").reshard_ns
+    table = problem.graph.value("left.y").reshard_ticks
     assert ("2 2:x", "2x2 2:x") in table
     assert not any(a[:2] != b[:2] and "sum" in b for a, b in table)
     gathered = Tiling(mesh_on(problem.cluster, "2"), (1, 1, WIDTH), 2)
@@ -109,11 +109,11 @@ def test_strategies_first_by_hand(branches):
     assert [len(op.options) for op in left.graph.operators] == [1, 1, 1]
     options = {op.name: op.options[0] for op in left.graph.operators}
     assert options["left"].gang == 2
-    total = sum(option.duration_ns["A100"] for option in options.values())
+    total = sum(option.duration_ticks["A100"] for option in options.values())
     for name in ("left", "right"):
         value = left.graph.value(f"{name}.y")
         pair = (options[name].writes[value.name], options["sum"].reads[value.name])
-        total += 0 if pair[0] == pair[1] else value.reshard_ns[pair]
+        total += 0 if pair[0] == pair[1] else value.reshard_ticks[pair]
     assert eliminate(repeated(found)).value == total
     assert len(chosen) == 3
 
@@ -168,12 +168,12 @@ def test_a_training_step(step):
     assert graph.value("left.y").consumers == ("sum.F",)  # a sum's gradient needs no inputs
     assert graph.value("sum.y").consumers == ("loss.F", "loss.B")
     assert graph.value("left.dy.sum").producer == "sum.B"
-    assert not graph.value("left.saved").reshard_ns
+    assert not graph.value("left.saved").reshard_ticks
     state = graph.value("left.state").bytes
     assert state["single"] == 12 * WIDTH**2
     assert state["2 x:b zero2 > 0:x"] * 2 == state["single"]
     summed = {option.name: option for option in graph.operator("sum.B").options}
-    assert summed["2 copy > full"].duration_ns == {"A100": 0}
+    assert summed["2 copy > full"].duration_ticks == {"A100": 0}
 
 
 def test_passes_of_a_layer_use_one_strategy(step):

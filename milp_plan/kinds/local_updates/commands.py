@@ -85,7 +85,7 @@ def _forward_times(problem: PlanningProblem) -> list[dict[str, int]]:
     batches = {o.micro_batch for o in problem.graph.operators if o.kind == "forward"}
     for operator in problem.graph.operators:
         if operator.kind == "forward" and operator.block in times:
-            for device, ticks in operator.options[0].duration_ns.items():
+            for device, ticks in operator.options[0].duration_ticks.items():
                 row = times[operator.block]
                 row[device] = row.get(device, 0) + ticks
     count = max(1, len(batches))

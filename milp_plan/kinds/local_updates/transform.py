@@ -39,7 +39,7 @@ def blocks_of(problem: PlanningProblem) -> tuple[str, ...]:
 def with_local_updates(
     problem: PlanningProblem,
     cuts: Collection[int],
-    head_ns: HeadTime,
+    head_ticks: HeadTime,
     *,
     overlapping: bool = False,
     final_head: bool = False,
@@ -53,7 +53,7 @@ def with_local_updates(
     cuts
         Boundaries by the block before them: values of backward operators behind boundary k no
         longer reach those before it.
-    head_ns
+    head_ticks
         What a head costs: forward, loss and backward.
     overlapping
         The next block's own loss still reaches the block before each cut: an input-gradient pass
@@ -71,7 +71,7 @@ def with_local_updates(
     findings = list(_findings(problem, blocks, cuts))
     if findings:
         raise InputError(findings)
-    surgery = _Surgery(problem, blocks, frozenset(cuts), head_ns)
+    surgery = _Surgery(problem, blocks, frozenset(cuts), head_ticks)
     surgery.cut(overlapping=overlapping, final_head=final_head)
     graph = ComputationGraph(tuple(surgery.operators), tuple(surgery.values))
     return problem.variant(graph=graph)
@@ -100,9 +100,9 @@ class _Surgery:
         problem: PlanningProblem,
         blocks: tuple[str, ...],
         cuts: frozenset[int],
-        head_ns: HeadTime,
+        head_ticks: HeadTime,
     ) -> None:
-        self.problem, self.cuts, self.head_ns = problem, cuts, head_ns
+        self.problem, self.cuts, self.head_ticks = problem, cuts, head_ticks
         self.last = len(blocks) - 1
         self.place = {name: at for at, name in enumerate(blocks)}
         self.by_name = {entry.name: entry for entry in problem.graph.operators}
@@ -202,7 +202,7 @@ class _Surgery:
         name = f"A{at}{tag}"
         for place, value in leaving or outputs[-1:]:
             self.values[place] = replace(value, consumers=(*value.consumers, name))
-        head = self.like(maker, name, HEAD, lambda device: self.head_ns(at, device))
+        head = self.like(maker, name, HEAD, lambda device: self.head_ticks(at, device))
         self.operators.append(head)
         self.by_name[name] = head
         readers = self.lost.get((at, batch), {})
@@ -240,8 +240,8 @@ class _Surgery:
         joint = [o for o in mine if o.kind == "backward"]
 
         def ticks(device: str) -> int:
-            whole = sum(o.options[0].duration_ns[device] for o in split)
-            return whole + sum(-(-o.options[0].duration_ns[device] // 2) for o in joint)
+            whole = sum(o.options[0].duration_ticks[device] for o in split)
+            return whole + sum(-(-o.options[0].duration_ticks[device] // 2) for o in joint)
 
         name = f"X{at}{tag}"
         entry = self.like(maker, name, PASS, ticks)
@@ -254,7 +254,7 @@ class _Surgery:
 
     def like(self, maker: Operator, name: str, kind: str, ticks: Callable[[str], int]) -> Operator:
         """Return an operator that runs where another one does."""
-        classes = maker.options[0].duration_ns
+        classes = maker.options[0].duration_ticks
         option = Option("run", {device: ticks(device) for device in classes})
         alone = all(way.gang == 1 for way in maker.options)
         group = maker.group if alone else None  # what runs on one device is no gang's neighbour

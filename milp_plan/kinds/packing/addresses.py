@@ -98,9 +98,13 @@ def memories(problem: PlanningProblem, plan: Plan, alignment: int = 1) -> tuple[
     for holding in told.holdings:
         if holding.num_bytes > 0:
             by_device.setdefault(holding.device, []).append(holding)
-    times = [time for h in told.holdings for time in (h.start_ns, h.stop_ns) if time is not None]
-    kept = [h.start_ns for h in told.holdings if h.start_ns is not None and h.stop_ns is None]
-    first, last = min([0, *times]), max([0, told.makespan_ns, *times])
+    times = [
+        time for h in told.holdings for time in (h.start_ticks, h.stop_ticks) if time is not None
+    ]
+    kept = [
+        h.start_ticks for h in told.holdings if h.start_ticks is not None and h.stop_ticks is None
+    ]
+    first, last = min([0, *times]), max([0, told.makespan_ticks, *times])
     whole = first, max([last, first + 1, *(start + 1 for start in kept)])
     found = []
     for device, memory in told.devices.items():
@@ -150,6 +154,6 @@ def _named(holdings: Iterable[Holding]) -> Iterator[tuple[str, Holding]]:
 
 
 def _buffer(name: str, holding: Holding, whole: tuple[int, int], alignment: int) -> Buffer:
-    start = whole[0] if holding.start_ns is None else holding.start_ns
-    stop = whole[1] if holding.stop_ns is None else holding.stop_ns
+    start = whole[0] if holding.start_ticks is None else holding.start_ticks
+    stop = whole[1] if holding.stop_ticks is None else holding.stop_ticks
     return Buffer(name, start, stop, holding.num_bytes, alignment)

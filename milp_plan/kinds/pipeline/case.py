@@ -212,7 +212,7 @@ class Grid:
         return Template(
             stages=(self._first(first), *others),
             micro_batches=case.micro_batches,
-            transfer_ns=self.transfer,
+            transfer_ticks=self.transfer,
             joint_backward=case.joint_backward,
             transfers=CommunicationModel.CHANNEL if case.channels else CommunicationModel.DELAY,
             units=self.units,
@@ -226,8 +226,8 @@ class Grid:
         best plan it runs right before it. So what it makes is there during the weight gradient
         alone, and no operator that takes no time holds memory.
         """
-        idle = not (stage.backward_ns or stage.backward_bytes or self.case.joint_backward)
-        if not (idle and stage.weight_ns) or self.case.recompute or self.case.lane is not None:
+        idle = not (stage.backward_ticks or stage.backward_bytes or self.case.joint_backward)
+        if not (idle and stage.weight_ticks) or self.case.recompute or self.case.lane is not None:
             return stage
         return replace(stage, gradient_bytes=0, workspace_bytes=stage.gradient_bytes)
 
@@ -372,11 +372,11 @@ def _problem(
 
 def _work(template: Template, routes: Sequence[Sequence[int]] | None, devices: int) -> int:
     if routes is None:
-        each = sum(s.forward_ns + s.backward_ns + s.weight_ns for s in template.stages)
+        each = sum(s.forward_ticks + s.backward_ticks + s.weight_ticks for s in template.stages)
         return ceil_div(each * template.micro_batches, devices)
     busy = [0] * devices
     for batch in range(template.micro_batches):
         route = routes[batch * len(routes) // template.micro_batches]
         for device, stage in zip(route, template.stages, strict=True):
-            busy[device] += stage.forward_ns + stage.backward_ns + stage.weight_ns
+            busy[device] += stage.forward_ticks + stage.backward_ticks + stage.weight_ticks
     return max(busy)

@@ -39,7 +39,7 @@ def schedules(plans: Sequence[TitledPlan]) -> Figure:
         A plan has no schedule.
     """
     rows = [lanes(entry.problem, entry.plan) for entry in plans]
-    time = time_scale(plans[0].problem.units, max(row.stop_ns for row in rows))
+    time = time_scale(plans[0].problem.units, max(row.stop_ticks for row in rows))
     panels = []
     for entry, row in zip(plans, rows, strict=True):
         panel = timeline(replace(row, transfer=(), notes=()), time)

@@ -136,7 +136,7 @@ def _joined(
             if value.name not in inside:
                 writes[value.name] = option.layout_written(value.name)
     if ticks is None:
-        ticks = sum(problem.duration_ns(m.name, problem.placements(m.name)[0]) for m in members)
+        ticks = sum(problem.duration_ticks(m.name, problem.placements(m.name)[0]) for m in members)
     classes = {problem.cluster.device(device).device_class for device in places}
     option = Option("run", dict.fromkeys(classes, ticks), 1, workspace, reads, writes)
     blocks = dict.fromkeys(member.block or member.name for member in members)
@@ -173,7 +173,7 @@ def finer(problem: PlanningProblem, factor: int) -> PlanningProblem:
     for value in problem.graph.values:
         if value.producer is None or not _may_travel(problem, value):
             continue
-        if any(map(value.payload, value.bytes)) or value.messages != 1 or value.reshard_ns:
+        if any(map(value.payload, value.bytes)) or value.messages != 1 or value.reshard_ticks:
             raise ValueError(f"transfers of {value.name!r} need not scale with the tick")
     operators = tuple(
         replace(
@@ -181,7 +181,9 @@ def finer(problem: PlanningProblem, factor: int) -> PlanningProblem:
             options=tuple(
                 replace(
                     option,
-                    duration_ns={c: ticks * factor for c, ticks in option.duration_ns.items()},
+                    duration_ticks={
+                        c: ticks * factor for c, ticks in option.duration_ticks.items()
+                    },
                 )
                 for option in operator.options
             ),
@@ -189,7 +191,7 @@ def finer(problem: PlanningProblem, factor: int) -> PlanningProblem:
         for operator in problem.graph.operators
     )
     channels = tuple(
-        replace(channel, latency_ns=channel.latency_ns * factor)
+        replace(channel, latency_ticks=channel.latency_ticks * factor)
         for channel in problem.cluster.channels
     )
     return replace(
@@ -249,7 +251,7 @@ def sequence(problem: PlanningProblem, orders: Mapping[str, Sequence[str]]) -> l
     while ready:
         begin, _, name = heapq.heappop(ready)
         found.append(name)
-        stop = begin + problem.duration_ns(name, problem.placements(name)[0])
+        stop = begin + problem.duration_ticks(name, problem.placements(name)[0])
         for then, lag in after[name]:
             start[then] = max(start[then], stop + lag)
             missing[then] -= 1
@@ -267,4 +269,4 @@ def _lag(problem: PlanningProblem, value: Value, producer: str, reader: str) -> 
     ways = routes(problem, value, made, reader, read)
     if ways is None:
         raise Deadlock(f"value {value.name!r} cannot reach {reader!r}")
-    return max((way.duration_ns for way in ways), default=0)
+    return max((way.duration_ticks for way in ways), default=0)

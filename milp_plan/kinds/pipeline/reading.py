@@ -111,7 +111,7 @@ class _Reader:
                 raise _NotAShop(f"operator {operator.name!r} has {found}, not one device")
             position[operator.name] = len(job.tasks)
             base = operator.name.removesuffix(suffix)
-            ticks = self.problem.duration_ns(operator.name, places[0])
+            ticks = self.problem.duration_ticks(operator.name, places[0])
             extra = operator.options[0].workspace_bytes
             label = operator.block or ""
             job.tasks.append((base, operator.kind, label, places[0].devices[0], ticks, extra))
@@ -157,17 +157,17 @@ class _Reader:
     def send(self, job: _Job, producer: int, way: Route, readers: list[int], suffix: str) -> None:
         """A delay on arcs, or a task on the channel it holds."""
         if not way.resources:
-            job.arcs += [(producer, reader, way.duration_ns) for reader in readers]
+            job.arcs += [(producer, reader, way.duration_ticks) for reader in readers]
             made = job.members[producer]
             job.journeys.append(
-                Journey(way.value, made, way.source, way.target, way.layout, way.duration_ns)
+                Journey(way.value, made, way.source, way.target, way.layout, way.duration_ticks)
             )
             return
         if len(way.resources) > 1:
             raise _NotAShop(f"a transfer of {way.value!r} holds several channels")
         base = f"{way.value.removesuffix(suffix)} to {way.target[0]}"
         task = len(job.tasks)
-        job.tasks.append((base, TRANSFER, "", way.resources[0], way.duration_ns, 0))
+        job.tasks.append((base, TRANSFER, "", way.resources[0], way.duration_ticks, 0))
         job.members.append(way.value)
         job.arcs.append((producer, task, 0))
         job.arcs += [(task, reader, 0) for reader in readers]

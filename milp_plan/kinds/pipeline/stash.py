@@ -53,15 +53,15 @@ class StashStep:
 class StashValue:
     """A value that lies on the device of its maker, and the times of its way to the host and back.
 
-    ``out_ns`` and ``back_ns`` are ``None`` where it has none.
+    ``out_ticks`` and ``back_ticks`` are ``None`` where it has none.
     """
 
     value: str
     bytes: int
     maker: str
     last: str
-    out_ns: int | None = None
-    back_ns: int | None = None
+    out_ticks: int | None = None
+    back_ticks: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +149,13 @@ class StashShop:
             if kept.value in trips:
                 out, back = trips[kept.value]
                 here, there = (self.steps[kept.maker].device,), (hosts[kept.value] or "",)
-                assert kept.out_ns is not None
-                assert kept.back_ns is not None
-                gone = out + kept.out_ns
+                assert kept.out_ticks is not None
+                assert kept.back_ticks is not None
+                gone = out + kept.out_ticks
                 transfers.append(Transfer(kept.value, here, there, FULL, out, gone))
-                transfers.append(Transfer(kept.value, there, here, FULL, back, back + kept.back_ns))
+                transfers.append(
+                    Transfer(kept.value, there, here, FULL, back, back + kept.back_ticks)
+                )
         name, mark = self.problem.name, self.problem.fingerprint
         return Plan(name, runs, tuple(transfers), fingerprint=mark, planner=planner)
 
@@ -244,7 +246,7 @@ class _Reader:
         if len(places) != 1 or len(places[0].devices) != 1:
             found = f"{len(places)} placements" if len(places) != 1 else "several devices"
             raise _NotStashes(f"operator {name!r} has {found}, not one device")
-        ticks = self.problem.duration_ns(name, places[0])
+        ticks = self.problem.duration_ticks(name, places[0])
         if not ticks:
             raise _NotStashes(f"operator {name!r} takes no time")
         option = self.graph.operator(name).options[0]
@@ -264,13 +266,15 @@ class _Reader:
             ways = routes(self.problem, value, made, reader, place)
             if ways is None or len(ways) > 1 or (ways and len(ways[0].resources) > 1):
                 raise _NotStashes(f"value {value.name!r} has no single way to {reader!r}")
-            lag = ways[0].duration_ns if ways else 0
+            lag = ways[0].duration_ticks if ways else 0
             key = (value.producer, reader)
             self.arcs[key] = max(lag, self.arcs.get(key, 0))
             targets.update({way.target: way for way in ways})
         for way in targets.values():
             self.sent.append(
-                Journey(value.name, value.producer, way.source, way.target, FULL, way.duration_ns)
+                Journey(
+                    value.name, value.producer, way.source, way.target, FULL, way.duration_ticks
+                )
             )
         size = value.bytes[FULL]
         if targets and size:
@@ -288,7 +292,7 @@ class _Reader:
     def lane(self, value: Value, source: str, target: str) -> int:
         channel = self.cluster.channel(source, target)
         assert channel is not None
-        return channel.transfer_ns(value.payload(FULL), value.messages)
+        return channel.transfer_ticks(value.payload(FULL), value.messages)
 
     def extreme(self, value: Value, *, last: bool) -> str | None:
         """Return the reader that all others precede, or the one that precedes them."""
@@ -328,7 +332,7 @@ class _Reader:
             for reader in v.consumers
         )  # what the first run makes must be read, too
         host = self.hosts.get(self.steps[name].device)
-        timed = all(k.out_ns and k.back_ns for k in mine)
+        timed = all(k.out_ticks and k.back_ticks for k in mine)
         found = Stash(name, first, mine, again and others, host if timed else None)
         return found if found.again or found.host else None
 

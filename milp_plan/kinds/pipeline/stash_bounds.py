@@ -77,8 +77,8 @@ def _stay(shop: StashShop, order: Precedence, kept: StashValue, stash: Stash | N
     first = _first(shop, order, kept)
     ticks = shop.steps[made].ticks
     ways = [(0, ticks)] if stash.again else []
-    if stash.host is not None and kept.out_ns is not None and kept.back_ns is not None:
-        ways.append((kept.out_ns, kept.back_ns))
+    if stash.host is not None and kept.out_ticks is not None and kept.back_ticks is not None:
+        ways.append((kept.out_ticks, kept.back_ticks))
     third = min(back for _, back in [(0, ticks), *ways])
     t_first, t_last = shop.steps[first].ticks, shop.steps[kept.last].ticks
     alone = first == kept.last

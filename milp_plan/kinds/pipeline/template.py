@@ -38,7 +38,7 @@ class Stage:
 
     Parameters
     ----------
-    forward_ns, backward_ns, weight_ns
+    forward_ticks, backward_ticks, weight_ticks
         Forward pass, gradient of the input, gradient of the weights.
     backward_bytes
         Activations held from the start of the forward pass to the end of the input gradient.
@@ -52,9 +52,9 @@ class Stage:
         Held during the weight gradient alone, where it is an operator of its own.
     """
 
-    forward_ns: int
-    backward_ns: int
-    weight_ns: int
+    forward_ticks: int
+    backward_ticks: int
+    weight_ticks: int
     backward_bytes: int = 0
     weight_bytes: int = 0
     gradient_bytes: int = 0
@@ -72,7 +72,7 @@ class Template:
         In the order of the forward pass; they may differ (embedding, output layer).
     micro_batches
         How many run per step.
-    transfer_ns
+    transfer_ticks
         From one device to another, either way; nothing on the same device.
     joint_backward
         One operator for both gradients: the input gradient leaves only when both are done.
@@ -87,7 +87,7 @@ class Template:
 
     stages: tuple[Stage, ...]
     micro_batches: int
-    transfer_ns: int = 0
+    transfer_ticks: int = 0
     joint_backward: bool = False
     transfers: CommunicationModel = CommunicationModel.DELAY
     units: Units = field(default_factory=Units)
@@ -139,7 +139,7 @@ def uniform(
     template = Template(
         stages=(stage,) * (devices * chunks),
         micro_batches=micro_batches,
-        transfer_ns=int(Fraction(transfer) * scale),
+        transfer_ticks=int(Fraction(transfer) * scale),
         joint_backward=joint_backward,
         units=Units(time="unspecified", size="unspecified", time_scale=scale),
     )
@@ -212,7 +212,7 @@ def _cluster(template: Template, devices: int, limits: Sequence[int | None]) -> 
         device_classes=tuple(DeviceClass(n, limit) for n, limit in zip(names, limits, strict=True)),
         devices=tuple(Device(n, n, limit) for n, limit in zip(names, limits, strict=True)),
         channels=tuple(
-            Channel(a, b, template.transfer_ns, _INSTANT) for a in names for b in names if a != b
+            Channel(a, b, template.transfer_ticks, _INSTANT) for a in names for b in names if a != b
         ),
         communication=template.transfers,
     )
@@ -251,11 +251,11 @@ def _stage_operators(
         option = Option("run", dict.fromkeys(classes, ticks), workspace_bytes=workspace)
         return Operator(f"{letter}{index}@{batch}", (option,), kind, group, batch, f"stage {index}")
 
-    forward = operator("F", FORWARD, stage.forward_ns)
+    forward = operator("F", FORWARD, stage.forward_ticks)
     if template.joint_backward:
-        return [forward, operator("B", JOINT, stage.backward_ns + stage.weight_ns)]
-    backward = operator("B", BACKWARD, stage.backward_ns)
-    return [forward, backward, operator("W", WEIGHT, stage.weight_ns, stage.workspace_bytes)]
+        return [forward, operator("B", JOINT, stage.backward_ticks + stage.weight_ticks)]
+    backward = operator("B", BACKWARD, stage.backward_ticks)
+    return [forward, backward, operator("W", WEIGHT, stage.weight_ticks, stage.workspace_bytes)]
 
 
 def _stage_values(template: Template, index: int, batch: int) -> list[Value]:

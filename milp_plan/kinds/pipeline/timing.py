@@ -128,6 +128,6 @@ def words_of(shop: Shop, plan: Plan) -> list[list[int]]:
 
 
 def _ends(task: OperatorRun | Transfer) -> tuple[int, int]:
-    if task.start_ns is None or task.stop_ns is None:
+    if task.start_ticks is None or task.stop_ticks is None:
         raise MissingFacetError("the plan has no schedule")
-    return task.start_ns, task.stop_ns
+    return task.start_ticks, task.stop_ticks

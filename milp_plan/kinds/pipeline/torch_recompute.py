@@ -37,7 +37,7 @@ def runs_once(
     order = {name: at for at, name in enumerate(problem.graph.topological_order)}
     rows: dict[tuple[str, ...], list[OperatorRun]] = {}
     for run in sorted(
-        plan.runs, key=lambda r: (r.start_ns or 0, r.stop_ns or 0, order[r.operator])
+        plan.runs, key=lambda r: (r.start_ticks or 0, r.stop_ticks or 0, order[r.operator])
     ):
         rows.setdefault(run.devices, []).append(run)
     seen: set[str] = set()

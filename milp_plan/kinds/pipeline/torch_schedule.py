@@ -267,9 +267,9 @@ class _Pipeline:
             name: [] for name in self.problem.cluster.device_names
         }
         for run in once:
-            assert run.start_ns is not None
-            assert run.stop_ns is not None
-            entry = (run.start_ns, run.stop_ns, order[run.operator], run.operator)
+            assert run.start_ticks is not None
+            assert run.stop_ticks is not None
+            entry = (run.start_ticks, run.stop_ticks, order[run.operator], run.operator)
             timed[run.devices[0]].append(entry)
         words = [[self.parts[name] for *_, name in sorted(row)] for row in timed.values()]
         numbers = self.numbers(words)
@@ -308,7 +308,8 @@ class _Pipeline:
         for operator in self.problem.graph.operators:
             block, letter, batch = self.parts[operator.name]
             options = tuple(
-                (o.name, sorted(o.duration_ns.items()), o.workspace_bytes) for o in operator.options
+                (o.name, sorted(o.duration_ticks.items()), o.workspace_bytes)
+                for o in operator.options
             )
             sizes = sorted(
                 (

@@ -42,7 +42,7 @@ def _outside(
     for run in plan.runs:
         if run.call is None and run.operator in line.ready:
             kind = problem.cluster.device(run.devices[0]).device_class
-            ticks = problem.graph.operator(run.operator).options[0].duration_ns[kind]
+            ticks = problem.graph.operator(run.operator).options[0].duration_ticks[kind]
             stop = line.ready[run.operator]
             yield run.operator, run.devices[0], stop - ticks, stop
 

@@ -79,8 +79,8 @@ class WireDelivery(Strict):
 
     slice: str
     sender: str
-    start_ns: int
-    stop_ns: int
+    start_ticks: int = msgspec.field(name="start_ns")
+    stop_ticks: int = msgspec.field(name="stop_ns")
 
 
 class WirePlan(Strict):
@@ -174,7 +174,9 @@ def read_plan(
     document = read_document(path, "a plan of resharding: a delivery for each slice (JSON)")
     given = decode(document.data, WirePlan, document.file, PLAN_MARKER)
     refuse_other(given.problem, problem.name, document.file, instance_file)
-    deliveries = tuple(Delivery(d.slice, d.sender, d.start_ns, d.stop_ns) for d in given.deliveries)
+    deliveries = tuple(
+        Delivery(d.slice, d.sender, d.start_ticks, d.stop_ticks) for d in given.deliveries
+    )
     return ReshardingPlan(given.problem, deliveries, given.fingerprint, given.value, given.planner)
 
 

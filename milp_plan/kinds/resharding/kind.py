@@ -124,7 +124,7 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
                 known = problem.by_name.get(entry.slice)
                 row["receivers"] = () if known is None else known.receivers
                 row["bytes"] = None if known is None else known.size
-            yield row | {"start_ns": entry.start, "stop_ns": entry.stop}
+            yield row | {"start_ticks": entry.start, "stop_ticks": entry.stop}
 
     def panels(self, problem: ReshardingProblem, plan: ReshardingPlan) -> Sequence[Panel]:
         """A row for each card that sends, and for each that receives."""

@@ -45,7 +45,7 @@ def schedule_panels(problem: PlanningProblem, plan: Plan) -> tuple[Panel, ...]:
     chain = critical_chain(problem, plan) if verify(problem, plan).ok else ()
     rows = lanes(problem, plan, chain)
     memory = replay(problem, plan).devices
-    time = time_scale(problem.units, rows.stop_ns)
+    time = time_scale(problem.units, rows.stop_ticks)
     shown = tuple(entry for entry in memory.values() if entry.peak_bytes or entry.steps[1:])
     found = (timeline(rows, time), _memory(problem, rows, shown, time), _utilisation(rows))
     return tuple(panel for panel in found if panel.boxes)
@@ -59,7 +59,7 @@ def timeline(rows: Lanes, time: Scale) -> Panel:
         row_box(
             row,
             bar.label,
-            (time(bar.start_ns), time(bar.stop_ns)),
+            (time(bar.start_ticks), time(bar.stop_ticks)),
             _chunk_name(bar.kind, bar.chunk, rows.chunks),
             lane.name,
             critical=bar.critical,
@@ -87,17 +87,17 @@ def _memory(
     size = size_scale(problem.units, highest)
     fullest = max((_share(entry, highest) for entry in memory), default=1.0)
     near = fullest >= _FILL_SHARE
-    grain = (rows.stop_ns - rows.start_ns) // _GRAINS
+    grain = (rows.stop_ticks - rows.start_ticks) // _GRAINS
     grain = grain if sum(len(entry.steps) for entry in memory) > _MOST_STEPS else 0
     boxes, limits = [], []
     for row, entry in enumerate(memory):
         if entry.limit_bytes and near:
             at = row + 0.42 - 0.84 * min(1.0, entry.limit_bytes / max(entry.peak_bytes, 1))
-            ends = [(time(start), at) for start in (rows.start_ns, rows.stop_ns)]
+            ends = [(time(start), at) for start in (rows.start_ticks, rows.stop_ticks)]
             limits.append(Curve("limit", ends, FULL, limit=True))
         limit = "no limit" if entry.limit_bytes is None else f"limit {size.text(entry.limit_bytes)}"
         top = max(entry.limit_bytes or highest, entry.peak_bytes, 1) * (1.0 if near else fullest)
-        for start, stop, held in _spans(entry, rows.stop_ns, grain):
+        for start, stop, held in _spans(entry, rows.stop_ticks, grain):
             full = entry.limit_bytes is not None and held > entry.limit_bytes
             edges = (time(start), time(stop), row + 0.42 - 0.84 * held / top, row + 0.42)
             said = f"{size.text(held)}, {limit}"
@@ -149,14 +149,14 @@ def _spans(entry: DeviceMemory, stop: int, grain: int) -> Iterator[tuple[int, in
 
 def _utilisation(rows: Lanes) -> Panel:
     """Share of the makespan that each device and channel is busy, by kind."""
-    whole = max(1, rows.stop_ns - rows.start_ns)
+    whole = max(1, rows.stop_ticks - rows.start_ticks)
     fills = _fills(rows)
     shown = [lane for lane in rows.all if lane.bars]
     boxes = []
     for row, lane in enumerate(shown):
         ticks: dict[tuple[str, int], int] = defaultdict(int)
         for bar in lane.bars:
-            ticks[bar.kind, bar.chunk] += bar.length_ns
+            ticks[bar.kind, bar.chunk] += bar.length_ticks
         left = 0
         for look in fills:
             if ticks.get(look):
@@ -177,8 +177,8 @@ def _utilisation(rows: Lanes) -> Panel:
 
 
 def _busy(shown: Iterable[Lane], rows: Lanes) -> list[str]:
-    whole = max(1, rows.stop_ns - rows.start_ns)
-    return [f"{100 * lane.busy_ns / whole:.0f} % busy" for lane in shown]
+    whole = max(1, rows.stop_ticks - rows.start_ticks)
+    return [f"{100 * lane.busy_ticks / whole:.0f} % busy" for lane in shown]
 
 
 def _named(fills: Mapping[tuple[str, int], str], chunks: int) -> dict[str, str]:

@@ -257,7 +257,7 @@ class Schedule(Kind[PlanningProblem, Plan]):
         from milp_plan.check.chain import critical_chain
 
         memories = replay(problem, plan).devices.values()
-        names = ("device", "limit_bytes", "persistent_bytes", "peak_bytes", "peak_ns")
+        names = ("device", "limit_bytes", "persistent_bytes", "peak_bytes", "peak_ticks")
         return {
             "memory": [{name: getattr(entry, name) for name in names} for entry in memories],
             "critical_chain": [asdict(link) for link in critical_chain(problem, plan)],
@@ -407,8 +407,8 @@ def _places(problem: PlanningProblem, plan: Plan, _file: Path) -> bytes:
     from milp_plan.io.plan_file import plan_to_json
 
     _need_known_names(problem, plan)
-    runs = sorted(plan.runs, key=lambda run: (run.start_ns or 0, run.stop_ns or 0))
-    bare = tuple(replace(run, start_ns=None, stop_ns=None) for run in runs)
+    runs = sorted(plan.runs, key=lambda run: (run.start_ticks or 0, run.stop_ticks or 0))
+    bare = tuple(replace(run, start_ticks=None, stop_ticks=None) for run in runs)
     return plan_to_json(Plan(plan.problem, bare, planner=plan.planner))
 
 
@@ -463,7 +463,7 @@ def goal_of(changes: Mapping[str, Any]) -> Goal:
 
 def _fastest(problem: PlanningProblem, operator: str) -> int:
     places = problem.unlike_placements(operator)
-    return min((problem.duration_ns(operator, place) for place in places), default=0)
+    return min((problem.duration_ticks(operator, place) for place in places), default=0)
 
 
 def _law(law: SerialLaw) -> str:

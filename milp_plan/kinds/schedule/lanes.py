@@ -27,15 +27,15 @@ class Bar:
 
     label: str
     kind: str
-    start_ns: int
-    stop_ns: int
+    start_ticks: int
+    stop_ticks: int
     chunk: int = field(default=0, compare=False)
     critical: bool = field(default=False, compare=False)
 
     @property
-    def length_ns(self) -> int:
+    def length_ticks(self) -> int:
         """Ticks from start to stop."""
-        return self.stop_ns - self.start_ns
+        return self.stop_ticks - self.start_ticks
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,12 @@ class Lane:
     bars: tuple[Bar, ...]
 
     @property
-    def busy_ns(self) -> int:
+    def busy_ticks(self) -> int:
         """Ticks in which at least one bar runs."""
         busy = until = 0
-        for bar in sorted(self.bars, key=lambda bar: bar.start_ns):
-            busy += max(0, bar.stop_ns - max(bar.start_ns, until))
-            until = max(until, bar.stop_ns)
+        for bar in sorted(self.bars, key=lambda bar: bar.start_ticks):
+            busy += max(0, bar.stop_ticks - max(bar.start_ticks, until))
+            until = max(until, bar.stop_ticks)
         return busy
 
 
@@ -63,7 +63,7 @@ class Lanes:
     ----------
     compute, transfer
         Lanes of devices, in device order, and of the channels or ports in use.
-    start_ns, stop_ns
+    start_ticks, stop_ticks
         First and last tick of any task; the start is 0 unless the plan begins earlier.
     idle
         Names of devices that run nothing.
@@ -75,8 +75,8 @@ class Lanes:
 
     compute: tuple[Lane, ...]
     transfer: tuple[Lane, ...]
-    start_ns: int
-    stop_ns: int
+    start_ticks: int
+    stop_ticks: int
     notes: tuple[str, ...] = ()
     idle: tuple[str, ...] = ()
     chunks: int = 1
@@ -125,13 +125,13 @@ def lanes(
         used = [f"from {device}" for device in problem.cluster.device_names]
     hosts = problem.cluster.hosts
     computing = [name for name in problem.cluster.device_names if name not in hosts]
-    critical = {(link.name, link.start_ns, link.stop_ns) for link in chain}
+    critical = {(link.name, link.start_ticks, link.stop_ticks) for link in chain}
     chunk_of = chunks(problem, operators)
     devices_shown = [*computing, *_used_by(operators, hosts)]
     compute = _fill(devices_shown, operators, critical, chunk_of)
     transfer = tuple(lane for lane in _fill(used, transfers, critical, {}) if lane.bars)
-    stop = max((task.stop_ns for task in tasks), default=0)
-    start = min((task.start_ns for task in tasks), default=0)
+    stop = max((task.stop_ticks for task in tasks), default=0)
+    start = min((task.start_ticks for task in tasks), default=0)
     return Lanes(
         compute,
         transfer,
@@ -218,7 +218,7 @@ def _fill(
 ) -> tuple[Lane, ...]:
     bars: dict[str, list[Bar]] = {name: [] for name in names}
     for task in tasks:
-        times = (task.start_ns, task.stop_ns)
+        times = (task.start_ticks, task.stop_ticks)
         hangs = any(
             (name, *times) in critical for name in (task.name, task.name.rpartition(" to ")[0])
         )

@@ -144,10 +144,10 @@ def _box(
     end: tuple[str, int],
     labels: Mapping[str, Any],
 ) -> _Box:
-    assert task.start_ns is not None
-    assert task.stop_ns is not None
-    args = {**labels, "start": str(task.start_ns), "stop": str(task.stop_ns)}
-    return _Box(task, *title, *end, task.start_ns, task.stop_ns, args)
+    assert task.start_ticks is not None
+    assert task.stop_ticks is not None
+    args = {**labels, "start": str(task.start_ticks), "stop": str(task.stop_ticks)}
+    return _Box(task, *title, *end, task.start_ticks, task.stop_ticks, args)
 
 
 def _ends(trip: Transfer, hosts: Set[str]) -> list[tuple[str, int]]:
@@ -214,11 +214,11 @@ class _Lanes:
             for reader in _readers(self.problem, plan, trip):
                 place = next(d for d in reader.devices if d in trip.target)
                 end = {"pid": self.pid[place], "tid": where[id(reader), place, COMPUTE]}
-                assert trip.start_ns is not None
-                assert reader.start_ns is not None
+                assert trip.start_ticks is not None
+                assert reader.start_ticks is not None
                 arrow = {"name": trip.value, "cat": "transfer", "id": number}
                 number += 1
-                left, read = map(clock.microseconds, (trip.start_ns, reader.start_ns))
+                left, read = map(clock.microseconds, (trip.start_ticks, reader.start_ticks))
                 yield {"ph": "s", **arrow, **begin, "ts": left}
                 yield {"ph": "f", "bp": "e", **arrow, **end, "ts": read}
 
@@ -246,14 +246,14 @@ def _renewed(problem: PlanningProblem, plan: Plan, trip: Transfer, reader: Opera
         return False
     producer = problem.graph.value(trip.value).producer
     stops = [
-        t.stop_ns or 0
+        t.stop_ticks or 0
         for t in plan.transfers
         if t.value == trip.value and not set(t.target).isdisjoint(trip.target)
     ]
     stops += [
-        run.stop_ns or 0
+        run.stop_ticks or 0
         for run in plan.runs
         if run.operator == producer and not set(run.devices).isdisjoint(trip.target)
     ]
-    before = [stop for stop in stops if stop <= (reader.start_ns or 0)]
-    return max(before, default=-1) != trip.stop_ns
+    before = [stop for stop in stops if stop <= (reader.start_ticks or 0)]
+    return max(before, default=-1) != trip.stop_ticks

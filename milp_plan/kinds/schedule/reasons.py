@@ -128,7 +128,7 @@ class ScheduleReasons(Reasons[PlanningProblem, Plan]):
             name
             for option in problem.graph.operator(part).options
             if option.gang == 1
-            for name in option.duration_ns
+            for name in option.duration_ticks
         }
         return tuple(d.name for d in problem.cluster.devices if d.device_class in classes)
 
@@ -148,14 +148,14 @@ class ScheduleReasons(Reasons[PlanningProblem, Plan]):
         for operator in problem.graph.operators:
             options = []
             for option in operator.options:
-                times = dict(option.duration_ns)
+                times = dict(option.duration_ticks)
                 if usual in times:
                     times[own] = times[usual]
                 if operator.name == part:
                     if option.gang > 1 or own not in times:
                         continue
                     times = {own: times[own]}
-                options.append(replace(option, duration_ns=times))
+                options.append(replace(option, duration_ticks=times))
             operators.append(replace(operator, options=tuple(options)))
         serial = problem.serial
         if serial is not None and usual in serial.payers:
@@ -181,9 +181,9 @@ class ScheduleReasons(Reasons[PlanningProblem, Plan]):
                 link.name,
                 block.get(link.name) or block.get(makers.get(link.name) or ""),
                 link.resources,
-                link.start_ns,
-                link.stop_ns,
-                link.waited_ns,
+                link.start_ticks,
+                link.stop_ticks,
+                link.waited_ticks,
                 link.cause,
                 link.behind,
             )
@@ -250,7 +250,7 @@ class ScheduleReasons(Reasons[PlanningProblem, Plan]):
             for run in plan.runs:
                 group = group_of.get(run.operator)
                 if group is not None:
-                    costs[group]["work"] += side * at.duration_ns(run.operator, run.placement)
+                    costs[group]["work"] += side * at.duration_ticks(run.operator, run.placement)
             for value, ticks in _sent(at, plan):
                 ends = (value.producer or "", *value.consumers)
                 group = next((group_of[name] for name in ends if name in group_of), None)
@@ -286,7 +286,7 @@ def _loads(parts: Mapping[str, int]) -> Iterator[tuple[str, int]]:
 def _placements(plan: Plan) -> dict[str, list[OperatorRun]]:
     """Runs of each operator, in order of time."""
     found: dict[str, list[OperatorRun]] = {}
-    for run in sorted(plan.runs, key=lambda run: run.start_ns or 0):
+    for run in sorted(plan.runs, key=lambda run: run.start_ticks or 0):
         found.setdefault(run.operator, []).append(run)
     return found
 
@@ -295,8 +295,8 @@ def _sent(problem: PlanningProblem, plan: Plan) -> Iterator[tuple[Value, int]]:
     """Values that travel, and the ticks of each journey."""
     values = {value.name: value for value in problem.graph.values}
     for trip in plan.transfers:
-        if trip.start_ns is not None and trip.stop_ns is not None:
-            yield values[trip.value], trip.stop_ns - trip.start_ns
+        if trip.start_ticks is not None and trip.stop_ticks is not None:
+            yield values[trip.value], trip.stop_ticks - trip.start_ticks
 
 
 def _shifted(
@@ -307,9 +307,9 @@ def _shifted(
     for name in names:
         pair = zip(before.get(name, ()), after.get(name, ()), strict=False)
         off = [
-            two.start_ns - one.start_ns
+            two.start_ticks - one.start_ticks
             for one, two in pair
-            if one.start_ns is not None and two.start_ns is not None
+            if one.start_ticks is not None and two.start_ticks is not None
         ]
         if any(ticks < 0 for ticks in off):
             earlier.append((name, min(off)))
@@ -340,7 +340,7 @@ def _blocks(problem: PlanningProblem, plan: Plan, chain: Sequence[Link]) -> Iter
                 sort.replace("_", "-"),
                 len(names),
                 tuple(dict.fromkeys(name for run in runs for name in run.devices)),
-                sum(problem.duration_ns(run.operator, run.placement) for run in runs),
+                sum(problem.duration_ticks(run.operator, run.placement) for run in runs),
                 sum(length[name] for name in names) if chain else None,
                 Counts.TIME,
             )

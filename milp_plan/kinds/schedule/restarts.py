@@ -25,7 +25,7 @@ def placement_restarts(problem: PlanningProblem, plan: Plan) -> Iterator[Restart
     if findings:
         raise InputError(findings)
     if problem.serial is not None:
-        runs = tuple(replace(run, start_ns=None, stop_ns=None) for run in plan.runs)
+        runs = tuple(replace(run, start_ticks=None, stop_ticks=None) for run in plan.runs)
         yield Restart(Plan(problem.name, runs, planner=plan.planner), "its value is computed anew")
         return
     timing = Retiming(problem, plan)

@@ -13,15 +13,17 @@ def placement_rows(problem: PlanningProblem | None, plan: Plan) -> Iterator[dict
     """Return runs and transfers by their start, runs first among equals.
 
     Columns ``what`` (``run``, ``transfer``, ``offload``, ``reload``), ``name``, ``option`` (or the
-    layout that travels), ``source`` and ``devices`` (tuples of names), ``start_ns``, ``stop_ns``;
-    with the problem ``duration_ns``, ``kind``, ``group``, ``micro_batch`` and ``block``; ``call``
-    where the plan counts calls.
+    layout that travels), ``source`` and ``devices`` (tuples of names), ``start_ticks``,
+    ``stop_ticks``; with the problem ``duration_ticks``, ``kind``, ``group``, ``micro_batch`` and
+    ``block``; ``call`` where the plan counts calls.
     """
     calls = any(run.call is not None for run in plan.runs)
     tasks: list[OperatorRun | Transfer] = [*plan.runs, *plan.transfers]
-    for task in sorted(tasks, key=lambda task: -1 if task.start_ns is None else task.start_ns):
+    for task in sorted(
+        tasks, key=lambda task: -1 if task.start_ticks is None else task.start_ticks
+    ):
         row = _run(task) if isinstance(task, OperatorRun) else _transfer(problem, task)
-        row |= {"start_ns": task.start_ns, "stop_ns": task.stop_ns}
+        row |= {"start_ticks": task.start_ticks, "stop_ticks": task.stop_ticks}
         if problem is not None:
             row |= _more(problem, task)
         if calls:
@@ -42,11 +44,11 @@ def _transfer(problem: PlanningProblem | None, trip: Transfer) -> dict[str, Any]
 
 def _more(problem: PlanningProblem, task: OperatorRun | Transfer) -> dict[str, Any]:
     """What the problem knows of a task; ``None`` for what it does not know."""
-    ticks = None if task.start_ns is None else (task.stop_ns or 0) - task.start_ns
+    ticks = None if task.start_ticks is None else (task.stop_ticks or 0) - task.start_ticks
     names = ("kind", "group", "micro_batch", "block")
     if not isinstance(task, OperatorRun) or not problem.graph.has_operator(task.operator):
-        return {"duration_ns": ticks, **dict.fromkeys(names)}
+        return {"duration_ticks": ticks, **dict.fromkeys(names)}
     operator = problem.graph.operator(task.operator)
     if ticks is None and task.placement in problem.placements(task.operator):
-        ticks = problem.duration_ns(task.operator, task.placement)
-    return {"duration_ns": ticks, **{name: getattr(operator, name) for name in names}}
+        ticks = problem.duration_ticks(task.operator, task.placement)
+    return {"duration_ticks": ticks, **{name: getattr(operator, name) for name in names}}

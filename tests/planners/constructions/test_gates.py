@@ -72,7 +72,7 @@ def test_gates_let_fit_what_does_not_fit_without(scale: str, model: str) -> None
     assert found.window is not None
     verdict = verify(problem, found.plan)
     assert verdict.ok, verdict.violations[0]
-    assert verdict.value == found.plan.stop_ns
+    assert verdict.value == found.plan.stop_ticks
 
 
 def test_no_gate_where_memory_does_not_bind() -> None:

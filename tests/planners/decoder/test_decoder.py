@@ -38,7 +38,7 @@ def magnified(problem: PlanningProblem, ticks: int) -> PlanningProblem:
         replace(
             operator,
             options=tuple(
-                replace(o, duration_ns={k: v * ticks for k, v in o.duration_ns.items()})
+                replace(o, duration_ticks={k: v * ticks for k, v in o.duration_ticks.items()})
                 for o in operator.options
             ),
         )

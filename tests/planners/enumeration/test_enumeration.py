@@ -69,8 +69,8 @@ def random_groups(seed: int) -> PlanningProblem:
     for operator in found.graph.operators:
         kind = there.get(operator.group or "")
         option = operator.options[0]
-        ticks = option.duration_ns if kind is None else {kind: option.duration_ns[kind]}
-        operators.append(replace(operator, options=(replace(option, duration_ns=dict(ticks)),)))
+        ticks = option.duration_ticks if kind is None else {kind: option.duration_ticks[kind]}
+        operators.append(replace(operator, options=(replace(option, duration_ticks=dict(ticks)),)))
     graph = replace(found.graph, operators=tuple(operators))
     most = sum(max(value.bytes.values()) for value in graph.values)
     limit = draw.choice([None, most, most // 2])

@@ -52,9 +52,9 @@ def fused(
     scale = found[0].units.time_scale
     busy = dict.fromkeys(found[0].cluster.device_names, 0)
     for run in found[1].runs:
-        assert run.stop_ns is not None
-        assert run.start_ns is not None
-        busy[run.devices[0]] += run.stop_ns - run.start_ns
+        assert run.stop_ticks is not None
+        assert run.start_ticks is not None
+        busy[run.devices[0]] += run.stop_ticks - run.start_ticks
     makespan = verdict.components["makespan"]
     idle = [Fraction(makespan - work, scale) for work in busy.values()]
     peak = Fraction(verdict.components["peak_memory"], activation)

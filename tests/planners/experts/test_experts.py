@@ -31,7 +31,7 @@ def drawn(rng: random.Random, stages: int, joint: bool, transfers: Communication
             for _ in range(stages)
         ),
         micro_batches=rng.randint(1, 9),
-        transfer_ns=rng.randint(0, 6),
+        transfer_ticks=rng.randint(0, 6),
         joint_backward=joint,
         transfers=transfers,
     )
@@ -115,7 +115,7 @@ def test_the_greedy_adapts_to_any_limit(seed: int) -> None:
         Stage(*(rng.randint(1, 9) for _ in range(3)), 2, 3, gradient_bytes=rng.randint(0, 4))
         for _ in range(4)
     )
-    template = Template(stages, 8, transfer_ns=rng.randint(0, 4))
+    template = Template(stages, 8, transfer_ticks=rng.randint(0, 4))
     found = []
     for limit in (4, 10, 20, 25, 30, 40, None):
         problem = pipeline_problem("tight", template, place("line", 4), memory_bytes=limit)
@@ -166,7 +166,7 @@ def test_families_are_recognised(family: str, chunks: int, others: tuple[str, ..
         names = [case.kinds[cell.forward].name for cell in layout.cells[0]]
         assert names == [f"F{stage}" for stage in range(len(names))]
         first, second = layout.cells[0][:2]
-        assert layout.lags[first.forward, second.forward] == template.transfer_ns
+        assert layout.lags[first.forward, second.forward] == template.transfer_ticks
 
 
 def test_channels_serve_in_the_order_of_requests() -> None:

@@ -64,7 +64,7 @@ def test_plans_are_valid_and_better_and_better():
         assert all(verdict.ok for verdict in verdicts)
         values = [verdict.value for verdict in verdicts]
         assert values == sorted(set(values), reverse=True), "only what is better is said"
-        better += bool(values) and values[-1] < start.stop_ns
+        better += bool(values) and values[-1] < start.stop_ticks
     assert better >= 7
 
 
@@ -73,7 +73,7 @@ def test_tiny_problems_come_near_their_optimum():
     for seed, (a_problem, start) in enumerate(cases()[:12]):
         optimum, _ = brute_force(a_problem)
         _, heard = searched(a_problem, start, seed)
-        reached = min([start.stop_ns, *(found.stop_ns for found in heard)])
+        reached = min([start.stop_ticks, *(found.stop_ticks for found in heard)])
         assert reached >= optimum
         gaps.append(reached / optimum)
     assert sum(gaps) / len(gaps) < 1.05
@@ -102,10 +102,10 @@ def test_constructions_are_told_of_as_they_become_better(monkeypatch: pytest.Mon
     a_problem = generate("gpt-tiny", "2xA100", mode="training", batch=8, micro_batches=2)
     heard: list[int] = []
     crew = Crew(a_problem)
-    crew.construct(Budget(), on_better=lambda found: heard.append(found.stop_ns), most=60)
+    crew.construct(Budget(), on_better=lambda found: heard.append(found.stop_ticks), most=60)
     assert len(heard) > 1
     assert heard == sorted(set(heard), reverse=True)
-    assert heard[-1] == crew.first.stop_ns
+    assert heard[-1] == crew.first.stop_ticks
 
 
 def test_no_time_no_moves():
@@ -128,7 +128,7 @@ def test_a_group_moves_as_one():
     operators = [op("a", group="g"), op("b", group="g"), op("c"), op("d")]
     start = plan(*(run(name, "d0", 10 * n) for n, name in enumerate("abcd")))
     _, heard = searched(problem(operators), start)
-    assert heard[-1].stop_ns == 20
+    assert heard[-1].stop_ticks == 20
     assert heard[-1].run("a").devices == heard[-1].run("b").devices
 
 
@@ -145,7 +145,7 @@ def test_the_fastest_option_is_found():
     slow, fast = option("slow", 10), option("fast", 4)
     a_problem = problem([op("a", options=(slow, fast))])
     _, heard = searched(a_problem, plan(run("a", "d0", 0, option="slow")))
-    assert heard[-1].stop_ns == 4
+    assert heard[-1].stop_ticks == 4
 
 
 def test_on_one_device_only_priorities_change():
@@ -153,7 +153,7 @@ def test_on_one_device_only_priorities_change():
     a_problem = problem("a b c d", values, cluster("d0", memory=100))
     start = plan(*(run(name, "d0", 20 * n) for n, name in enumerate("abcd")))
     _, heard = searched(a_problem, start)
-    assert heard[-1].stop_ns == 40
+    assert heard[-1].stop_ticks == 40
 
 
 def test_loads_count_where_the_objective_is_the_bottleneck():
@@ -405,7 +405,7 @@ def test_only_what_is_better_than_all_before_is_told_in_later_epochs():
     crew = Crew(a_problem)
     crew.construct(Budget(60.0), most=5)
     moves = rounds_module.ENOUGH_FOR_EPOCHS * rounds_module.ROUND_MOVES_EACH * crew.decoder.size
-    crew.run(Budget(60.0), moves, lambda found: heard.append(found.stop_ns))
+    crew.run(Budget(60.0), moves, lambda found: heard.append(found.stop_ticks))
     assert len(heard) > 1
     assert heard == sorted(set(heard), reverse=True)
     assert crew.decoder.ticks(crew.best.value) == heard[-1]

@@ -68,7 +68,7 @@ def test_what_it_stands_at_and_what_is_best_are_valid_plans(moves: int):
         assert verdict.value <= decoder.ticks(best.value)
         if decoder.compiled.exact:
             assert verdict.value == decoder.ticks(best.value)
-            assert verdict.value <= start.stop_ns
+            assert verdict.value <= start.stop_ticks
         assert search.tried == moves
 
 
@@ -177,7 +177,7 @@ def test_a_plan_whose_times_fit_into_no_array_is_a_start(over: int):
     operators = [op("a", 2 * t), op("b", 2 * t), op("c", 20 * t), op("x", 10 * t + over)]
     values = [value("p", "a", "b", 0), value("q", "b", "c", 0)]
     where = cluster()
-    channels = tuple(replace(channel, latency_ns=2 * t) for channel in where.channels)
+    channels = tuple(replace(channel, latency_ticks=2 * t) for channel in where.channels)
     a_problem = problem(operators, values, replace(where, channels=channels))
     late = 10 * t + over
     start = plan(

@@ -81,11 +81,11 @@ def _fastest(problem, placement):
 def _kept_pairs(load: Workload, plan: Plan, free: frozenset[str]) -> list[int]:
     """Per task, the kept tasks that the plan has before it on one of its resources."""
     problem = load.problem
-    times = {(t.value, t.target, t.layout): (t.start_ns, t.stop_ns) for t in plan.transfers}
+    times = {(t.value, t.target, t.layout): (t.start_ticks, t.stop_ticks) for t in plan.transfers}
     when: list[tuple[int, int] | None] = []
     for operator in problem.graph.operators:
         run = plan.run(operator.name)
-        when.append(None if operator.name in free else (run.start_ns, run.stop_ns))
+        when.append(None if operator.name in free else (run.start_ticks, run.stop_ticks))
     for t in load.transfers:
         kept = not touched(problem, t.value, free)
         when.append(times[t.value, t.target, t.layout] if kept else None)

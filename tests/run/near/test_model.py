@@ -58,7 +58,7 @@ def optimum(session, problem, plan, free, horizon):
     found = read(model, report.solution)
     verdict = verify(problem, found.plan)
     assert verdict.ok, verdict.violations
-    assert verdict.value == found.plan.stop_ns
+    assert verdict.value == found.plan.stop_ticks
     assert verdict.value <= found.claimed + 1 + 1e-6 * horizon
     return verdict.value
 

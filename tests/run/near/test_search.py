@@ -276,11 +276,11 @@ def test_a_plan_timed_by_its_own_order_is_no_later():
         known = {journey.key: journey for journey in tape.journeys}
         again = timed(tape.view, tape.spots, known, after, {})
         free = replace(a_plan, value=None)
-        assert again.stop_ns == tape.makespan <= free.stop_ns
+        assert again.stop_ticks == tape.makespan <= free.stop_ticks
         for device in tape.view.problem.cluster.device_names:
             order = [
-                [r.operator for r in sorted(p.runs, key=lambda r: (r.start_ns, r.stop_ns))
-                 if device in r.devices and r.start_ns < r.stop_ns]
+                [r.operator for r in sorted(p.runs, key=lambda r: (r.start_ticks, r.stop_ticks))
+                 if device in r.devices and r.start_ticks < r.stop_ticks]
                 for p in (again, a_plan)
             ]  # fmt: skip
             assert order[0] == order[1]

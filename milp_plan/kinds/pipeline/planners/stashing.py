@@ -123,7 +123,7 @@ class Stashing:
             _row(entry.again for entry in shop.stashes),
             _row(entry.host is not None for entry in shop.stashes),
             _ends(parts), _row(kept.bytes for kept in flat),
-            _row(kept.out_ns or 0 for kept in flat), _row(kept.back_ns or 0 for kept in flat),
+            _row(kept.out_ticks or 0 for kept in flat), _row(kept.back_ticks or 0 for kept in flat),
             _row(room), _row(kind),
         )  # fmt: skip
 
@@ -135,20 +135,20 @@ class Stashing:
         found: list[list[tuple[int, int, int]]] = [[] for _ in self.devices]
         mode = np.zeros(len(self.shop.stashes), np.int64)
         seen: set[str] = set()
-        for run in sorted(plan.runs, key=lambda r: r.start_ns or 0):
+        for run in sorted(plan.runs, key=lambda r: r.start_ticks or 0):
             step = self.number[run.operator]
             event, stash = step, tables.stash[step]
             if run.operator in seen:
                 event, mode[stash] = steps + int(stash), AGAIN
             seen.add(run.operator)
-            found[tables.device[step]].append((run.start_ns or 0, 1, event))
+            found[tables.device[step]].append((run.start_ticks or 0, 1, event))
         hosts = self.shop.problem.cluster.hosts
         carried = {k.value: s for s, entry in enumerate(self.shop.stashes) for k in entry.values}
         back: dict[int, int] = {}
         for trip in plan.transfers:
             if trip.source[0] in hosts and trip.value in carried:
                 s = carried[trip.value]
-                back[s] = min(trip.start_ns or 0, back.get(s, trip.start_ns or 0))
+                back[s] = min(trip.start_ticks or 0, back.get(s, trip.start_ticks or 0))
         for s, start in back.items():
             mode[s] = LEAVE
             found[tables.device[tables.maker[s]]].append((start, 0, steps + s))
@@ -267,7 +267,7 @@ class Stashing:
             elif words.mode[s] == LEAVE:
                 for kept in stash.values:
                     trips[kept.value] = out, back
-                    out, back = out + (kept.out_ns or 0), back + (kept.back_ns or 0)
+                    out, back = out + (kept.out_ticks or 0), back + (kept.back_ticks or 0)
         return self.shop.plan(starts, again, trips, "stashing")
 
     def run(

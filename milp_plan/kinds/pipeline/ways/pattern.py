@@ -88,8 +88,8 @@ class Pattern:
     @staticmethod
     def of(shop: Shop, plan: Plan, period: int, per_period: int) -> Pattern:
         """Read the pattern that a plan repeats from its beginning."""
-        begun = {run.operator: run.start_ns or 0 for run in plan.runs}
-        begun |= {t.value: t.start_ns or 0 for t in plan.transfers if t.value not in begun}
+        begun = {run.operator: run.start_ticks or 0 for run in plan.runs}
+        begun |= {t.value: t.start_ticks or 0 for t in plan.transfers if t.value not in begun}
         rows = [sorted(begun[m] for m in kind.members)[:per_period] for kind in shop.kinds]
         first = min(min(row) for row in rows)
         begins = [first] * (1 + max(kind.route for kind in shop.kinds))

@@ -261,7 +261,7 @@ class Ends:
 
 def _window(plan: Plan, rng: Random) -> frozenset[str]:
     """Operators that run near a moment, more often near the ends."""
-    runs = sorted(plan.runs, key=lambda run: (run.start_ns or 0, run.operator))
+    runs = sorted(plan.runs, key=lambda run: (run.start_ticks or 0, run.operator))
     most = max(0, len(runs) - WINDOW)
     at = int(most * rng.betavariate(0.5, 0.5))
     return frozenset(run.operator for run in runs[at : at + WINDOW])

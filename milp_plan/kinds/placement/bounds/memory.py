@@ -39,7 +39,7 @@ def _homeless(problem: PlanningProblem, name: str, unit: list[str], need: int) -
         device
         for device in problem.cluster.devices
         if all(
-            device.device_class in problem.graph.operator(operator).options[0].duration_ns
+            device.device_class in problem.graph.operator(operator).options[0].duration_ticks
             for operator in unit
         )
     ]

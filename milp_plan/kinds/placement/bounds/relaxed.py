@@ -74,11 +74,11 @@ def _fastest(operator: Operator, kinds: dict[str, set[str]]) -> Operator:
     """An operator as fast on each side as anywhere there, without workspace."""
     option = operator.options[0]
     ticks = {
-        side: min(option.duration_ns[kind] for kind in names & set(option.duration_ns))
+        side: min(option.duration_ticks[kind] for kind in names & set(option.duration_ticks))
         for side, names in kinds.items()
-        if names & set(option.duration_ns)
+        if names & set(option.duration_ticks)
     }
-    return replace(operator, options=(replace(option, duration_ns=ticks, workspace_bytes=0),))
+    return replace(operator, options=(replace(option, duration_ticks=ticks, workspace_bytes=0),))
 
 
 def _once(problem: PlanningProblem, value: Value) -> Value:

@@ -289,7 +289,7 @@ def _tables(
         if not devices:
             return None
         kind = devices[0].device_class
-        each = [graph.operator(name).options[0].duration_ns.get(kind) for name in names]
+        each = [graph.operator(name).options[0].duration_ticks.get(kind) for name in names]
         return None if None in each else sum(t for t in each if t is not None)
 
     def later(names: Sequence[str]) -> list[str]:

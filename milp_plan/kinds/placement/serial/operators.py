@@ -259,7 +259,7 @@ def operator_tables(graph: SerialGraph) -> OperatorTables:
     def ticks(kinds: Sequence[str]) -> tuple[int | None, ...]:
         if not kinds:
             return (None,) * len(operators)
-        return tuple(op.options[0].duration_ns.get(kinds[0]) for op in operators)
+        return tuple(op.options[0].duration_ticks.get(kinds[0]) for op in operators)
 
     values = tuple(
         OperatorValue(

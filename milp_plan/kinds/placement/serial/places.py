@@ -241,7 +241,7 @@ def read_places(problem: PlanningProblem) -> PlaceTables:
         tuple(class_of[operator.name] for operator in graph.operators),
         devices,
         tuple(device.device_class in problem.serial.payers for device in devices),
-        tuple(tuple(o.duration_ns.get(d.device_class) for d in devices) for o in options),
+        tuple(tuple(o.duration_ticks.get(d.device_class) for d in devices) for o in options),
         tuple(operator.name in backward for operator in graph.operators),
         tuple(
             PlaceValue(

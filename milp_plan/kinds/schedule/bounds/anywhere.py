@@ -59,5 +59,5 @@ def _weightless(value: Value) -> Value:
         value,
         transfer_bytes=dict.fromkeys(value.bytes, 0),
         messages=1,
-        reshard_ns=dict.fromkeys(permutations(value.bytes, 2), 0),
+        reshard_ticks=dict.fromkeys(permutations(value.bytes, 2), 0),
     )

@@ -166,9 +166,9 @@ class Frame:
         for option in self.problem.graph.operator(name).options:
             for position, site in enumerate(self.types):
                 classes = {self.terrain.device_class[colour] for colour in site.colours}
-                if site.gang != option.gang or not classes <= set(option.duration_ns):
+                if site.gang != option.gang or not classes <= set(option.duration_ticks):
                     continue
-                duration = max(option.duration_ns[entry] for entry in classes)
+                duration = max(option.duration_ticks[entry] for entry in classes)
                 needed = self.holdings.running(name, self.unit[number], option, duration)
                 if site.memory_bytes is not None and needed > site.memory_bytes:
                     tight = min(tight or (needed, site.memory_bytes), (needed, site.memory_bytes))
@@ -195,7 +195,7 @@ class Frame:
             for site in self.types
             for option in operator.options
             if option.gang == site.gang
-            and all(self.terrain.device_class[c] in option.duration_ns for c in site.colours)
+            and all(self.terrain.device_class[c] in option.duration_ticks for c in site.colours)
         )
 
     def _block(

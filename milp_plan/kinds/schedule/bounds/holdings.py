@@ -37,7 +37,7 @@ class Holdings:
         self.static = problem.memory_law is MemoryLaw.STATIC
         graph = problem.graph
         self.always_runs = {
-            name: all(problem.duration_ns(name, p) for p in problem.unlike_placements(name))
+            name: all(problem.duration_ticks(name, p) for p in problem.unlike_placements(name))
             for unit in members
             for name in unit
         }

@@ -76,7 +76,7 @@ def colours(cluster: Cluster) -> dict[str, int]:
         count = len(numbers)
         ends: dict[str, list[tuple[int, int, int, int]]] = {name: [] for name in colour}
         for link in cluster.channels:
-            cost = (link.latency_ns, link.bandwidth_bytes_per_s)
+            cost = (link.latency_ticks, link.bandwidth_bytes_per_s)
             ends[link.source].append((0, colour[link.target], *cost))
             ends[link.target].append((1, colour[link.source], *cost))
         keys = {name: (colour[name], tuple(sorted(ends[name]))) for name in colour}
@@ -91,7 +91,7 @@ def _frontier(links: Iterable[tuple[int, int]]) -> Links:
 
 
 def _cost(link: Channel) -> tuple[int, int]:
-    return (link.latency_ns, link.bandwidth_bytes_per_s)
+    return (link.latency_ticks, link.bandwidth_bytes_per_s)
 
 
 class Terrain:
@@ -201,7 +201,7 @@ class Terrain:
 
     def transit(self, value: Value, native: str, a: int, wanted: str, b: int) -> Transit:
         """Least ticks of ``value`` from layout ``native`` on type ``a`` to ``wanted`` on ``b``."""
-        change = 0 if native == wanted else value.reshard_ns.get((native, wanted))
+        change = 0 if native == wanted else value.reshard_ticks.get((native, wanted))
         if change is None:
             return Transit(None, None, None, None)
         payload = value.payload(wanted)

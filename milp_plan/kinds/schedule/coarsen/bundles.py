@@ -36,7 +36,9 @@ class Bundle:
         sizes = {name: sum(part.bytes[name] for part in self.parts) for name in shared}
         payloads = {name: sum(part.payload(name) for part in self.parts) for name in shared}
         pairs = [
-            pair for pair in first.reshard_ns if all(pair in part.reshard_ns for part in self.parts)
+            pair
+            for pair in first.reshard_ticks
+            if all(pair in part.reshard_ticks for part in self.parts)
         ]
         return Value(
             name=self.name,
@@ -45,8 +47,8 @@ class Bundle:
             bytes=sizes,
             transfer_bytes={k: v for k, v in payloads.items() if v != sizes[k]},
             messages=1 if self.producer is None else sum(part.messages for part in self.parts),
-            reshard_ns={
-                pair: sum(part.reshard_ns[pair] for part in self.parts)
+            reshard_ticks={
+                pair: sum(part.reshard_ticks[pair] for part in self.parts)
                 for pair in pairs
                 if pair[0] in sizes and pair[1] in sizes
             },
@@ -84,7 +86,7 @@ def group_values(
             if reader != producer
         )
         profile = profiles[value.name]
-        changes = frozenset(value.reshard_ns)
+        changes = frozenset(value.reshard_ticks)
         key: object = (producer, frozenset(readers), profile, changes, value.is_kept)
         if producer is not None and readers:
             sent = all(layout == FULL for layout in profile)
@@ -103,7 +105,7 @@ def channels_ordered(cluster: Cluster) -> bool:
     """
 
     def rank(channel: Channel) -> tuple[int, int]:
-        return (channel.latency_ns, -channel.bandwidth_bytes_per_s)
+        return (channel.latency_ticks, -channel.bandwidth_bytes_per_s)
 
     chain = sorted({rank(channel) for channel in cluster.channels})
     slowness = [negative for _, negative in chain]

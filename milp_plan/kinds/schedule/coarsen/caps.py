@@ -44,10 +44,10 @@ def scale(quotient: Quotient) -> Scale:
     for entry in problem.cluster.device_classes:
         fastest = own = 0
         for operator in problem.graph.operators:
-            able = [o for o in operator.options if entry.name in o.duration_ns]
+            able = [o for o in operator.options if entry.name in o.duration_ticks]
             if able:
-                own += min(o.gang * o.duration_ns[entry.name] for o in able)
-                fastest += min(o.gang * min(o.duration_ns.values()) for o in operator.options)
+                own += min(o.gang * o.duration_ticks[entry.name] for o in able)
+                fastest += min(o.gang * min(o.duration_ticks.values()) for o in operator.options)
         speed[entry.name] = fastest / own if own else 0.0
     devices = max(1.0, sum(speed[device.device_class] for device in problem.cluster.devices))
     heads, _ = quotient.paths()
@@ -101,21 +101,21 @@ def path_through(
     head = tail = 0.0
     for i in nodes:
         node = quotient.nodes[i]
-        before = (heads[j] + quotient.way_ns(j, i) for j in node.before if j not in inside)
-        after = (quotient.back_ns(i, j) + tails[j] for j in node.after if j not in inside)
+        before = (heads[j] + quotient.way_ticks(j, i) for j in node.before if j not in inside)
+        after = (quotient.back_ticks(i, j) + tails[j] for j in node.after if j not in inside)
         head = max(head, max(before, default=0.0))
         tail = max(tail, max(after, default=0.0))
     return head + sum(quotient.nodes[i].span for i in nodes) + tail
 
 
-def saved_ns(quotient: Quotient, i: int, j: int) -> float:
+def saved_ticks(quotient: Quotient, i: int, j: int) -> float:
     """Travel that two clusters save by being one: their edge, and one copy of shared inputs."""
     first, second = quotient.nodes[i], quotient.nodes[j]
     between = first.after.get(j, set()) | first.before.get(j, set())
     shared: set[str] = set()
     for k in first.before.keys() & second.before.keys():
         shared |= first.before[k] & second.before[k]
-    return quotient.travel_ns(between) + quotient.travel_ns(shared - between) / 2
+    return quotient.travel_ticks(between) + quotient.travel_ticks(shared - between) / 2
 
 
 def cost_of(
@@ -133,7 +133,7 @@ def cost_of(
     first, second = quotient.nodes[pair[0]], quotient.nodes[pair[1]]
     work = first.work + second.work
     path = path_through(quotient, list(pair), *paths)
-    saved = saved_ns(quotient, *pair)
+    saved = saved_ticks(quotient, *pair)
     glued = saved >= min(first.work, second.work)
     if path - saved > caps.path or (work > caps.work and not glued):
         return None

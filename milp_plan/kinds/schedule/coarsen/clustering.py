@@ -227,7 +227,7 @@ class _Round:
                 continue
             works = (quotient.component(i).work, quotient.component(j).work)
             between = ties.travel.get((a, b), set()) | ties.travel.get((b, a), set())
-            saved = quotient.travel_ns(between)
+            saved = quotient.travel_ticks(between)
             head = min(ties.heads[a], ties.heads[b])
             path = head + sum(works) + min(ties.tails[a], ties.tails[b])
             glued = saved >= min(works)

@@ -48,14 +48,14 @@ def candidate_choices(problem: PlanningProblem, members: Sequence[str]) -> list[
     """
     operators = [problem.graph.operator(name) for name in members]
     if len(operators) == 1:
-        return [OptionChoice(o.name, (o,), tuple(o.duration_ns)) for o in operators[0].options]
+        return [OptionChoice(o.name, (o,), tuple(o.duration_ticks)) for o in operators[0].options]
     classes = [entry.name for entry in problem.cluster.device_classes]
     pools = [[o for o in operator.options if o.gang == 1] for operator in operators]
     found: list[tuple[str, tuple[Option, ...], tuple[str, ...]]] = []
     for title, rank in (("fastest", _by_time), ("leanest", _by_workspace)):
         per_class: dict[tuple[int, ...], tuple[tuple[Option, ...], list[str]]] = {}
         for name in classes:
-            able = [[o for o in pool if name in o.duration_ns] for pool in pools]
+            able = [[o for o in pool if name in o.duration_ticks] for pool in pools]
             if all(able):
                 best = tuple(min(pool, key=rank(name)) for pool in able)
                 per_class.setdefault(tuple(map(id, best)), (best, []))[1].append(name)
@@ -66,23 +66,23 @@ def candidate_choices(problem: PlanningProblem, members: Sequence[str]) -> list[
         if all(pools):
             for label in dict.fromkeys(o.name for pool in pools for o in pool):
                 picked = tuple(_labelled(pool, label) for pool in pools)
-                shared = tuple(c for c in classes if all(c in o.duration_ns for o in picked))
+                shared = tuple(c for c in classes if all(c in o.duration_ticks for o in picked))
                 found.append((label, picked, shared))
     return _named(found)
 
 
 def _by_time(device_class: str) -> Callable[[Option], tuple[int, int]]:
-    return lambda option: (option.duration_ns[device_class], option.workspace_bytes)
+    return lambda option: (option.duration_ticks[device_class], option.workspace_bytes)
 
 
 def _by_workspace(device_class: str) -> Callable[[Option], tuple[int, int]]:
-    return lambda option: (option.workspace_bytes, option.duration_ns[device_class])
+    return lambda option: (option.workspace_bytes, option.duration_ticks[device_class])
 
 
 def _labelled(pool: Sequence[Option], label: str) -> Option:
     """Option of that name, else the fastest."""
     named = [option for option in pool if option.name == label]
-    return named[0] if named else min(pool, key=lambda o: sum(o.duration_ns.values()))
+    return named[0] if named else min(pool, key=lambda o: sum(o.duration_ticks.values()))
 
 
 def _named(
@@ -136,19 +136,19 @@ def layouts(
     return Layouts(reads, writes)
 
 
-def duration_ns(problem: PlanningProblem, choice: OptionChoice) -> dict[str, int]:
+def duration_ticks(problem: PlanningProblem, choice: OptionChoice) -> dict[str, int]:
     """Ticks per class such that the members, one after the other, fit on every site.
 
     On a site of several classes the slowest counts for each member, and the sum of the slowest
     can exceed the slowest sum; the slowest class of such a site is charged the difference.
     """
-    ticks = {name: sum(o.duration_ns[name] for o in choice.options) for name in choice.classes}
+    ticks = {name: sum(o.duration_ticks[name] for o in choice.options) for name in choice.classes}
     if choice.gang == 1 or len(choice.options) == 1:
         return ticks
     for site in problem.cluster.sites(choice.gang):
         classes = {problem.cluster.device(d).device_class for d in site}
         if len(classes) > 1 and classes <= ticks.keys():
-            needed = sum(max(o.duration_ns[name] for name in classes) for o in choice.options)
+            needed = sum(max(o.duration_ticks[name] for name in classes) for o in choice.options)
             slowest = max(sorted(classes), key=lambda name: ticks[name])
             ticks[slowest] = max(ticks[slowest], needed)
     return ticks
@@ -197,7 +197,7 @@ def workspace_bytes(
     excess = [
         live + option.workspace_bytes
         for live, option in zip(accumulate(steps[:-1]), choice.options, strict=True)
-        if any(option.duration_ns[name] for name in choice.classes)
+        if any(option.duration_ticks[name] for name in choice.classes)
     ]
     return max([0, *excess])
 
@@ -216,7 +216,9 @@ def as_option(
         if same:
             return option
         return replace(option, workspace_bytes=workspace, reads=reads, writes=writes)
-    return Option(choice.name, duration_ns(problem, choice), choice.gang, workspace, reads, writes)
+    return Option(
+        choice.name, duration_ticks(problem, choice), choice.gang, workspace, reads, writes
+    )
 
 
 def usable(problem: PlanningProblem, members: Sequence[str]) -> list[tuple[OptionChoice, Layouts]]:

@@ -104,7 +104,7 @@ class StageLine:
         self.num_batches = max(1, len(set(run.values())))
         self.unit = {o.name: o.group or f"\0{o.name}" for o in self.graph.operators}
         self.ticks = {
-            operator.name: min(o.gang * min(o.duration_ns.values()) for o in operator.options)
+            operator.name: min(o.gang * min(o.duration_ticks.values()) for o in operator.options)
             for operator in self.graph.operators
         }
         self.work = dict.fromkeys(self._line(), 0)

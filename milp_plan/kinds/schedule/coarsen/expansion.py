@@ -18,7 +18,7 @@ class Expansion:
     Why the plan is valid when the coarse one is. *Placement*: members take options of the chosen
     composite, on its site, which has classes they all have. *Time*: the members' lengths add up
     to at most the coarse length on every site, and the parts of a bundle to at most its transfer
-    (:meth:`milp_plan.core.Channel.transfer_ns` pays latency and rounding per message); so every
+    (:meth:`milp_plan.core.Channel.transfer_ticks` pays latency and rounding per message); so every
     task stays inside the interval of the task it came from, where the resources are its own.
     *Supply*: inside a cluster the site is one and the layouts agree, so native copies serve, in
     topological order. Between clusters a part has the bundle's producer site, layouts and reading
@@ -67,7 +67,7 @@ class Expansion:
         often, or nothing runs them together there.
         """
         runs_of: dict[str, list[OperatorRun]] = {}
-        for run in sorted(plan.runs, key=lambda run: run.start_ns or 0):
+        for run in sorted(plan.runs, key=lambda run: run.start_ticks or 0):
             runs_of.setdefault(run.operator, []).append(run)
         runs: list[OperatorRun] = []
         for name in self.members:
@@ -83,7 +83,7 @@ class Expansion:
             last: dict[tuple[tuple[str, ...], str], Transfer] = {}
             for t in (t for part in parts for t in sent.get(part, ())):
                 other = last.get((t.target, t.layout))
-                if other is None or (other.start_ns or 0) < (t.start_ns or 0):
+                if other is None or (other.start_ticks or 0) < (t.start_ticks or 0):
                     last[t.target, t.layout] = replace(t, value=value)
             several = [replace(t, value=value) for part in parts for t in sent.get(part, ())]
             transfers += several if len(parts) == 1 else last.values()
@@ -111,8 +111,8 @@ class Expansion:
         same = [p for p in able if self.options[name, p.option] == chosen]
         if not able:
             return None
-        best = min(same or able, key=lambda p: after.duration_ns(name, p))
-        times = [(r.start_ns, r.stop_ns) for r in runs]
+        best = min(same or able, key=lambda p: after.duration_ticks(name, p))
+        times = [(r.start_ticks, r.stop_ticks) for r in runs]
         starts = [start for start, _ in times if start is not None]
         stops = [stop for _, stop in times if stop is not None]
         if len(starts) < len(runs) or len(stops) < len(runs):
@@ -120,21 +120,21 @@ class Expansion:
         return OperatorRun(name, best.option, devices, min(starts), max(stops))
 
     def _ticks_of(self, run: OperatorRun) -> int:
-        return self.before.duration_ns(run.operator, run.placement)
+        return self.before.duration_ticks(run.operator, run.placement)
 
     def _runs(self, coarse: OperatorRun) -> Iterator[OperatorRun]:
-        start = coarse.start_ns
+        start = coarse.start_ticks
         chosen = self.options[coarse.operator, coarse.option]
         for member, option in zip(self.members[coarse.operator], chosen, strict=True):
             if start is None:
                 yield OperatorRun(member, option, coarse.devices)
                 continue
-            ticks = self.before.duration_ns(member, Placement(option, coarse.devices))
+            ticks = self.before.duration_ticks(member, Placement(option, coarse.devices))
             yield OperatorRun(member, option, coarse.devices, start, start + ticks)
             start += ticks
 
     def _transfers(self, coarse: Transfer, expanded: Plan) -> Iterator[Transfer]:
-        start = coarse.start_ns
+        start = coarse.start_ticks
         parts = self.parts[coarse.value]
         for part in parts:
             if len(parts) == 1:
@@ -156,8 +156,8 @@ class Expansion:
         if native == coarse.layout == FULL:
             channel = self.before.cluster.channel(coarse.source[0], coarse.target[0])
             assert channel is not None
-            return channel.transfer_ns(value.payload(native), value.messages)
+            return channel.transfer_ticks(value.payload(native), value.messages)
         made, read = (run.devices, native), (coarse.target, coarse.layout)
         found = route_between(self.before, value, made, read)
         assert found is not None
-        return found[0].duration_ns
+        return found[0].duration_ticks

@@ -43,7 +43,7 @@ def _signature(graph: ComputationGraph, members: list[Operator]) -> Hashable:
     rows = []
     for member in members:
         options = tuple(
-            (o.name, tuple(sorted(o.duration_ns.items())), o.gang, o.workspace_bytes)
+            (o.name, tuple(sorted(o.duration_ticks.items())), o.gang, o.workspace_bytes)
             for o in member.options
         )
         read = sorted(

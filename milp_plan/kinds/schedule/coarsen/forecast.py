@@ -107,13 +107,13 @@ class Forecast:
             for last in dict.fromkeys(owner[name] for name in value.consumers):
                 if last != first:
                     pair = (first, last)
-                    found[pair] = found.get(pair, 0.0) + self._travel_ns(value)
+                    found[pair] = found.get(pair, 0.0) + self._travel_ticks(value)
         return found
 
-    def _travel_ns(self, value: Value) -> int:
+    def _travel_ticks(self, value: Value) -> int:
         if value.name not in self._travel:
             payload = max(value.payload(layout) for layout in value.bytes)
-            ticks = (c.transfer_ns(payload, value.messages) for c in self.channels)
+            ticks = (c.transfer_ticks(payload, value.messages) for c in self.channels)
             self._travel[value.name] = min(ticks, default=0)
         return self._travel[value.name]
 

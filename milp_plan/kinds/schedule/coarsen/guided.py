@@ -68,7 +68,7 @@ class GuidedClustering:
         classes = tuple(
             c.name
             for c in problem.cluster.device_classes
-            if all(c.name in option.duration_ns for option in options)
+            if all(c.name in option.duration_ticks for option in options)
         )
         names = {choice.name for choice in found}
         name = next(n for n in ("as planned", *map(str, range(len(names) + 1))) if n not in names)

@@ -50,13 +50,13 @@ class _Reading:
         self.brought: dict[tuple[str, str], list[tuple[str, _Copy]]] = {}
         for number, run in enumerate(plan.runs):
             option = problem.graph.operator(run.operator).option(run.option)
-            copy = _Copy(run.stop_ns or 0, run.start_ns or 0, -number, id(run))
+            copy = _Copy(run.stop_ticks or 0, run.start_ticks or 0, -number, id(run))
             for value in problem.graph.outputs[run.operator]:
                 layout = option.layout_written(value.name)
                 for device in run.devices:
                     self.native.setdefault((value.name, device), []).append((layout, copy))
         for number, trip in enumerate(plan.transfers, len(plan.runs)):
-            copy = _Copy(trip.stop_ns or 0, trip.start_ns or 0, -number, id(trip))
+            copy = _Copy(trip.stop_ticks or 0, trip.start_ticks or 0, -number, id(trip))
             for device in trip.target:
                 self.brought.setdefault((trip.value, device), []).append((trip.layout, copy))
 
@@ -68,7 +68,7 @@ class _Reading:
             for device in trip.source:
                 table = self.brought if device in self.problem.cluster.hosts else self.native
                 copies = [copy for _, copy in table.get((trip.value, device), ())]
-                flat |= _latest(copies, trip.start_ns or 0)
+                flat |= _latest(copies, trip.start_ticks or 0)
         for value in self.problem.graph.values:
             if value.is_kept:
                 rows = (row for key, row in self.native.items() if key[0] == value.name)
@@ -86,7 +86,7 @@ class _Reading:
             key = (value, device)
             rows = [*self.native.get(key, ()), *self.brought.get(key, ())]
             copies = [copy for layout, copy in rows if layout == option.layout_read(value)]
-            found |= _latest(copies, run.start_ns or 0)
+            found |= _latest(copies, run.start_ticks or 0)
         return frozenset(found)
 
 

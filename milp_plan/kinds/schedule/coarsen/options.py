@@ -65,7 +65,7 @@ def _with_useful_option(after: PlanningProblem, run: OperatorRun) -> OperatorRun
     able = [p for p in after.placements(run.operator) if p.devices == run.devices]
     if not able or any(p.option == run.option for p in able):
         return run if able else None
-    best = min(able, key=lambda placement: after.duration_ns(run.operator, placement))
+    best = min(able, key=lambda placement: after.duration_ticks(run.operator, placement))
     return replace(run, option=best.option)
 
 
@@ -106,7 +106,7 @@ def fits_alone(problem: PlanningProblem, operator: Operator, placement: Placemen
     if limit is None:
         return True
     graph = problem.graph
-    lasts = problem.duration_ns(operator.name, placement) > 0
+    lasts = problem.duration_ticks(operator.name, placement) > 0
     needed = sum(
         value.bytes[option.layout_read(value.name)]
         for value in graph.inputs[operator.name]
@@ -134,8 +134,8 @@ def undominated(
     def dominates(better: Option, worse: Option) -> bool:
         if better.gang != worse.gang or better.workspace_bytes > worse.workspace_bytes:
             return False
-        for name, ticks in worse.duration_ns.items():
-            if name not in better.duration_ns or better.duration_ns[name] > ticks:
+        for name, ticks in worse.duration_ticks.items():
+            if name not in better.duration_ticks or better.duration_ticks[name] > ticks:
                 return False
         return all(better.layout_read(name) == worse.layout_read(name) for name in inputs) and all(
             better.layout_written(name) == worse.layout_written(name) for name in outputs

@@ -34,21 +34,23 @@ class Paths:
         quotient, heads, tails = self.quotient, self.heads, self.tails
         queue = deque([kept])
         heads[kept] = max(
-            (heads[j] + quotient.way_ns(j, kept) for j in quotient.nodes[kept].before), default=0.0
+            (heads[j] + quotient.way_ticks(j, kept) for j in quotient.nodes[kept].before),
+            default=0.0,
         )
         while queue:
             i = queue.popleft()
             for j in quotient.nodes[i].after:
-                if heads[i] + quotient.way_ns(i, j) > heads[j]:
-                    heads[j] = heads[i] + quotient.way_ns(i, j)
+                if heads[i] + quotient.way_ticks(i, j) > heads[j]:
+                    heads[j] = heads[i] + quotient.way_ticks(i, j)
                     queue.append(j)
         queue = deque([kept])
         tails[kept] = max(
-            (quotient.back_ns(kept, j) + tails[j] for j in quotient.nodes[kept].after), default=0.0
+            (quotient.back_ticks(kept, j) + tails[j] for j in quotient.nodes[kept].after),
+            default=0.0,
         )
         while queue:
             i = queue.popleft()
             for j in quotient.nodes[i].before:
-                if quotient.back_ns(j, i) + tails[i] > tails[j]:
-                    tails[j] = quotient.back_ns(j, i) + tails[i]
+                if quotient.back_ticks(j, i) + tails[i] > tails[j]:
+                    tails[j] = quotient.back_ticks(j, i) + tails[i]
                     queue.append(j)

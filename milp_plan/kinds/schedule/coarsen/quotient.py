@@ -73,11 +73,11 @@ class Quotient:
             held = max(option.workspace_bytes for option in options)
             held += sum(_size(v) for v in graph.outputs[name])
             held += sum(_size(v) for v in graph.inputs[name] if not v.persistent)
-            work = min(float(o.gang * min(o.duration_ns.values())) for o in options)
+            work = min(float(o.gang * min(o.duration_ticks.values())) for o in options)
             gangs = frozenset(o.gang for o in options)
             batch = operator.micro_batch
             batches = frozenset() if batch is None else frozenset({batch})
-            span, site = float(min(min(o.duration_ns.values()) for o in options)), None
+            span, site = float(min(min(o.duration_ticks.values()) for o in options)), None
             if self.guide is not None:
                 run = self.guide[name]
                 start, stop = _times(run)
@@ -182,16 +182,16 @@ class Quotient:
             below |= self.nodes[node].below
         return above & below & ~mask == 0
 
-    def travel_ns(self, values: Iterable[str]) -> float:
+    def travel_ticks(self, values: Iterable[str]) -> float:
         """Time the values take to travel on an average channel, one after the other."""
-        return sum(self._value_ns(name) for name in values)
+        return sum(self._value_ticks(name) for name in values)
 
-    def _value_ns(self, name: str) -> float:
+    def _value_ticks(self, name: str) -> float:
         if name not in self._travel:
             channels = self.problem.cluster.channels
             value = self.problem.graph.value(name)
             payload = max(value.payload(layout) for layout in value.bytes)
-            ticks = sum(c.transfer_ns(payload, value.messages) for c in channels)
+            ticks = sum(c.transfer_ticks(payload, value.messages) for c in channels)
             self._travel[name] = ticks / len(channels) if channels else 0.0
         return self._travel[name]
 
@@ -213,16 +213,16 @@ class Quotient:
         """Whether colocation ties two clusters to one site."""
         return self.key(i) == self.key(j)
 
-    def way_ns(self, i: int, j: int) -> float:
+    def way_ticks(self, i: int, j: int) -> float:
         """Time from one cluster to the next along an edge, with the first cluster's span."""
         node = self.nodes[i]
         if self.guide is None or node.site == self.nodes[j].site:
             return node.span
-        return node.span + self.travel_ns(node.after[j])
+        return node.span + self.travel_ticks(node.after[j])
 
-    def back_ns(self, i: int, j: int) -> float:
+    def back_ticks(self, i: int, j: int) -> float:
         """Time from the end of one cluster to the end of the next along an edge."""
-        return self.way_ns(i, j) - self.nodes[i].span + self.nodes[j].span
+        return self.way_ticks(i, j) - self.nodes[i].span + self.nodes[j].span
 
     def paths(self) -> tuple[dict[int, float], dict[int, float]]:
         """Longest path before and after each cluster, without itself, in ticks."""
@@ -231,10 +231,10 @@ class Quotient:
         tails: dict[int, float] = {}
         for i in order:
             before = self.nodes[i].before
-            heads[i] = max((heads[j] + self.way_ns(j, i) for j in before), default=0.0)
+            heads[i] = max((heads[j] + self.way_ticks(j, i) for j in before), default=0.0)
         for i in reversed(order):
             after = self.nodes[i].after
-            tails[i] = max((self.back_ns(i, j) + tails[j] for j in after), default=0.0)
+            tails[i] = max((self.back_ticks(i, j) + tails[j] for j in after), default=0.0)
         return heads, tails
 
     def may_merge(self, nodes: list[int], caps: Caps) -> bool:
@@ -389,9 +389,9 @@ def _is_simple(option: Option) -> bool:
 
 
 def _times(run: OperatorRun) -> tuple[int, int]:
-    assert run.start_ns is not None
-    assert run.stop_ns is not None
-    return run.start_ns, run.stop_ns
+    assert run.start_ticks is not None
+    assert run.stop_ticks is not None
+    return run.start_ticks, run.stop_ticks
 
 
 def _size(value: Value) -> int:

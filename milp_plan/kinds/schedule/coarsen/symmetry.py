@@ -56,4 +56,4 @@ def _swappable(cluster: Cluster, groups: set[tuple[str, ...]], first: str, secon
 
 def _link(cluster: Cluster, source: str, target: str) -> tuple[int, int] | None:
     channel = cluster.channel(source, target)
-    return None if channel is None else (channel.latency_ns, channel.bandwidth_bytes_per_s)
+    return None if channel is None else (channel.latency_ticks, channel.bandwidth_bytes_per_s)

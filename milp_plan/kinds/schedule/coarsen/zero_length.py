@@ -108,11 +108,11 @@ class _Absorption:
                     continue
                 pool = [o for o in self.graph.operator(member).options if o.gang == option.gang]
                 if len(pool) != 1 or any(
-                    pool[0].duration_ns.get(c) != 0 for c in option.duration_ns
+                    pool[0].duration_ticks.get(c) != 0 for c in option.duration_ticks
                 ):
                     return None
                 picked.append(pool[0])
-            choice = OptionChoice(option.name, tuple(picked), tuple(option.duration_ns))
+            choice = OptionChoice(option.name, tuple(picked), tuple(option.duration_ticks))
             if layouts(self.graph, cluster.members, choice) is None:
                 return None
             found.append(choice)
@@ -161,7 +161,7 @@ class _Absorption:
 
 
 def _can_be_zero(operator: Operator) -> bool:
-    return any(ticks == 0 for o in operator.options for ticks in o.duration_ns.values())
+    return any(ticks == 0 for o in operator.options for ticks in o.duration_ticks.values())
 
 
 def memory_never_binds(problem: PlanningProblem) -> bool:

@@ -106,7 +106,7 @@ def _graph(rng: Random, gangs: bool) -> ComputationGraph:
 def _value(rng: Random, name: str, producer: str | None, readers: tuple[str, ...]) -> Value:
     size = 2 * rng.randint(1, 4)
     change = {(FULL, SPLIT): rng.randint(0, 2), (SPLIT, FULL): rng.randint(1, 3)}
-    return Value(name, producer, readers, {FULL: size, SPLIT: size // 2}, reshard_ns=change)
+    return Value(name, producer, readers, {FULL: size, SPLIT: size // 2}, reshard_ticks=change)
 
 
 def _options(rng: Random, name: str, values: list[Value], gangs: bool) -> tuple[Option, ...]:
@@ -152,15 +152,15 @@ def _serial_plan(rng: Random, problem: PlanningProblem) -> Plan:
             for route in found:
                 if route.key not in made:
                     made[route.key] = _transfer(route, now)
-                    now += route.duration_ns
-        stop = now + problem.duration_ns(name, placed[name])
+                    now += route.duration_ticks
+        stop = now + problem.duration_ticks(name, placed[name])
         runs.append(OperatorRun(name, *placed[name], now, stop))
         now = stop
     return Plan(problem.name, tuple(runs), tuple(made.values()), planner="planted")
 
 
 def _transfer(route: Route, start: int) -> Transfer:
-    stop = start + route.duration_ns
+    stop = start + route.duration_ticks
     return Transfer(route.value, route.source, route.target, route.layout, start, stop)
 
 

@@ -24,7 +24,7 @@ class Arc:
     before: str
     after: str
     from_stop: bool = True
-    lag_ns: int = 0
+    lag_ticks: int = 0
 
 
 def retime(
@@ -53,7 +53,7 @@ def retime(
     """
     transfers = needed_routes(sets, placements, sources)
     length = {name: sets.duration[name, placements[name]] for name in sets.operators}
-    length.update({name: route.duration_ns for name, (route, _) in transfers.items()})
+    length.update({name: route.duration_ticks for name, (route, _) in transfers.items()})
     network: dict[str, list[tuple[str, int]]] = {name: [] for name in length}
     for before, after in sets.values_between:
         network[before].append((after, length[before]))
@@ -62,12 +62,12 @@ def retime(
         assert producer is not None
         network[producer].append((name, length[producer]))
         for reader in readers:
-            network[name].append((reader, route.duration_ns))
+            network[name].append((reader, route.duration_ticks))
     decided = [arc for arc in arcs if arc.before in length and arc.after in length]
     rank = _ranks(network, decided, hint)
     level: list[tuple[str, str]] = []
     for arc in decided:
-        lag = arc.lag_ns + (length[arc.before] if arc.from_stop else 0)
+        lag = arc.lag_ticks + (length[arc.before] if arc.from_stop else 0)
         if rank[arc.before] < rank[arc.after]:
             network[arc.before].append((arc.after, lag))
         elif not lag:
@@ -211,7 +211,7 @@ def _plan(
     journeys = tuple(
         Transfer(
             route.value, route.source, route.target, route.layout, start[name],
-            start[name] + route.duration_ns,
+            start[name] + route.duration_ticks,
         )
         for name, (route, _) in transfers.items()
     )  # fmt: skip

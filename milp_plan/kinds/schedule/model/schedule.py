@@ -61,7 +61,9 @@ class ScheduleData:
                 if _is_plain(problem.graph.operator(name).option(placement.option)):
                     spot = (name, placement.devices[0])
                     known = self.placements.setdefault(spot, placement)
-                    if problem.duration_ns(name, placement) < problem.duration_ns(name, known):
+                    if problem.duration_ticks(name, placement) < problem.duration_ticks(
+                        name, known
+                    ):
                         self.placements[spot] = placement
 
     def devices(self, operator: str) -> list[str]:
@@ -71,13 +73,13 @@ class ScheduleData:
     @cached_property
     def unit(self) -> float:
         """See the class."""
-        return coarser(self.sets.tick, self.sets.serial_ns, MOST_UNITS)
+        return coarser(self.sets.tick, self.sets.serial_ticks, MOST_UNITS)
 
     @cached_property
     def time(self) -> dict[Names, float]:
         """See the class."""
         return {
-            (name, device): self.problem.duration_ns(name, placement) / self.unit
+            (name, device): self.problem.duration_ticks(name, placement) / self.unit
             for (name, device), placement in self.placements.items()
         }
 
@@ -100,7 +102,7 @@ class ScheduleData:
                 both = (self.placements[one, a], self.placements[two, b])
                 if both in self.sets.combinations[one, two]:
                     needed = self.sets.combinations[one, two][both].values()
-                    times = [route.duration_ns for ways in needed for route in ways]
+                    times = [route.duration_ticks for ways in needed for route in ways]
                     found[one, two, a, b] = max(times, default=0) / self.unit
         return found
 
@@ -118,7 +120,7 @@ class ScheduleData:
     @property
     def horizon(self) -> float:
         """See the class."""
-        return self.sets.serial_ns / self.unit
+        return self.sets.serial_ticks / self.unit
 
 
 class ScheduleFormulation:
@@ -209,13 +211,13 @@ class ScheduleFormulation:
         _look_for_on([family.local_name for family in model.component_objects(pyo.Var)])
         unit = self.scale(problem, options, Guide()).unit
         runs = {run.operator: run for run in plan.runs}
-        stop = {run.operator: run.stop_ns or 0 for run in plan.runs}
-        start = {run.operator: run.start_ns or 0 for run in plan.runs}
+        stop = {run.operator: run.stop_ticks or 0 for run in plan.runs}
+        start = {run.operator: run.start_ticks or 0 for run in plan.runs}
         known: Mapping[str, Any] = {
             "on": lambda index: float(runs[index[0]].devices == (index[1],)),
             "start": lambda index: start[index] / unit,
             "before": lambda index: float(stop[index[0]] <= start[index[1]]),
-            "makespan": lambda _: plan.stop_ns / unit,
+            "makespan": lambda _: plan.stop_ticks / unit,
         }
         if any((run.operator, *run.devices) not in model.on for run in plan.runs):
             return None

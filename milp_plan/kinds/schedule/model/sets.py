@@ -45,14 +45,14 @@ class TransferTask:
     shared: bool
 
     @property
-    def shortest_ns(self) -> int:
+    def shortest_ticks(self) -> int:
         """Least time it takes when it is needed."""
-        return min(leg.route.duration_ns for leg in self.legs)
+        return min(leg.route.duration_ticks for leg in self.legs)
 
     @property
-    def longest_ns(self) -> int:
+    def longest_ticks(self) -> int:
         """Most time it takes."""
-        return max(leg.route.duration_ns for leg in self.legs)
+        return max(leg.route.duration_ticks for leg in self.legs)
 
 
 class ScheduleSets:
@@ -80,7 +80,7 @@ class ScheduleSets:
         self.operators = problem.graph.topological_order
         self.placements = {name: problem.placements(name) for name in self.operators}
         self.duration = {
-            (name, placement): self._counted(problem.duration_ns(name, placement))
+            (name, placement): self._counted(problem.duration_ticks(name, placement))
             for name in self.operators
             for placement in self.placements[name]
         }
@@ -104,7 +104,9 @@ class ScheduleSets:
         return min(1, ticks) if self.steps else ticks
 
     def _counted_route(self, route: Route) -> Route:
-        return replace(route, duration_ns=1) if self.steps and route.duration_ns > 1 else route
+        return (
+            replace(route, duration_ticks=1) if self.steps and route.duration_ticks > 1 else route
+        )
 
     def _narrow(self, within: int) -> None:
         """Leave out what no plan that ends in time can use."""
@@ -224,7 +226,7 @@ class ScheduleSets:
     def _in_time(self, pair: Pair, combination: Combination, route: Route) -> bool:
         if self.windows is None or self.windows.empty:
             return True
-        return self.windows.fits(pair, combination, route.duration_ns)
+        return self.windows.fits(pair, combination, route.duration_ticks)
 
     def _decider(self, legs: list[Leg], consumers: tuple[str, ...]) -> str | None:
         """Return the consumer whose flow alone decides a single journey, if there is one.
@@ -270,9 +272,9 @@ class ScheduleSets:
         return found
 
     @cached_property
-    def serial_ns(self) -> int:
+    def serial_ticks(self) -> int:
         """Time in which everything can run one after the other: no plan needs longer."""
-        journeys = sum(task.longest_ns for task in self.transfers)
+        journeys = sum(task.longest_ticks for task in self.transfers)
         return sum(self.longest.values()) + journeys
 
     @cached_property
@@ -301,7 +303,7 @@ class ScheduleSets:
             result = gcd(result, ticks)
         for task in self.transfers:
             for leg in task.legs:
-                result = gcd(result, leg.route.duration_ns)
+                result = gcd(result, leg.route.duration_ticks)
         return max(1, result)
 
 

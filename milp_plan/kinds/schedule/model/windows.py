@@ -24,7 +24,7 @@ Ways = Mapping[str, tuple[Route, ...]]
 
 def longest_way(needed: Ways) -> int:
     """Ticks of the longest journey that a pair of placements calls for."""
-    return max((route.duration_ns for ways in needed.values() for route in ways), default=0)
+    return max((route.duration_ticks for ways in needed.values() for route in ways), default=0)
 
 
 class Windows:

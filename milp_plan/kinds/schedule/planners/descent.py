@@ -40,7 +40,7 @@ def descended(
     while better:
         better = False
         placements: Placements = {run.operator: run.placement for run in plan.runs}
-        starts = {run.operator: -float(run.start_ns or 0) for run in plan.runs}
+        starts = {run.operator: -float(run.start_ticks or 0) for run in plan.runs}
         for step in _steps(view, placements):
             if tried >= most or (budget is not None and budget.over):
                 return plan

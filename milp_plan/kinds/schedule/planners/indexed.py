@@ -215,7 +215,7 @@ class Indexed:
         operator = self.problem.graph.operators[number]
         found: list[Spot] = []
         for option in operator.options:
-            tables, by_class = self._tables(operator.name, option), option.duration_ns
+            tables, by_class = self._tables(operator.name, option), option.duration_ticks
             ticks: dict[frozenset[str], int] = {}
             for placement, site, classes in self._places(option):
                 if classes not in ticks:
@@ -225,7 +225,7 @@ class Indexed:
 
     def _places(self, option: Option) -> list[_Place]:
         """Where an option can run; options that are alike share the list."""
-        key = option.name, option.gang, frozenset(option.duration_ns)
+        key = option.name, option.gang, frozenset(option.duration_ticks)
         if key not in self._places_of:
             cluster = self.problem.cluster
             self._places_of[key] = [
@@ -281,7 +281,7 @@ class Indexed:
 
     def _able(self, operator: Operator) -> frozenset[int]:
         """Sites on which an operator can run."""
-        key = tuple((option.gang, frozenset(option.duration_ns)) for option in operator.options)
+        key = tuple((option.gang, frozenset(option.duration_ticks)) for option in operator.options)
         if key not in self._sites_of:
             self._sites_of[key] = frozenset(
                 place.site[0] for option in operator.options for place in self._places(option)
@@ -389,7 +389,7 @@ class Indexed:
                     target_site=self.site_index[route.target],
                     layout=route.layout,
                     bytes=self.values[value].bytes[route.layout],
-                    duration=ceil_div(route.duration_ns, self.tick),
+                    duration=ceil_div(route.duration_ticks, self.tick),
                     resources=held,
                 )
             )

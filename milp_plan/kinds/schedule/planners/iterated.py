@@ -133,7 +133,7 @@ def _random_placements(view: Indexed, rng: Random, share: float) -> Placements:
 
 
 def _round(problem: PlanningProblem, view: Indexed, plan: Plan, rng: Random) -> Plan | None:
-    starts = {run.operator: run.start_ns or 0 for run in plan.runs}
+    starts = {run.operator: run.start_ticks or 0 for run in plan.runs}
     placements = {run.operator: run.placement for run in plan.runs}
     for unit in _freed_units(view, starts, rng):
         for operator in view.units[unit]:
@@ -142,7 +142,7 @@ def _round(problem: PlanningProblem, view: Indexed, plan: Plan, rng: Random) -> 
     if kind < 0.4:
         priority = _jittered(bottom_levels(problem), rng)
     else:
-        span = max(1, plan.stop_ns)
+        span = max(1, plan.stop_ticks)
         blur = rng.choice((0.0, 0.0, 0.02, 0.1))
         priority = {name: -(start / span) - blur * rng.random() for name, start in starts.items()}
     return dispatch(

@@ -50,7 +50,7 @@ class _Task(Generic[T]):
 
     def moved(self) -> T:
         """The run or transfer at its new time."""
-        return replace(self.made, start_ns=self.start, stop_ns=self.stop)
+        return replace(self.made, start_ticks=self.start, stop_ticks=self.stop)
 
 
 def _late(problem: PlanningProblem, plan: Plan) -> Plan:
@@ -82,12 +82,12 @@ def _runs(problem: PlanningProblem, plan: Plan) -> dict[str, _Task[OperatorRun]]
     last: dict[str, int] = {}
     for run in plan.runs:
         for device in run.devices:
-            last[device] = max(last.get(device, 0), run.stop_ns or 0)
+            last[device] = max(last.get(device, 0), run.stop_ticks or 0)
     return {
         run.operator: _Task(
             run,
             run.devices,
-            (run.start_ns or 0, run.stop_ns or 0, position[run.operator]),
+            (run.start_ticks or 0, run.stop_ticks or 0, position[run.operator]),
             min(last[device] for device in run.devices),
         )
         for run in plan.runs
@@ -103,8 +103,8 @@ def _transfers(
         value = problem.graph.value(sent.value)
         producer = runs[str(value.producer)]
         held = transfer_resources(problem.cluster, sent.source, sent.target)
-        key = sent.start_ns or 0, sent.stop_ns or 0, producer.key[2] + 0.5
-        task = _Task(sent, held, key, plan.stop_ns)
+        key = sent.start_ticks or 0, sent.stop_ticks or 0, producer.key[2] + 0.5
+        task = _Task(sent, held, key, plan.stop_ticks)
         producer.after.append(task)
         for reader in (runs[consumer] for consumer in value.consumers):
             here = not set(sent.target).isdisjoint(reader.made.devices)

@@ -137,7 +137,7 @@ def single_device(problem: PlanningProblem) -> Plan | None:
         for order in orders:
             plan = dispatch(problem, priority=order(problem), placements=placements)
             if plan is not None:
-                if best is None or plan.stop_ns < best.stop_ns:
+                if best is None or plan.stop_ticks < best.stop_ticks:
                     best = plan
                 break
     return best

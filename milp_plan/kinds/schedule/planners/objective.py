@@ -16,7 +16,7 @@ def objective_value(problem: PlanningProblem, plan: Plan) -> int:
         The plan breaks a law, so its maker is defective.
     """
     if problem.objective is Objective.MAKESPAN:
-        return plan.stop_ns
+        return plan.stop_ticks
     if problem.objective is Objective.SPAN:
         return _span(plan)
     if problem.objective is Objective.BOTTLENECK and plan.has_schedule:
@@ -32,7 +32,7 @@ def _span(plan: Plan) -> int:
     ends: dict[str, tuple[int, int]] = {}
     for run in plan.runs:
         for device in run.devices:
-            start, stop = run.start_ns or 0, run.stop_ns or 0
+            start, stop = run.start_ticks or 0, run.stop_ticks or 0
             first, last = ends.get(device, (start, stop))
             ends[device] = min(first, start), max(last, stop)
     return max(last - first for first, last in ends.values())
@@ -43,5 +43,5 @@ def _busiest(problem: PlanningProblem, plan: Plan) -> int:
     busy: dict[str, int] = {}
     for task in schedule(problem, plan):
         for resource in task.resources:
-            busy[resource] = busy.get(resource, 0) + task.stop_ns - task.start_ns
+            busy[resource] = busy.get(resource, 0) + task.stop_ticks - task.start_ticks
     return max(busy.values())

@@ -30,7 +30,7 @@ def _means(view: Indexed) -> tuple[int, list[int], list[int]]:
             continue
         key = (min(value.payload(layout) for layout in value.bytes), value.messages)
         if key not in known:
-            ticks = sum(channel.transfer_ns(*key) for channel in channels)
+            ticks = sum(channel.transfer_ticks(*key) for channel in channels)
             known[key] = ticks * (scale // len(channels))
         travel.append(known[key])
     work = [sum(ticks.values()) * (scale // len(ticks)) for ticks in best]

@@ -121,15 +121,15 @@ class Retiming:
     def _run(self, number: int, run: OperatorRun) -> _Run:
         option = self.problem.graph.operator(run.operator).option(run.option)
         classes = [self.problem.cluster.device(name).device_class for name in run.devices]
-        if not set(classes) <= set(option.duration_ns) or not classes:
+        if not set(classes) <= set(option.duration_ticks) or not classes:
             self.sound = False
             return _Run(run, option, (0, 0, 1, number), 0)
-        ticks = max(option.duration_ns[name] for name in classes)
+        ticks = max(option.duration_ticks[name] for name in classes)
         return _Run(run, option, self._key(run, 1, number), ticks)
 
     def _key(self, entry: OperatorRun | Transfer, sort: int, number: int) -> Key:
-        if self.timed and entry.start_ns is not None and entry.stop_ns is not None:
-            return (entry.start_ns, entry.stop_ns, sort, number)
+        if self.timed and entry.start_ticks is not None and entry.stop_ticks is not None:
+            return (entry.start_ticks, entry.stop_ticks, sort, number)
         return (number, number, sort, number)
 
     def _trips(self) -> Iterator[_Trip]:
@@ -156,12 +156,12 @@ class Retiming:
                 for way in ways:
                     number, old = known.get(way.key, (len(known), None))
                     trip = Transfer(value.name, way.source, way.target, way.layout)
-                    ticks = way.duration_ns
+                    ticks = way.duration_ticks
                     if old is not None and len(way.source) == 1 and len(old.source) == 1:
                         other = self._ticks(value.name, old)
                         if old.source[0] in made.devices and other is not None:
                             trip, ticks = replace(trip, source=old.source), other
-                    timed = old is not None and old.start_ns is not None and self.timed
+                    timed = old is not None and old.start_ticks is not None and self.timed
                     key = self._key(old, 0, number) if old and timed else (*user.key[:2], 0, number)
                     readers = found[way.key].readers if way.key in found else []
                     if way.key not in found or (not timed and key < found[way.key].key):
@@ -183,14 +183,14 @@ class Retiming:
         if len(trip.source) == len(trip.target) == 1 and trip.layout == FULL:
             channel = self.problem.cluster.channel(trip.source[0], trip.target[0])
             if channel is not None:
-                return channel.transfer_ns(value.payload(FULL), value.messages)
+                return channel.transfer_ticks(value.payload(FULL), value.messages)
         made = [run for run in self.runs if run.made.operator == value.producer]
         for run in made:
             if run.made.devices == trip.source:
                 here = (trip.source, run.option.layout_written(name))
                 ways = route_between(self.problem, value, here, (trip.target, trip.layout))
                 if ways is not None and len(ways) == 1:
-                    return ways[0].duration_ns
+                    return ways[0].duration_ticks
         return None
 
     # -- what precedes what ------------------------------------------------------------------------
@@ -263,14 +263,14 @@ class Retiming:
         runs = tuple(
             replace(
                 run.made,
-                start_ns=starts[run.task],
-                stop_ns=starts[run.task] + run.ticks,
+                start_ticks=starts[run.task],
+                stop_ticks=starts[run.task] + run.ticks,
                 call=None,
             )
             for run in self.runs
         )
         trips = tuple(
-            replace(t.made, start_ns=starts[t.task], stop_ns=starts[t.task] + t.ticks)
+            replace(t.made, start_ticks=starts[t.task], stop_ticks=starts[t.task] + t.ticks)
             for t in self.trips
         )
         return Plan(self.problem.name, runs, trips, planner=self.plan.planner)
@@ -279,7 +279,7 @@ class Retiming:
 def _spans(plan: Plan) -> Iterator[tuple[object, ...]]:
     """Each run and transfer with how long it takes."""
     for run in plan.runs:
-        yield run.operator, run.option, run.devices, (run.stop_ns or 0) - (run.start_ns or 0)
+        yield run.operator, run.option, run.devices, (run.stop_ticks or 0) - (run.start_ticks or 0)
     for trip in plan.transfers:
-        ticks = (trip.stop_ns or 0) - (trip.start_ns or 0)
+        ticks = (trip.stop_ticks or 0) - (trip.start_ticks or 0)
         yield trip.value, trip.source, trip.target, trip.layout, ticks

@@ -50,7 +50,7 @@ def _left(problem: PlanningProblem) -> Iterator[PlanningProblem]:
 
 
 def _fits(problem: PlanningProblem, option: Option) -> bool:
-    return bool(problem.cluster.sites_of(option.gang, option.duration_ns))
+    return bool(problem.cluster.sites_of(option.gang, option.duration_ticks))
 
 
 def _only(problem: PlanningProblem, gangs: set[int]) -> PlanningProblem | None:

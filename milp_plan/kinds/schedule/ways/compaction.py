@@ -16,11 +16,12 @@ def compact(problem: PlanningProblem, plan: Plan) -> Plan | None:
     """
     position = {name: number for number, name in enumerate(problem.graph.topological_order)}
     runs = sorted(
-        plan.runs, key=lambda run: (run.start_ns or 0, run.stop_ns or 0, position[run.operator])
+        plan.runs,
+        key=lambda run: (run.start_ticks or 0, run.stop_ticks or 0, position[run.operator]),
     )
     placements = {run.operator: run.placement for run in plan.runs}
     tight = dispatch_order(problem, placements, [run.operator for run in runs])
-    return tight if tight is not None and tight.stop_ns <= plan.stop_ns else None
+    return tight if tight is not None and tight.stop_ticks <= plan.stop_ticks else None
 
 
 def tight(problem: PlanningProblem, plan: Plan) -> Plan:

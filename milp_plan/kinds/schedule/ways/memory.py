@@ -336,7 +336,7 @@ class MemoryWay(Way[PlanningProblem, Plan]):
 
     def take(self, plan: Plan, name: str, budget: Budget) -> Plan | None:
         """Make a plan fit and offer it."""
-        if self.ledger.value is not None and plan.stop_ns >= self.ledger.value:
+        if self.ledger.value is not None and plan.stop_ticks >= self.ledger.value:
             return None
         fitting = fit(self.problem, plan, budget, self.seed)
         if fitting is None:
@@ -351,7 +351,7 @@ class MemoryWay(Way[PlanningProblem, Plan]):
 def first_runs(plan: Plan) -> Plan:
     """Return the first run of each operator of a plan, without what is sent."""
     first: dict[str, OperatorRun] = {}
-    for run in sorted(plan.runs, key=lambda run: run.start_ns or 0):
+    for run in sorted(plan.runs, key=lambda run: run.start_ticks or 0):
         first.setdefault(run.operator, run)
     return Plan(plan.problem, tuple(first.values()))
 

@@ -66,7 +66,7 @@ class OrderWay(Way[PlanningProblem, Plan]):
         plan = self.ledger.plan
         if plan is None:
             return None
-        place = {run.operator: (run.start_ns or 0, run.stop_ns or 0) for run in plan.runs}
+        place = {run.operator: (run.start_ticks or 0, run.stop_ticks or 0) for run in plan.runs}
         graph = self.graph
         names = [operator.name for operator in graph.problem.graph.operators]
         rank = sorted(range(len(names)), key=lambda o: (*place[names[o]], o))

@@ -34,7 +34,7 @@ def offer_orders(ledger: Ledger[PlanningProblem, Plan]) -> None:
         if problem.objective is Objective.PEAK_MEMORY:
             _halve_peaks(ledger, part)
         elif found.complete and works_alone(problem):
-            ledger.prove(Bound(EVERY_ORDER, found.plan.stop_ns, "no order takes fewer ticks"))
+            ledger.prove(Bound(EVERY_ORDER, found.plan.stop_ticks, "no order takes fewer ticks"))
 
 
 def _halve_peaks(ledger: Ledger[PlanningProblem, Plan], budget: Budget) -> None:

@@ -142,7 +142,7 @@ class WindowSearch:
         assert plan is not None
         view = indexed(problem)
         most = sum(max(spot.duration for spot in spots) for spots in view.spots)
-        most += sum((t.stop_ns or 0) - (t.start_ns or 0) for t in plan.transfers)
+        most += sum((t.stop_ticks or 0) - (t.start_ticks or 0) for t in plan.transfers)
         return view if most <= LARGEST_SUM else Indexed(problem, ceil_div(most, LARGEST_SUM))
 
     def run(self, threads: int) -> None:
@@ -286,9 +286,9 @@ class Worker:
         plan, ledger = found.plan, self.ledger
         if plan is None:
             return False
-        if plan.stop_ns > found.claimed + 1 + 1e-5 * model.scope.horizon * model.view.tick:
+        if plan.stop_ticks > found.claimed + 1 + 1e-5 * model.scope.horizon * model.view.tick:
             text = partial(time_text, ledger.problem.units)
-            taken, claimed = text(plan.stop_ns), text(round(found.claimed))
+            taken, claimed = text(plan.stop_ticks), text(round(found.claimed))
             ledger.dispute(f"{BY}: a plan of {taken} was said to take {claimed}")
         phase = f"near: {arm.name}"
         binds = model.view.memory_binds
@@ -296,9 +296,11 @@ class Worker:
             return True
         if not binds:
             return False
-        runs = sorted(plan.runs, key=lambda r: (r.start_ns or 0, r.stop_ns or 0))
+        runs = sorted(plan.runs, key=lambda r: (r.start_ticks or 0, r.stop_ticks or 0))
         position = model.view.position
-        runs.sort(key=lambda r: (r.start_ns, r.stop_ns, position[model.view.index[r.operator]]))
+        runs.sort(
+            key=lambda r: (r.start_ticks, r.stop_ticks, position[model.view.index[r.operator]])
+        )
         placements = {run.operator: run.placement for run in runs}
         packed = dispatch_order(ledger.problem, placements, [run.operator for run in runs])
         return ledger.offer(packed, BY, phase)

@@ -65,8 +65,8 @@ class Tape:
         self.view, self.plan = view, plan
         self.spots = [view.spot(view.index[r.operator], r.placement) for r in self._by_number()]
         self.journeys = [self._journey(transfer) for transfer in plan.transfers]
-        runs = [(r.start_ns or 0, r.stop_ns or 0) for r in self._by_number()]
-        runs += [(t.start_ns or 0, t.stop_ns or 0) for t in plan.transfers]
+        runs = [(r.start_ticks or 0, r.stop_ticks or 0) for r in self._by_number()]
+        runs += [(t.start_ticks or 0, t.stop_ticks or 0) for t in plan.transfers]
         self.num_tasks = len(runs)
         self.start: Integers = np.array([a // view.tick for a, _ in runs], dtype=np.int64)
         lengths = [ceil_div(b - a, view.tick) for a, b in runs]
@@ -100,14 +100,14 @@ class Tape:
         target = tuple(view.device_index[name] for name in transfer.target)
         names = transfer_resources(view.problem.cluster, transfer.source, transfer.target)
         held = tuple(view.resource_index[f"transfer {name}"] for name in names)
-        length = ceil_div((transfer.stop_ns or 0) - (transfer.start_ns or 0), view.tick)
+        length = ceil_div((transfer.stop_ticks or 0) - (transfer.start_ticks or 0), view.tick)
         key = (view.value_index[transfer.value], target, transfer.layout)
         return Journey(key, source, length, held)
 
     def exact(self, number: int) -> Journey:
         """Return a transfer with its length in ticks."""
         transfer = self.plan.transfers[number]
-        ticks = (transfer.stop_ns or 0) - (transfer.start_ns or 0)
+        ticks = (transfer.stop_ticks or 0) - (transfer.start_ticks or 0)
         return self.journeys[number]._replace(duration=ticks)
 
     def _arcs(self) -> tuple[Integers, Integers, Integers]:

@@ -170,7 +170,7 @@ class _Compiler:
         change = np.full((len(self.view.values), count, count), np.inf)
         change[:, range(count), range(count)] = 0.0
         for number, value in enumerate(self.view.values):
-            for (before, after), ticks in value.reshard_ns.items():
+            for (before, after), ticks in value.reshard_ticks.items():
                 if before in layouts and after in layouts and before != after:
                     change[number, layouts[before], layouts[after]] = ticks
         return change
@@ -192,7 +192,7 @@ class _Compiler:
         for channel in cluster.channels:
             ends = view.device_index[channel.source], view.device_index[channel.target]
             wire = amounts * (1e9 / channel.bandwidth_bytes_per_s)
-            table[(slice(None), *ends)] = wire + messages * channel.latency_ns
+            table[(slice(None), *ends)] = wire + messages * channel.latency_ticks
         return size_of, table
 
 

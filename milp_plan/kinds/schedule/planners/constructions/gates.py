@@ -71,7 +71,7 @@ def best_gated(
         if budget.over and best is not None:
             break
         found = _constructed(problem, window, budget, most)
-        if found is not None and (best is None or found.plan.stop_ns < best.plan.stop_ns):
+        if found is not None and (best is None or found.plan.stop_ticks < best.plan.stop_ticks):
             best = found
     return best
 

@@ -146,7 +146,7 @@ class Structure:
         channels, values = self.problem.cluster.channels, self.view.values
         if not channels:
             return [0.0] * len(values)
-        latency = sum(channel.latency_ns for channel in channels) / len(channels)
+        latency = sum(channel.latency_ticks for channel in channels) / len(channels)
         per_byte = sum(1e9 / c.bandwidth_bytes_per_s for c in channels) / len(channels)
         return [
             0.0

@@ -149,7 +149,7 @@ class Decoder:
             devices = names[self.site[number]]
             option = compiled.flat[self.option[number]].name
             begin = self.ticks(int(start[number]))
-            ticks = self.problem.duration_ns(operator.name, Placement(option, devices))
+            ticks = self.problem.duration_ticks(operator.name, Placement(option, devices))
             runs[compiled.order[number]] = OperatorRun(
                 operator.name, option, devices, begin, begin + ticks
             )

@@ -112,9 +112,9 @@ class Compiled:
         known: dict[tuple[object, ...], list[int]] = {}
         rows = []
         for option in self.flat:
-            key = (option.gang, *sorted(option.duration_ns.items()))
+            key = (option.gang, *sorted(option.duration_ticks.items()))
             if key not in known:
-                by_class = option.duration_ns
+                by_class = option.duration_ticks
                 known[key] = [
                     max(by_class[classes[device]] for device in devices)
                     if len(devices) == option.gang and all(classes[d] in by_class for d in devices)
@@ -128,7 +128,7 @@ class Compiled:
         """Distinct payloads, and the exact ticks of each over each kind of channel."""
         cluster = self.problem.cluster
         sample = {
-            (channel.latency_ns, channel.bandwidth_bytes_per_s): channel
+            (channel.latency_ticks, channel.bandwidth_bytes_per_s): channel
             for channel in cluster.channels
         }
         numbers: dict[tuple[int, int], int] = {}
@@ -137,7 +137,7 @@ class Compiled:
             for layout in value.bytes if not value.persistent else ():
                 key = value.payload(layout), value.messages
                 table[number, self.layouts[layout]] = numbers.setdefault(key, len(numbers))
-        rows = [[sample[kind].transfer_ns(*key) for kind in channels] for key in numbers]
+        rows = [[sample[kind].transfer_ticks(*key) for kind in channels] for key in numbers]
         shape = (len(rows), len(channels))
         return table, np.array(rows, dtype=object).reshape(shape)
 
@@ -146,7 +146,7 @@ class Compiled:
         change = np.full((len(self.view.values), count, count), -1, dtype=object)
         change[:, range(count), range(count)] = 0
         for number, value in enumerate(self.view.values):
-            for (before, after), ticks in value.reshard_ns.items():
+            for (before, after), ticks in value.reshard_ticks.items():
                 if before in self.layouts and after in self.layouts and before != after:
                     change[number, self.layouts[before], self.layouts[after]] = ticks
         return change
@@ -325,7 +325,7 @@ def _links(problem: PlanningProblem) -> tuple[Ints, list[tuple[int, int]]]:
     kinds: dict[tuple[int, int], int] = {}
     link = np.full((len(number), len(number)), -1, dtype=np.int64)
     for channel in cluster.channels:
-        kind = channel.latency_ns, channel.bandwidth_bytes_per_s
+        kind = channel.latency_ticks, channel.bandwidth_bytes_per_s
         link[number[channel.source], number[channel.target]] = kinds.setdefault(kind, len(kinds))
     return link, list(kinds)
 

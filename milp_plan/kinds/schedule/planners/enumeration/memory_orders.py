@@ -84,7 +84,7 @@ def best_order(problem: PlanningProblem, budget: Budget, peak: int | None = None
     for lying in _lying(problem):
         answer = _Orders(problem, lying, peak).run(part)
         better = found.plan is None or (
-            answer.plan is not None and answer.plan.stop_ns < found.plan.stop_ns
+            answer.plan is not None and answer.plan.stop_ticks < found.plan.stop_ticks
         )
         plan = answer.plan if better else found.plan
         found = BestOrder(plan, found.complete and answer.complete)
@@ -196,7 +196,7 @@ class _Orders:
         self.left: list[_Reached] = []
         self.useful, self.rest = cache(self._useful), cache(self._rest)
         self.ticks = {
-            (name, place): problem.duration_ns(name, place)
+            (name, place): problem.duration_ticks(name, place)
             for name, places in self.places.items()
             for place in places
         }
@@ -344,7 +344,7 @@ class _Orders:
             channel = self.cluster.channel(source, target) if source != target else None
             if channel is None or (not away and (name, source, target) in state.sent):
                 continue
-            ticks = channel.transfer_ns(value.payload(FULL), value.messages)
+            ticks = channel.transfer_ticks(value.payload(FULL), value.messages)
             task = _Task("", None, name, source, target, ticks)
             size = self.sizes[name]
             for native, brought in self._kept(state, task, {from_}, {to}, size):

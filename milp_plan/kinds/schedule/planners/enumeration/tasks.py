@@ -55,8 +55,8 @@ class Tasks:
         operators = problem.graph.operators
         number = {operator.name: task for task, operator in enumerate(operators)}
         self.operators = len(operators)
-        self.ticks = [problem.duration_ns(o.name, placement[o.name]) for o in operators]
-        self.ticks += [route.duration_ns for route, _ in sent]
+        self.ticks = [problem.duration_ticks(o.name, placement[o.name]) for o in operators]
+        self.ticks += [route.duration_ticks for route, _ in sent]
         self.held: list[frozenset[str]] = [frozenset(placement[o.name].devices) for o in operators]
         self.held += [frozenset(route.resources) for route, _ in sent]
         self.before: list[set[int]] = [set() for _ in self.ticks]

@@ -57,14 +57,14 @@ def serial_ticks(problem: PlanningProblem) -> int:
     Where there is a plan there is one that takes no more.
     """
     total = sum(
-        max(option.duration_ns.values()) for o in problem.graph.operators for option in o.options
+        max(option.duration_ticks.values()) for o in problem.graph.operators for option in o.options
     )
-    channels = {(c.latency_ns, c.bandwidth_bytes_per_s): c for c in problem.cluster.channels}
+    channels = {(c.latency_ticks, c.bandwidth_bytes_per_s): c for c in problem.cluster.channels}
     for value in problem.graph.values:
         if value.producer is not None and value.consumers:
             size = value.payload(FULL)
             slowest = max(
-                (c.transfer_ns(size, value.messages) for c in channels.values()), default=0
+                (c.transfer_ticks(size, value.messages) for c in channels.values()), default=0
             )
             total += slowest * len(value.consumers)
     return total
@@ -96,7 +96,7 @@ class Reading:
         device_number = {name: d for d, name in enumerate(self.devices)}
         self.ticks = [
             {
-                device_number[p.devices[0]]: problem.duration_ns(name, p)
+                device_number[p.devices[0]]: problem.duration_ticks(name, p)
                 for p in problem.placements(name)
             }
             for name in self.names
@@ -132,7 +132,7 @@ class Reading:
             for a, b in permutations(range(len(devices)), 2):
                 ends = ((devices[a],), FULL), ((devices[b],), FULL)
                 way = route_between(self.problem, entry, *ends)
-                found[a, b] = None if way is None else way[0].duration_ns
+                found[a, b] = None if way is None else way[0].duration_ticks
             self._sends[value] = found
         return self._sends[value]
 
@@ -383,7 +383,7 @@ class Reading:
                 phase[first + d] = int(renamed[place[u]] == d)
         for (i, k), literal in self._order.items():
             if isinstance(i, int) and isinstance(k, int) and literal[0] & 1:
-                one, other = runs[i].start_ns, runs[k].start_ns
+                one, other = runs[i].start_ticks, runs[k].start_ticks
                 assert one is not None
                 assert other is not None
                 phase[literal[0] >> 1] = int(one <= other)

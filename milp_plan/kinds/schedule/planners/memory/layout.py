@@ -96,7 +96,7 @@ class Base:
         self.problem, self.plan = problem, plan
         position = {name: i for i, name in enumerate(problem.graph.topological_order)}
         self.runs = sorted(
-            plan.runs, key=lambda r: (r.start_ns or 0, r.stop_ns or 0, position[r.operator])
+            plan.runs, key=lambda r: (r.start_ticks or 0, r.stop_ticks or 0, position[r.operator])
         )
         self.run = {run.operator: run for run in plan.runs}
         self.needs = {run.operator: self._needs(run) for run in self.runs}
@@ -118,8 +118,10 @@ class Base:
         """Place -> when it is first read in the plan."""
         for run in reversed(self.runs):
             for place in self.needs[run.operator]:
-                self.wanted[place] = run.start_ns or 0
-        self.ticks = {run.operator: (run.stop_ns or 0) - (run.start_ns or 0) for run in self.runs}
+                self.wanted[place] = run.start_ticks or 0
+        self.ticks = {
+            run.operator: (run.stop_ticks or 0) - (run.start_ticks or 0) for run in self.runs
+        }
         self.host = next(iter(sorted(problem.cluster.hosts)), None)
         self._numbers: dict[tuple[str, int], int] = {}
         self.parents: list[tuple[str, int]] = []
@@ -128,7 +130,9 @@ class Base:
 
     def _turns(self) -> list[tuple[Place, Place]]:
         rows: dict[str, list[Transfer]] = {}
-        for trip in sorted(self.plan.transfers, key=lambda t: (t.start_ns or 0, t.stop_ns or 0)):
+        for trip in sorted(
+            self.plan.transfers, key=lambda t: (t.start_ticks or 0, t.stop_ticks or 0)
+        ):
             for name in transfer_resources(self.problem.cluster, trip.source, trip.target):
                 rows.setdefault(name, []).append(trip)
         pairs = [pair for row in rows.values() for pair in pairwise(row)]
@@ -206,7 +210,9 @@ class Base:
             self.problem.graph.value(name),
             self.problem.cluster.channel(source, target),
         )
-        return None if channel is None else channel.transfer_ns(value.payload(FULL), value.messages)
+        return (
+            None if channel is None else channel.transfer_ticks(value.payload(FULL), value.messages)
+        )
 
 
 class Layout:
@@ -244,7 +250,7 @@ class Layout:
                 if again not in self._made:
                     self._run(again, base.run[producer])
             elif decided == AWAY:
-                self._bring(place, run.start_ns or 0)
+                self._bring(place, run.start_ticks or 0)
         task = self._add(Task(run, base.ticks[operator], (), [], number=number))
         for device in run.devices:
             if device in self._last:
@@ -274,7 +280,7 @@ class Layout:
 
     def _send(self, trip: Transfer) -> None:
         place = (trip.value, trip.target, trip.layout)
-        ticks = (trip.stop_ns or 0) - (trip.start_ns or 0)
+        ticks = (trip.stop_ticks or 0) - (trip.start_ticks or 0)
         native, wanted = self._native(trip.value), self.base.wanted.get(place, 0)
         self._sent[place] = self._travel(trip, ticks, native, wanted)
         self._leave(place, len(self.tasks) - 1)

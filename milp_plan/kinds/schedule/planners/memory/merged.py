@@ -27,7 +27,7 @@ def merged(problem: PlanningProblem) -> PlanningProblem | None:
         device
         for device in devices
         if all(
-            any(o.gang == 1 and device.device_class in o.duration_ns for o in operator.options)
+            any(o.gang == 1 and device.device_class in o.duration_ticks for o in operator.options)
             for operator in problem.graph.operators
         )
     ]

@@ -243,7 +243,7 @@ def plan_of(layout: Layout, start: list[int]) -> Plan:
     for number, (task, begin) in enumerate(zip(layout.tasks, start, strict=True)):
         if task.number < 0 and number not in read:
             continue
-        made = replace(task.made, start_ns=begin, stop_ns=begin + task.ticks)
+        made = replace(task.made, start_ticks=begin, stop_ticks=begin + task.ticks)
         if isinstance(made, OperatorRun):
             runs.append(made)
         else:

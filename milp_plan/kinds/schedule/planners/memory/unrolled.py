@@ -63,11 +63,11 @@ class _Event:
 
     @property
     def start(self) -> int:
-        return self.made.start_ns or 0
+        return self.made.start_ticks or 0
 
     @property
     def stop(self) -> int:
-        return self.made.stop_ns or 0
+        return self.made.stop_ticks or 0
 
 
 class Unrolled:
@@ -95,11 +95,11 @@ class Unrolled:
         used = {name for run in plan.runs for name in run.devices}
         self.at_home = used <= set(problem.cluster.device_names)
         position = {name: n for n, name in enumerate(problem.graph.topological_order)}
-        runs = sorted(plan.runs, key=lambda r: (r.start_ns, r.stop_ns, position[r.operator]))
+        runs = sorted(plan.runs, key=lambda r: (r.start_ticks, r.stop_ticks, position[r.operator]))
         hosts = problem.cluster.hosts
         trips = (trip for trip in plan.transfers if set(trip.source) & hosts)
         made: list[OperatorRun | Transfer] = [*runs, *trips]
-        made.sort(key=lambda one: (one.start_ns or 0, one.stop_ns or 0))
+        made.sort(key=lambda one: (one.start_ticks or 0, one.stop_ticks or 0))
         self._events = list(_named(made))
         self._number = {event.name: number for number, event in enumerate(self._events)}
         self._versions = self._versions_of()
@@ -168,7 +168,7 @@ class Unrolled:
         for trip in self.given.transfers:
             if set(trip.source) & hosts:
                 continue
-            start, stop = trip.start_ns or 0, trip.stop_ns or 0
+            start, stop = trip.start_ticks or 0, trip.stop_ticks or 0
             there = [
                 c for c in native[trip.value] if trip.source[0] in c.devices and c.done <= start
             ]

@@ -118,7 +118,7 @@ class OrderGraph:
                 continue
             operator = problem.graph.operators[number]
             (place,) = problem.placements(operator.name)
-            stop = now + problem.duration_ns(operator.name, place)
+            stop = now + problem.duration_ticks(operator.name, place)
             runs.append(OperatorRun(operator.name, place.option, place.devices, now, stop))
             now = stop
         return Plan(problem.name, tuple(runs), planner=planner)
@@ -175,4 +175,4 @@ def read_order(problem: PlanningProblem) -> OrderGraph | str:
 
 def _lasts(problem: PlanningProblem, operator: Operator) -> bool:
     (where,) = problem.placements(operator.name)
-    return problem.duration_ns(operator.name, where) > 0
+    return problem.duration_ticks(operator.name, where) > 0

@@ -140,7 +140,7 @@ class Crew:
         """Begin from a plan: what starts first is the most urgent."""
         site, option = self.decoder.place({run.operator: run.placement for run in plan.runs})
         names = [operator.name for operator in self.decoder.compiled.operators]
-        starts = np.array([float(plan.run(name).start_ns or 0) for name in names])
+        starts = np.array([float(plan.run(name).start_ticks or 0) for name in names])
         self._given.add(self.begin_at(State(site, option, _spread(starts), 0)))
 
     def begin_at(self, state: State) -> int:

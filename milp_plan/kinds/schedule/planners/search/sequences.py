@@ -443,14 +443,14 @@ class Sequences:
         compiled_problem, memory = decoder.compiled, decoder.memory
         view = compiled_problem.view
         layouts = list(compiled_problem.layouts)
-        sent = {(leg.value, leg.target, leg.layout): leg.start_ns or 0 for leg in plan.transfers}
+        sent = {(leg.value, leg.target, leg.layout): leg.start_ticks or 0 for leg in plan.transfers}
         runs = {run.operator: run for run in plan.runs}
-        found = [runs[operator.name].start_ns or 0 for operator in compiled_problem.operators]
+        found = [runs[operator.name].start_ticks or 0 for operator in compiled_problem.operators]
         for leg in range(memory.part(at.LEG_COUNT)[0]):
             value = view.values[memory.part(at.LEG_VALUE)[leg]]
             target = view.site_names[memory.part(at.LEG_TARGET)[leg]]
             layout = layouts[memory.part(at.LEG_LAYOUT)[leg]]
-            made = runs[str(value.producer)].stop_ns or 0
+            made = runs[str(value.producer)].stop_ticks or 0
             found.append(sent.get((value.name, target, layout), made))
         return np.array([ticks // compiled_problem.unit for ticks in found], dtype=np.int64)
 
