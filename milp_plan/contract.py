@@ -99,7 +99,7 @@ class FormulationContract:
         handled = self.formulation.handles
         if not issubclass(PlanningProblem, handled):
             ask = "override planted(seed, objective): return one and a valid plan of it"
-            others = "and verdict and starved, which are for placement as well"
+            others = "and verdict and without_memory, which are for placement as well"
             said = f"{self.reference} is for problems of the class {handled.__name__}"
             raise FormulationError(f"{said}; {ask}, {others}")
         problem, plan = planted_with_plan(seed, objective)
@@ -113,7 +113,7 @@ class FormulationContract:
         """Hold a plan against its problem: the checker."""
         return verify(problem, plan)
 
-    def starved(self, problem: Any) -> Any:
+    def without_memory(self, problem: Any) -> Any:
         """Return the problem without any memory to use."""
         none: dict[str, int | None] = dict.fromkeys(problem.cluster.device_names, 0)
         return replace(problem, cluster=problem.cluster.with_memory(none))
@@ -158,7 +158,7 @@ class FormulationContract:
             found += [replace(found[0], **{switch.name: other}) for other in others]
         return [options for place, options in enumerate(found) if options not in found[:place]]
 
-    def roomy(self, problem: Any) -> Any:
+    def unconstrained(self, problem: Any) -> Any:
         """Return the problem where nothing hinders: much memory, fast links; ``None`` without one.
 
         In what is planted limits bind and transfers are long, so a model that leaves out plans may
@@ -395,9 +395,9 @@ class FormulationContract:
         honest = [one for one in self.variants() if not self.formulation.restricts(one)]
         for planted in self.instances() if honest else ():
             self._admits(planted.problem, honest, planted.value)
-            roomy = self.roomy(planted.problem)
-            if roomy is not None:
-                self._admits(roomy, honest, None)
+            unconstrained = self.unconstrained(planted.problem)
+            if unconstrained is not None:
+                self._admits(unconstrained, honest, None)
 
     def _admits(self, problem: Any, variants: list[Any], known: int | None) -> None:
         """No model of a problem excludes the best value that is known."""
@@ -429,7 +429,7 @@ class FormulationContract:
             return
         options = self.make_options()
         for problem, _, _ in self.instances():
-            empty = self.starved(problem)
+            empty = self.without_memory(problem)
             if self.formulation.unsupported(empty, options) is None:
                 _, model, _ = self.compiled(empty)
                 assert self.solve(model).infeasible, f"{problem.name}: a plan without memory"

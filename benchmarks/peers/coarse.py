@@ -33,7 +33,7 @@ from milp_plan.kinds.schedule.planners.enumeration.search import Enumeration
 from milp_plan.kinds.schedule.planners.learning import ClauseLearning
 from milp_plan.kinds.schedule.planners.portfolio import best_plan
 from milp_plan.kinds.schedule.ways.stage_series import LEARN_SHARE, LISTS
-from milp_plan.models import handed
+from milp_plan.models import validated
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import Found, discover
 from milp_plan.run.kinds import kind_of

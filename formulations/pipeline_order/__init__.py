@@ -43,8 +43,8 @@ from milp_plan.api import (
     Scale,
     Values,
     coarser,
+    require_supported,
     spread_levels,
-    suited,
 )
 from milp_plan.kinds.pipeline.reading import read_shop
 from milp_plan.kinds.pipeline.shop import Shop
@@ -127,7 +127,7 @@ class _Builder:
     """One model under construction, and what encoding and decoding need."""
 
     def __init__(self, problem: PlanningProblem, options: Switches, guide: Guide) -> None:
-        shop = suited(read_shop(problem), problem.name)
+        shop = require_supported(read_shop(problem), problem.name)
         self.shop, self.options, self.guide = shop, options, guide
         self.problem = problem
         self.span = problem.objective is Objective.SPAN

@@ -43,7 +43,7 @@ from milp_plan.api import (
     PlanningProblem,
     Scale,
     Values,
-    suited,
+    require_supported,
 )
 from milp_plan.kinds.pipeline.reading import read_shop
 
@@ -105,7 +105,7 @@ class PipelinePeriod(BuilderFormulation):
 
 def _pattern(problem: PlanningProblem, options: Switches) -> PeriodRows:
     mirror = options.mirror and not options.even
-    shop = suited(read_shop(problem), problem.name)
+    shop = require_supported(read_shop(problem), problem.name)
     return PeriodRows(shop, max(1, options.micro_batches), mirror)
 
 

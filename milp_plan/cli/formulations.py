@@ -35,7 +35,7 @@ def chosen_switches(
         The formulation does not load, or there is nothing at that path.
     """
     from milp_plan.models import registry
-    from milp_plan.models.switches import typed
+    from milp_plan.models.options import typed
 
     try:
         found = registry.find(reference, limit_s)

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from milp_plan.core import FormulationError
-from milp_plan.models.handed import A_MODEL, is_model
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import Found, is_path, load, path_of
 from milp_plan.models.registry import get as get_formulation
+from milp_plan.models.validated import A_MODEL, is_model
 from milp_plan.run import Outcome, Settings
 from milp_plan.run import solve as solve_any
 from milp_plan.run.model import Solver, make_options
@@ -62,7 +62,7 @@ def build_model(
     Returns
     -------
     pyomo.environ.ConcreteModel
-        The page of the formulation names its columns and rows. A few formulations return a
+        The page of the formulation names its variables and constraints. A few formulations return a
         :class:`milp_plan.api.CompiledModel`, arrays.
 
     Raises

@@ -43,7 +43,7 @@ class Card:
         Whether the model leaves out rules, and no plan: its bounds hold, but its plans may break a
         law or be worse than the solver says. It is not exact. Its formulation may have a method
         ``refined(problem, options, guide, plan)``: of a plan that breaks a law it returns the guide
-        of the next question, with ``lazy`` rows that the plan breaks, or ``None``.
+        of the next question, with ``lazy`` constraints that the plan breaks, or ``None``.
     """
 
     name: str
@@ -89,10 +89,10 @@ class Guide:
     neighbourhood
         Look only near this plan; only for formulations whose card offers it.
     memory
-        ``False`` leaves out rows about memory over time: the caller checks each plan itself.
+        ``False`` leaves out constraints about memory over time: the caller checks each plan itself.
     lazy
-        Rows to write beside those that the formulation always writes, in its own words; ``None``
-        for none. See :attr:`Card.relaxes`.
+        Constraints to write beside those that the formulation always writes, in its own words;
+        ``None`` for none. See :attr:`Card.relaxes`.
     """
 
     cutoff: int | None = None

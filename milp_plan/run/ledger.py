@@ -62,7 +62,7 @@ class Belief(NamedTuple):
     seconds
         Spent in the solver.
     failed
-        The formulation's own code came to a bad end.
+        The formulation's own code raised or timed out.
     """
 
     better: bool

@@ -18,9 +18,9 @@ from milp_plan.core import (
 )
 from milp_plan.core.budget import Budget, undisturbed
 from milp_plan.models.failure import step
+from milp_plan.models.options import typed
 from milp_plan.models.protocol import CompiledModel, Formulation, Guide, Scale
 from milp_plan.models.registry import Found, get
-from milp_plan.models.switches import typed
 
 from .kinds import kind_of
 from .model_answer import ModelAnswer
@@ -213,27 +213,27 @@ class Solver:
         given: tuple[Any, Callable[[TracePoint], None] | None],
     ) -> ModelAnswer:
         """Answer like :meth:`run`; raises ``FormulationFailureError``."""
-        from milp_plan.models import handed
-        from milp_plan.models.handed import uncollected
+        from milp_plan.models import validated
         from milp_plan.models.isolated import within
+        from milp_plan.models.validated import uncollected
 
         start, on_progress = given
         options = self.options
         guide = guide if self.guided else Guide()
         formulation = within(self.formulation, max(LEAST_S, budget.left_s))
         with budget.phase("build"), uncollected():
-            source = handed.built(formulation, problem, options, guide)
+            source = validated.built(formulation, problem, options, guide)
         with budget.phase("compile"), uncollected():
-            model = handed.compiled(formulation, source)
+            model = validated.compiled(formulation, source)
             vector, startless = None, ""
             try:
                 if start is not None:
-                    vector = handed.start_of(formulation, problem, options, source, model, start)
+                    vector = validated.start_of(formulation, problem, options, source, model, start)
             except FormulationFailureError:
                 raise
             except FormulationError as error:
                 startless = str(error)
-        scale = handed.scale_of(formulation, problem, options, guide)
+        scale = validated.scale_of(formulation, problem, options, guide)
         exact = dataclasses.replace(
             _resolvable(limits, scale, guide.cutoff),
             time_s=min(limits.time_s, max(LEAST_S, budget.left_s)),
@@ -262,7 +262,7 @@ class Solver:
         reader: Formulation[Any, Any],
     ) -> ModelAnswer:
         from milp_plan.lp.ranges import doubt_of
-        from milp_plan.models import handed
+        from milp_plan.models import validated
 
         plan, verdict, value, claim, disputed = None, None, None, None, ""
         surrogate, relaxes = self.formulation.card.surrogate, self.formulation.card.relaxes
@@ -270,7 +270,7 @@ class Solver:
             with budget.phase("decode"):
                 values = model.name_values(report.solution)
                 try:
-                    plan = handed.plan_of(reader, problem, self.options, guide, values)
+                    plan = validated.plan_of(reader, problem, self.options, guide, values)
                 except FormulationFailureError:
                     raise
                 except FormulationError as error:

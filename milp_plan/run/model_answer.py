@@ -44,7 +44,7 @@ class ModelAnswer:
     doubt
         Why a claim of the solver does not count, in words; empty if all of them do.
     failed
-        The formulation's own code came to a bad end: there is nothing but the report.
+        The formulation's own code raised or timed out: there is nothing but the report.
     model
         What was solved, where the answer is disputed: so that it can be shown.
     root_bound

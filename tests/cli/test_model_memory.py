@@ -19,9 +19,9 @@ from milp_plan.cli.model_memory import (
 from milp_plan.core import UnsupportedProblemError
 from milp_plan.kinds.rematerialisation.problem import Computation, RematerialisationProblem
 from milp_plan.kinds.schedule.formats import read
-from milp_plan.models.handed import compile_source
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import get
+from milp_plan.models.validated import compile_source
 from milp_plan.run.model import Solver, make_options
 from tests.support.sharding import layered
 
@@ -36,7 +36,7 @@ from milp_plan.io import read
 from milp_plan.models.registry import get
 from milp_plan.run.model import Solver, make_options
 from milp_plan.api import Guide
-from milp_plan.models.handed import compile_source
+from milp_plan.models.validated import compile_source
 from milp_plan.models.registry import get
 from milp_plan.run.model import Solver, make_options
 problem = coarsen(read({file!r}), {target}).problem

@@ -119,7 +119,7 @@ def test_ctrl_c_keeps_the_best_plan(monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(labelling.handed, "compile_source", interrupt)
+    monkeypatch.setattr(labelling.validated, "compile_source", interrupt)
     problem = layered(0, 4, 3, 3)
     start = some_plan(problem, 0)
     outcome = solve(problem, replace(ALONE, start=start))
@@ -320,7 +320,7 @@ def test_no_plan_as_good_as_a_known_one_is_disputed(tmp_path):
     assert outcome.disputed
     said = outcome.record["disputed_because"]
     assert said.startswith("the formulation's claim is refuted by ")
-    assert "no plan is below" in said
+    assert "no solution up to the cutoff" in said
 
 
 def test_formulations_of_other_problems_are_refused():

@@ -126,7 +126,7 @@ class ScheduleData:
 class ScheduleFormulation:
     """A formulation whose plans follow from its decisions; a subclass has a card and ``build``.
 
-    Columns of these names have a meaning; other columns are the subclass's own:
+    Variables of these names have a meaning; other variables are the subclass's own:
 
     =====================  ======================================================================
     ``on[o, d]``           binary: operator o runs on device d; the one family that must be there
@@ -137,14 +137,14 @@ class ScheduleFormulation:
     =====================  ======================================================================
 
     :meth:`decode` reads ``on`` and ``start`` alone: it rounds ``on``, orders by ``start``, and
-    computes the earliest exact times. :meth:`encode` fills these columns from a plan and calls
+    computes the earliest exact times. :meth:`encode` fills these variables from a plan and calls
     :meth:`fill` for the others.
 
     Attributes
     ----------
     memory
-        Whether the model has rows about memory. Without, problems in which a device cannot hold
-        every value at once are refused.
+        Whether the model has constraints about memory. Without, problems in which a device cannot
+        hold every value at once are refused.
     """
 
     card: Card
@@ -161,7 +161,7 @@ class ScheduleFormulation:
         return not self.card.exact
 
     def unsupported(self, problem: PlanningProblem, options: Any) -> str | None:  # noqa: ARG002
-        """Return which part of a problem the columns have no room for."""
+        """Return which part of a problem the variables have no room for."""
         if problem.objective not in self.card.objectives:
             return f"objective {problem.objective} is not one of {', '.join(self.card.objectives)}"
         if problem.serial is not None:
@@ -236,7 +236,7 @@ class ScheduleFormulation:
         return column_values(model)
 
     def fill(self, problem: PlanningProblem, model: pyo.ConcreteModel, plan: Plan) -> None:
-        """Set the columns that have no meaning here; nothing, unless a subclass has some."""
+        """Set the variables that have no meaning here; nothing, unless a subclass has some."""
 
 
 def _look_for_on(families: Iterable[str]) -> None:

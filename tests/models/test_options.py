@@ -9,8 +9,8 @@ from typing import Any, Literal, Optional
 import pytest
 
 from milp_plan.core import InputError
+from milp_plan.models.options import convert, described, options_type, typed
 from milp_plan.models.registry import get
-from milp_plan.models.switches import convert, described, options_type, typed
 from milp_plan.run.model import make_options
 from tests.cli.cases import call
 

@@ -25,12 +25,12 @@ from milp_plan.lp.loading import load_pyomo
 
 from . import registry
 from .failure import REFUSING, InvalidAnswerError, raised
-from .handed import compile_source, uncollected
+from .options import Described, described, made
 from .protocol import Card, Formulation, Guide, Scale
-from .switches import Described, described, made
+from .validated import compile_source, uncollected
 
 
-class Guest:
+class FormulationProcess:
     """A formulation, and what it has been told and has built so far."""
 
     def __init__(self) -> None:
@@ -188,13 +188,13 @@ def main() -> None:
         out.flush()
 
     say("ready")
-    guest = Guest()
+    worker = FormulationProcess()
     while True:
         try:
             step, limit, *content = pickle.load(questions)
         except EOFError:
             return
-        say(*_tried(guest, step, limit, content))
+        say(*_tried(worker, step, limit, content))
 
 
 def _leave(code: object) -> NoReturn:
@@ -205,11 +205,13 @@ def _leave(code: object) -> NoReturn:
     os._exit(code & 0xFF if isinstance(code, int) else int(code is not None))
 
 
-def _tried(guest: Guest, step: str, limit: int, content: list[Any]) -> tuple[Any, ...]:
+def _tried(
+    worker: FormulationProcess, step: str, limit: int, content: list[Any]
+) -> tuple[Any, ...]:
     """Answer, or say how it went wrong; ``sys.exit`` alone does what it says."""
     try:
         limit_memory(limit)
-        answer = guest.answer(step, *content)
+        answer = worker.answer(step, *content)
         limit_memory(None)
         return ("answer", pickle.dumps(answer, protocol=pickle.HIGHEST_PROTOCOL))
     except SystemExit as asked:
@@ -224,7 +226,7 @@ def _tried(guest: Guest, step: str, limit: int, content: list[Any]) -> tuple[Any
         if step == "import" and isinstance(error, FormulationError):
             return ("failed", "error", f"failed: {error}")
         returned = isinstance(error, InvalidAnswerError)
-        return ("failed", "error", str(error) if returned else raised(error, *guest.files))
+        return ("failed", "error", str(error) if returned else raised(error, *worker.files))
 
 
 if __name__ == "__main__":

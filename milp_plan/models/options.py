@@ -20,7 +20,7 @@ _FALSE = {"false", "no", "off", "0"}
 
 
 @dataclass(frozen=True)
-class Switch:
+class OptionField:
     """One field of ``Options``.
 
     Parameters
@@ -52,7 +52,7 @@ class Described:
 
     card: Card
     handles: type
-    switches: tuple[Switch, ...]
+    options: tuple[OptionField, ...]
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Member:
     name: str
 
 
-def described(options: type) -> tuple[Switch, ...]:
+def described(options: type) -> tuple[OptionField, ...]:
     """Describe a formulation's ``Options``."""
     hints = get_type_hints(options)
     found = []
@@ -72,7 +72,7 @@ def described(options: type) -> tuple[Switch, ...]:
         said = str(entry.metadata.get("help", ""))
         kind, required = _kind(hints[entry.name]), default is MISSING
         least = entry.metadata.get("least")
-        found.append(Switch(entry.name, kind, _plain(default), said, required, least))
+        found.append(OptionField(entry.name, kind, _plain(default), said, required, least))
     return tuple(found)
 
 
@@ -96,14 +96,14 @@ def _plain(given: Any) -> Any:
     return given if type(given) in PLAIN else None
 
 
-def options_type(switches: tuple[Switch, ...]) -> type:
-    """Make a frozen dataclass that has these switches."""
+def options_type(entries: tuple[OptionField, ...]) -> type:
+    """Make a frozen dataclass that has these fields."""
     made = []
-    for switch in switches:
-        kind = _restored(switch.kind)
-        more: dict[str, Any] = {} if switch.required else {"default": _default(kind, switch)}
-        metadata = {"help": switch.help, "least": switch.least}
-        made.append((switch.name, kind, field(metadata=metadata, **more)))
+    for entry in entries:
+        kind = _restored(entry.kind)
+        more: dict[str, Any] = {} if entry.required else {"default": _default(kind, entry)}
+        metadata = {"help": entry.help, "least": entry.least}
+        made.append((entry.name, kind, field(metadata=metadata, **more)))
     return make_dataclass("Options", made, frozen=True)
 
 
@@ -119,8 +119,8 @@ def _restored(kind: Any) -> Any:
     return Union[tuple(_restored(part) for part in kind[1])]  # noqa: UP007 (made at run time)
 
 
-def _default(kind: Any, switch: Switch) -> Any:
-    return _member(kind, switch.default) if isinstance(switch.default, Member) else switch.default
+def _default(kind: Any, entry: OptionField) -> Any:
+    return _member(kind, entry.default) if isinstance(entry.default, Member) else entry.default
 
 
 def _member(kind: Any, given: Member) -> Any:

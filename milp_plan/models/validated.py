@@ -95,7 +95,7 @@ def scale_of(formulation: Asked, problem: Any, options: Any, guide: Guide) -> Sc
     Raises
     ------
     FormulationFailureError
-        It came to a bad end, or nothing can be counted in what it says.
+        It raised or timed out, or nothing can be counted in what it says.
     """
     with step(formulation.card.name, "scale"):
         scale = formulation.scale(problem, options, guide)
@@ -125,7 +125,7 @@ def start_of(  # noqa: PLR0917 (what encoding is asked with)
     FormulationError
         It refuses to encode the plan; says why.
     FormulationFailureError
-        It came to a bad end, or the start is not complete or not finite.
+        It raised or timed out, or the start is not complete or not finite.
     """
     with step(formulation.card.name, "encode"):
         values = formulation.encode(problem, options, source, plan)
@@ -146,7 +146,7 @@ def plan_of(formulation: Asked, problem: Any, options: Any, guide: Guide, values
     FormulationError
         It refuses to decode the solution.
     FormulationFailureError
-        It came to a bad end, or the plan holds something else than whole numbers.
+        It raised or timed out, or the plan holds something else than whole numbers.
     """
     with step(formulation.card.name, "decode"):
         plan = formulation.decode(problem, options, guide, values)
