@@ -34,7 +34,7 @@ from milp_plan.lp import CompiledModel
 from milp_plan.lp.from_pyomo import compile_pyomo
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import get
-from milp_plan.run.model import Solver
+from milp_plan.run.model import FormulationSolver
 
 T = TypeVar("T")
 
@@ -68,7 +68,9 @@ def fastest(action: Callable[[], T], repeats: int) -> tuple[float, T]:
     return min(taken), answer
 
 
-def phase_times(problem: PlanningProblem, solver: Solver, repeats: int) -> dict[str, float]:
+def phase_times(
+    problem: PlanningProblem, solver: FormulationSolver, repeats: int
+) -> dict[str, float]:
     """Fewest seconds per phase as every run records them; the solver itself is stopped at once."""
     budgets = []
     for _ in range(repeats):
@@ -246,7 +248,7 @@ def study(problem: PlanningProblem, repeats: int) -> dict[str, Any]:
     def write() -> Any:
         return formulation.build(problem, options, Guide())
 
-    phases = phase_times(problem, Solver(found, options), repeats)
+    phases = phase_times(problem, FormulationSolver(found, options), repeats)
     with PauseGC():
         paused, source = fastest(write, repeats)
     model = compile_pyomo(source)

@@ -90,12 +90,12 @@ def measure(case: Mapping[str, Any]) -> Row:
         "flexflow_s": marks[1] - marks[0],
         "blocks_gap": walks[1].value / best - 1,
         "blocks_s": marks[2] - marks[1],
-        "lp": modelled(problem, best, False, limit_s) if small else None,
-        "mip": modelled(problem, best, True, limit_s) if small else None,
+        "lp": uses_model(problem, best, False, limit_s) if small else None,
+        "mip": uses_model(problem, best, True, limit_s) if small else None,
     }
 
 
-def modelled(problem: Any, best: int, integral: bool, limit_s: float) -> Row:
+def uses_model(problem: Any, best: int, integral: bool, limit_s: float) -> Row:
     """Solve the model or its relaxation, and compare with elimination."""
     solved = polytope.solve(problem, integral=integral, limit_s=limit_s)
     run = {"seconds": solved.build_s + solved.solve_s, "finished": False, "same": False}

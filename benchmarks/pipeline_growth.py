@@ -21,9 +21,9 @@ from milp_plan.kinds.pipeline.experts import WORDS
 from milp_plan.kinds.pipeline.placement import place
 from milp_plan.kinds.pipeline.reading import read_shop
 from milp_plan.kinds.pipeline.shop import Shop
+from milp_plan.kinds.pipeline.strategies.periodic import lower_bound, plan_periodic
 from milp_plan.kinds.pipeline.template import pipeline_problem, uniform
 from milp_plan.kinds.pipeline.timing import fits, times, value_of
-from milp_plan.kinds.pipeline.ways.periodic import lower_bound, plan_periodic
 
 COSTS, TRANSFER = (10, 12, 7), 1
 FAMILIES = {"line": 0.75, "dualpipe": 1.0}

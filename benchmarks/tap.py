@@ -122,9 +122,9 @@ def _median(run: Callable[[], Any], repeats: int, seconds: Callable[[Any], float
 def present(rows: list[Row]) -> Row:
     """Split the rows, and add what the page says in words."""
     searched = [row for row in rows if row["by"] == "elimination"]
-    modelled = [row for row in rows if row["by"] == "models"]
+    uses_model = [row for row in rows if row["by"] == "models"]
     tied = {(row["layers"], row["devices"]): row for row in searched}
-    for row in modelled:
+    for row in uses_model:
         row.update(_compared(row, tied.get((row["layers"], row["devices"]))))
     growth = "\n".join(
         f"- {devices} devices: seconds grow as depth to the power {exact:.2f} folded "
@@ -132,9 +132,9 @@ def present(rows: list[Row]) -> Row:
         for devices, exact, join, plain in _slopes(searched)
     )
     return {
-        "models": modelled,
+        "models": uses_model,
         "searches": searched,
-        "model_devices": ", ".join(str(d) for d in dict.fromkeys(r["devices"] for r in modelled)),
+        "model_devices": ", ".join(str(d) for d in dict.fromkeys(r["devices"] for r in uses_model)),
         "repeats": searched[0]["repeats"],
         "growth": growth,
     }

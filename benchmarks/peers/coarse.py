@@ -32,12 +32,12 @@ from milp_plan.kinds.schedule.planners.enumeration.every import EveryPlan
 from milp_plan.kinds.schedule.planners.enumeration.search import Enumeration
 from milp_plan.kinds.schedule.planners.learning import ClauseLearning
 from milp_plan.kinds.schedule.planners.portfolio import best_plan
-from milp_plan.kinds.schedule.ways.stage_series import LEARN_SHARE, LISTS
+from milp_plan.kinds.schedule.strategies.stage_series import LEARN_SHARE, LISTS
 from milp_plan.models import validated
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import Found, discover
 from milp_plan.run.kinds import kind_of
-from milp_plan.run.model import SAFETY, Solver, make_options
+from milp_plan.run.model import SAFETY, FormulationSolver, make_options
 from milp_plan.run.restart import started
 from milp_plan.study.rows import ABSENT
 
@@ -140,7 +140,7 @@ def answer(value: int | None, bound: int | None, seconds: float, **more: Any) ->
     }
 
 
-def formulations(problem: PlanningProblem) -> Iterator[tuple[str, Solver]]:
+def formulations(problem: PlanningProblem) -> Iterator[tuple[str, FormulationSolver]]:
     """Yield the name and solver of each registered formulation that can model a problem."""
     for name, found in discover().items():
         if found.formulation is None:
@@ -150,17 +150,17 @@ def formulations(problem: PlanningProblem) -> Iterator[tuple[str, Solver]]:
             yield name, solver
 
 
-def exact_stage() -> Solver:
+def exact_stage() -> FormulationSolver:
     """Return the solver of stage two."""
     return _solver(discover()[EXACT])
 
 
-def _solver(found: Found) -> Solver:
-    return Solver(found, make_options(found, {}))
+def _solver(found: Found) -> FormulationSolver:
+    return FormulationSolver(found, make_options(found, {}))
 
 
-def modelled(
-    problem: PlanningProblem, solver: Solver, case: Case, start: Plan | None = None
+def uses_model(
+    problem: PlanningProblem, solver: FormulationSolver, case: Case, start: Plan | None = None
 ) -> tuple[Row, Plan | None]:
     """Solve a formulation's model; return its figures and its plan."""
     guide = Guide(None if start is None else start.value)
@@ -182,12 +182,12 @@ def modelled(
     return result, found.plan
 
 
-def lp_bound(problem: PlanningProblem, solver: Solver, case: Case) -> int | None:
+def lp_bound(problem: PlanningProblem, solver: FormulationSolver, case: Case) -> int | None:
     """Return what the linear relaxation of a formulation's model proves, if it ends in time."""
     guide = Guide()
-    source = handed.built(solver.formulation, problem, solver.options, guide)
-    model = handed.compiled(solver.formulation, source)
-    scale = handed.scale_of(solver.formulation, problem, solver.options, guide)
+    source = validated.built(solver.formulation, problem, solver.options, guide)
+    model = validated.compiled(solver.formulation, source)
+    scale = validated.scale_of(solver.formulation, problem, solver.options, guide)
     limits = Limits(time_s=case["limit"], threads=case["threads"])
     report = highs.solve(model.relaxed(), limits)
     if report.stop is not Stop.PROVED or report.objective is None:
@@ -238,7 +238,7 @@ def staged(problem: PlanningProblem, case: Case, start: Plan | None) -> tuple[Ro
         if first[0]["proved"]:
             return first
     left = {**case, "limit": max(1.0, case["limit"] - spent)}
-    result, plan = modelled(problem, exact_stage(), left, best)
+    result, plan = uses_model(problem, exact_stage(), left, best)
     result["seconds"] = round(result["seconds"] + spent, 2)
     if first is not None and result["value"] is None:
         return first

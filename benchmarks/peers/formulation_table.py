@@ -35,7 +35,7 @@ def measure(case: Mapping[str, Any]) -> Row:
         small = coarse.written(problem, folder)
         methods: dict[str, Row | None] = {
             name: {
-                **coarse.modelled(problem, solver, case)[0],
+                **coarse.uses_model(problem, solver, case)[0],
                 "lp_bound": coarse.lp_bound(problem, solver, case),
             }
             for name, solver in coarse.formulations(problem)

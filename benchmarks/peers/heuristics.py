@@ -30,7 +30,7 @@ from milp_plan.kinds.schedule.planners.decoder import Decoder, compiled_problem
 from milp_plan.kinds.schedule.planners.decoder.layout import LIMITED
 from milp_plan.kinds.schedule.planners.late import put_off
 from milp_plan.kinds.schedule.planners.objective import objective_value
-from milp_plan.kinds.schedule.ways.schedule import FEW
+from milp_plan.kinds.schedule.strategies.schedule import FEW
 
 GREEDY = "iterated_greedy"
 LISTS = {name: planner for name, planner in PLANNERS.items() if name != GREEDY}
@@ -127,7 +127,7 @@ def measure(case: Mapping[str, Any]) -> Row:
     gates: int | None = None
     constructs = problem.needs_schedule and problem.objective in CONSTRUCTED
     many = len(problem.graph.operators) > FEW and not coarse
-    if many and constructs and not problem.has_memory_ways:
+    if many and constructs and not problem.allows_memory_saving:
         families["all"] = timed(spent, "constructions", lambda: constructed(problem))
         for family in portfolio.families(problem):
             name = type(family).__name__

@@ -24,7 +24,7 @@ from milp_plan.core import Plan, PlanningProblem
 from milp_plan.draw.canvas import new_figure, plain_ticks
 from milp_plan.draw.style import drawing_style
 from milp_plan.kinds.schedule.formats import read
-from milp_plan.kinds.schedule.ways.compaction import compact
+from milp_plan.kinds.schedule.strategies.compaction import compact
 from milp_plan.report.pages import amount, share
 from milp_plan.study.rows import ABSENT
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from milp_plan.cli.program import run
 from milp_plan.kinds.schedule.planners.constructions import gates, portfolio
-from milp_plan.kinds.schedule.planners.search import annealing, crew
-from milp_plan.kinds.schedule.ways import (
+from milp_plan.kinds.schedule.planners.search import annealing, parallel
+from milp_plan.kinds.schedule.strategies import (
     memory,
     schedule,
     small_schedule,
@@ -36,7 +36,7 @@ def no(*_given: Any, **_options: Any) -> bool:
 def without_windows() -> None:
     """No small models near a plan, neither of the problem nor of coarse ones: annealing goes on."""
     schedule.ANNEALING_SHARE = 1.0
-    search.search_near = stage_series.search_near = nothing
+    search.search_windows = stage_series.search_windows = nothing
 
 
 def without_chooser(name: str) -> None:
@@ -61,9 +61,9 @@ def without_constructions() -> None:
 
 
 def only_report(
-    self: crew.Crew, _budget: Any, _moves: Any = None, on_better: Any = nothing
+    self: parallel.ParallelAnnealing, _budget: Any, _moves: Any = None, on_better: Any = nothing
 ) -> None:
-    """Report the best start of a crew."""
+    """Report the best start of the searches."""
     if self.starts:
         self._report(self.starts[0], on_better)
 
@@ -97,8 +97,8 @@ Piece = Callable[[], None]
 PIECES: dict[str, Piece] = {
     "constructions": without_constructions,
     "gated constructions": partial(replaced, gates, "best_gated", nothing),
-    "annealing": partial(replaced, crew.Crew, "run", only_report),
-    "search over sequences": partial(replaced, crew.Crew, "_orders", nothing),
+    "annealing": partial(replaced, parallel.ParallelAnnealing, "run", only_report),
+    "search over sequences": partial(replaced, parallel.ParallelAnnealing, "_orders", nothing),
     "soft memory": hard_annealing,
     "window search": without_windows,
     **{f"windows: {name}": partial(without_chooser, name) for name in choosers.CHOOSERS},
@@ -107,9 +107,9 @@ PIECES: dict[str, Piece] = {
     "every plan": partial(replaced, schedule, "is_tiny", no),
     "every order": partial(replaced, memory, "is_small", no),
     "balanced stages": partial(replaced, memory, "balanced", lambda *_given: []),
-    "merged": partial(replaced, memory.MemoryWay, "decide_merged", nothing),
-    "turns": partial(replaced, memory.MemoryWay, "take_turns", nothing),
-    "memory plans, free": partial(replaced, memory.MemoryWay, "fit_free", nothing),
+    "merged": partial(replaced, memory.MemoryStrategy, "decide_merged", nothing),
+    "turns": partial(replaced, memory.MemoryStrategy, "take_turns", nothing),
+    "memory plans, free": partial(replaced, memory.MemoryStrategy, "fit_free", nothing),
 }
 
 

@@ -102,9 +102,12 @@ def kind_page(kind: Any) -> str:
         ),
         "## What may be asked of an instance" if changes else "",
         table(["Option", "Says"], changes) if changes else "",
-        "## Ways to plan it",
+        "## Strategies",
         "The first that applies is taken.",
-        "\n".join(f"1. [{way.name}](../ways/{slug(way.name)}.md)" for way in kind.ways()),
+        "\n".join(
+            f"1. [{strategy.name}](../strategies/{slug(strategy.name)}.md)"
+            for strategy in kind.strategies()
+        ),
         "## Planners that run alone" if planners else "",
         ", ".join(planners) + "." if planners else "",
         "## Plans for other programs" if exports else "",
@@ -114,26 +117,29 @@ def kind_page(kind: Any) -> str:
     )
 
 
-def way_page(way: Any) -> str:
-    """Page of a way: when it applies, and its steps."""
-    owners = [kind for kind in kinds() if way in kind.ways()]
+def strategy_page(strategy: Any) -> str:
+    """Page of a strategy: when it applies, and its steps."""
+    owners = [kind for kind in kinds() if strategy in kind.strategies()]
     return page(
-        f"Way `{way.name}`",
+        f"Strategy `{strategy.name}`",
         "For problems of the kind "
         + ", ".join(f"[{k.name}](../kinds/{k.name}.md)" for k in owners)
         + ".",
-        doc(inspect.getmodule(way)),
+        doc(inspect.getmodule(strategy)),
         "## When it applies",
-        doc(way.unsuited),
+        doc(strategy.why_not),
         "## Steps",
-        doc(way.steps),
-        "```python\n" + inspect.cleandoc("\n" + inspect.getsource(way.steps)) + "\n```",
+        doc(strategy.steps),
+        "```python\n" + inspect.cleandoc("\n" + inspect.getsource(strategy.steps)) + "\n```",
     )
 
 
-def ways() -> list[Any]:
-    """Every way, by name."""
-    return sorted({way for kind in kinds() for way in kind.ways()}, key=lambda way: way.name)
+def strategies() -> list[Any]:
+    """Every strategy, by name."""
+    return sorted(
+        {strategy for kind in kinds() for strategy in kind.strategies()},
+        key=lambda strategy: strategy.name,
+    )
 
 
 # -- bounds ----------------------------------------------------------------------------------------
@@ -237,8 +243,8 @@ def pages() -> dict[str, str]:
     found: dict[str, str] = {"python": python_page()}
     for kind in kinds():
         found[f"kinds/{kind.name}"] = kind_page(kind)
-    for way in ways():
-        found[f"ways/{slug(way.name)}"] = way_page(way)
+    for strategy in strategies():
+        found[f"strategies/{slug(strategy.name)}"] = strategy_page(strategy)
     for name, function in bound_functions().items():
         found[f"bounds/{slug(name)}"] = bound_page(name, function)
     for name, command in main.commands.items():
@@ -248,7 +254,7 @@ def pages() -> dict[str, str]:
     found["clusters"] = list_page("Device classes", "clusters")
     folders = {
         "kinds": ("Kinds of problems", "What can be planned."),
-        "ways": ("Ways of planning", "What `milp-plan solve` does, step by step."),
+        "strategies": ("Strategies", "What `milp-plan solve` does, step by step."),
         "bounds": (
             "Bounds and proofs",
             "Each with its proof. They hold for the problem you asked about.",

@@ -88,7 +88,7 @@ class MemorySlots(BuilderFormulation):
         source="this project; Jain et al. 2020 for copies per stage",
         objectives=(Objective.MAKESPAN,),
         exact=True,
-        memory_ways=True,
+        memory_saving=True,
     )
     handles = PlanningProblem
     Options = Switches

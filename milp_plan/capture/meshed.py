@@ -101,7 +101,7 @@ def meshed(
 
 
 @dataclass(frozen=True)
-class Way:
+class NodeStrategy:
     """A strategy of a node on a mesh, with storages in place of their views.
 
     Parameters
@@ -136,7 +136,7 @@ class _Entry:
     name: str
     kind: str
     block: str | None
-    ways: list[Way]
+    ways: list[NodeStrategy]
     reads: list[dict[str, str]] = field(default_factory=list)
     writes: list[dict[str, str]] = field(default_factory=list)
 
@@ -205,9 +205,9 @@ class _Draft:
                 path = node.name.removeprefix(UPDATE)
                 yield number, _Entry(f"{path}.U", UPDATE_KIND, block_label(path), ways)
 
-    def _ways(self, number: int) -> list[Way]:
+    def _ways(self, number: int) -> list[NodeStrategy]:
         """Strategies of a node on all meshes; of those that read and write alike the fastest."""
-        found: dict[object, Way] = {}
+        found: dict[object, NodeStrategy] = {}
         for place, (mesh, nodes) in enumerate(self.steps):
             for row in nodes[number].rows:
                 reads = self._reads(place, nodes[number], row)
@@ -220,7 +220,7 @@ class _Draft:
                 }
                 key = mesh.text, tuple(reads.items()), tuple(writes.items())
                 if key not in found or row.ticks < found[key].row.ticks:
-                    found[key] = Way(mesh, row, reads, writes)
+                    found[key] = NodeStrategy(mesh, row, reads, writes)
         return list({way.name: way for way in found.values()}.values())
 
     def _reads(self, place: int, node: Node, row: Row) -> dict[Source, Layout] | None:
@@ -302,7 +302,7 @@ class _Draft:
             groups.join(
                 self.entries[number].name, [*names, *(self.entries[one].name for one in maker)]
             )
-            entry_of = partial(Way.layout_read, source=parameter)
+            entry_of = partial(NodeStrategy.layout_read, source=parameter)
             self._agree(f"layout of {self._title(parameter)}", users, entry_of)
         for members in self._members(groups):
             title = f"mesh of {self.entries[members[-1]].name.removesuffix('.U')}"
@@ -329,7 +329,9 @@ class _Draft:
                 found.setdefault(operator.group, []).append(number)
         return [members for members in found.values() if len(members) > 1]
 
-    def _agree(self, title: str, numbers: Sequence[int], entry_of: Callable[[Way], str]) -> None:
+    def _agree(
+        self, title: str, numbers: Sequence[int], entry_of: Callable[[NodeStrategy], str]
+    ) -> None:
         """Let the first of some operators say by a value without bytes how all of them choose."""
         first, *others = numbers
         if not others:

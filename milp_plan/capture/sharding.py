@@ -29,7 +29,7 @@ import numpy as np
 
 from milp_plan.core import Finding, InputError, Units
 from milp_plan.core.sharding import ShardingProblem, StrategyTable, TransitionTable
-from milp_plan.cost.mesh import Dim, Layout, Mesh, Setting, Strategy, Tiling, strategies
+from milp_plan.cost.mesh import Dim, Layout, Mesh, ParallelStrategy, Setting, Tiling, strategies
 from milp_plan.cost.mesh import Tensor as MeshTensor
 from milp_plan.cost.roofline import roofline_ns
 from milp_plan.io.capture_wire import Capture, Kernel, Result, Tensor, View
@@ -377,7 +377,7 @@ def _parted(kernel: Kernel, other: Kernel) -> bool:
     return other.name == f"{kernel.name}:weights"
 
 
-def _ticks(strategy: Strategy, views: bool) -> int:
+def _ticks(strategy: ParallelStrategy, views: bool) -> int:
     sent = sum(one.ticks for one in strategy.collectives)
     return sent + (0 if views else strategy.forward_ns)
 

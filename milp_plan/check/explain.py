@@ -81,12 +81,12 @@ def _valid(problem: PlanningProblem, plan: Plan, verdict: Verdict) -> Iterator[s
         text = f"busy {time_text(units, busy)}{_share(busy, makespan)}"
         when = time_text(units, memory.peak_ticks)
         yield f"  {name}: {text}, peak memory {_memory(units, memory)} at {when}"
-    yield from _memory_ways(reading)
+    yield from _memory_saving(reading)
     yield from _channels(units, figures, set(memories), makespan)
     yield from _chain(units, critical_chain(problem, plan), makespan)
 
 
-def _memory_ways(reading: Reading) -> Iterator[str]:
+def _memory_saving(reading: Reading) -> Iterator[str]:
     """What runs again, for how long in all, and what waits on hosts."""
     units, hosts = reading.facts.problem.units, reading.facts.cluster.hosts
     again = [run for runs in reading.runs_of.values() for run in sorted(runs, key=_start)[1:]]

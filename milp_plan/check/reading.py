@@ -100,7 +100,7 @@ class Reading:
                 self.all_runs.append(run)
                 self.runs.setdefault(run.operator, run)
                 counted = self.runs_of.setdefault(run.operator, [])
-                if not counted or facts.problem.has_memory_ways:
+                if not counted or facts.problem.allows_memory_saving:
                     counted.append(run)
         self.journeys: list[Journey] = []
         self.journeys_of: dict[str, list[Journey]] = {}
@@ -143,7 +143,7 @@ class Reading:
 
     def _has_trail(self, value: Value) -> bool:
         """Whether a value is made more than once or goes to a host or comes from one."""
-        if not self.facts.problem.has_memory_ways:
+        if not self.facts.problem.allows_memory_saving:
             return False
         hosts = self.facts.cluster.hosts
         return len(self.runs_of.get(value.producer or "", ())) > 1 or any(

@@ -187,7 +187,7 @@ def solved(path: Path, outcome: Outcome[Any, Any], written: Writing) -> wire.Sol
 
 def note_warnings(outcome: Outcome[Any, Any], written: Writing) -> None:
     """Say what must not be missed, and at the end what could not be written."""
-    from milp_plan.run.telling import warnings
+    from milp_plan.run.summary import warnings
 
     for warning in warnings(outcome):
         note(f"{outcome.problem.name}: {warning}")

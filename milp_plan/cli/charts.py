@@ -67,7 +67,7 @@ def _record(path: Path) -> Run:
         "instance": outcome["instance"],
         "file": outcome["instance"],
         "variation": "",
-        "planner": (outcome.get("formulation") or {"name": outcome["way"]})["name"],
+        "planner": (outcome.get("formulation") or {"name": outcome["strategy"]})["name"],
         "seed": outcome["settings"]["seed"],
         "unit": outcome["unit"],
         "time_scale": scale,

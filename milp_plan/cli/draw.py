@@ -22,7 +22,7 @@ from .outputs import Content, Output, refuse
 
 if TYPE_CHECKING:
     from milp_plan.run.kind import Export, Kind
-    from milp_plan.run.model import Solver
+    from milp_plan.run.model import FormulationSolver
 
 MODELS = ("lp", "mps")
 """Formats of models."""
@@ -224,11 +224,11 @@ def _smaller(read: Item, target: int) -> Any:
     return coarsen(read.problem, target).problem
 
 
-def _solver(read: Item, formulation: str, options: dict[str, object]) -> Solver:
+def _solver(read: Item, formulation: str, options: dict[str, object]) -> FormulationSolver:
     """The formulation asked for, or the one that solve would take, or the first that applies."""
     from milp_plan.models.registry import discover
     from milp_plan.run import Settings
-    from milp_plan.run.model import Solver, make_options
+    from milp_plan.run.model import FormulationSolver, make_options
     from milp_plan.run.solving import choose
 
     assert read.kind is not None
@@ -241,7 +241,7 @@ def _solver(read: Item, formulation: str, options: dict[str, object]) -> Solver:
             continue
         if not isinstance(read.problem, found.formulation.handles):
             continue
-        solver = Solver(found, make_options(found, {}))
+        solver = FormulationSolver(found, make_options(found, {}))
         if solver.unsupported(read.problem) is None:
             return solver
     raise UnsupportedProblemError(f"{read.path}: no formulation is for this problem")
@@ -261,7 +261,7 @@ def _progress(output: Path, what: str) -> Callable[[int, int], None]:
 
 
 def _write_model(
-    problem: Any, solver: Solver, cutoff: int | None, format_name: str, output: Path
+    problem: Any, solver: FormulationSolver, cutoff: int | None, format_name: str, output: Path
 ) -> None:
     from milp_plan.api import Guide
     from milp_plan.backends.export import write_model

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from milp_plan.run import Outcome
     from milp_plan.run.conflict import Infeasibility
     from milp_plan.run.reasons.base import Why
-    from milp_plan.run.trial import Effect
+    from milp_plan.run.what_if import Effect
 
 REASONS_S = 10.0
 """Seconds that ``solve`` looks for a conflicting set and for what is enough, at most."""
@@ -166,7 +166,7 @@ def _asked(
     """Answers to the questions; whether an interruption left some out."""
     from milp_plan.backends import Stop
     from milp_plan.run import Settings
-    from milp_plan.run.trial import ask, questions
+    from milp_plan.run.what_if import ask, questions
 
     found = []
     for question in questions(item.problem, request.texts, why) if request.texts else ():

@@ -15,7 +15,7 @@ import click
 from milp_plan.core import PlanningProblem, UnsupportedProblemError
 
 if TYPE_CHECKING:
-    from milp_plan.run.model import Solver
+    from milp_plan.run.model import FormulationSolver
 
 GIB = 2**30
 
@@ -33,7 +33,7 @@ PILOT = 40
 """Operators of the problem that is built to see how many coefficients a pair of tasks brings. That
 lies between 2 and 80, by devices, memory, and how much the order of the graph settles."""
 
-USUAL = 20.0
+DEFAULTS = 20.0
 """Coefficients of a pair, where a pilot has none."""
 
 LARGE = "operator_schedule"
@@ -60,7 +60,7 @@ def free_bytes() -> int | None:
     return None
 
 
-def estimate(problem: Any, solver: Solver) -> int | None:
+def estimate(problem: Any, solver: FormulationSolver) -> int | None:
     """Bytes that building a model takes, about, or ``None`` where it is small or not known.
 
     The same problem, made much smaller, is built. Where nothing is known, the limit still
@@ -71,7 +71,7 @@ def estimate(problem: Any, solver: Solver) -> int | None:
     return _of_parts(problem, solver)
 
 
-def _of_parts(problem: Any, solver: Solver) -> int | None:
+def _of_parts(problem: Any, solver: FormulationSolver) -> int | None:
     """Build the model of some of its parts and of half of them; go on as it grows between these.
 
     A problem of some of its parts may have no plan, or be none that the formulation is for, as
@@ -96,7 +96,7 @@ def _of_parts(problem: Any, solver: Solver) -> int | None:
     return int(BYTES_PER_COEFFICIENT * found) or None
 
 
-def _entries(pilot: Any, solver: Solver) -> int:
+def _entries(pilot: Any, solver: FormulationSolver) -> int:
     """Coefficients and columns of a model; 0 where there is none."""
     from milp_plan.api import Guide
     from milp_plan.core import InputError
@@ -111,7 +111,7 @@ def _entries(pilot: Any, solver: Solver) -> int:
     return int(model.matrix.nnz) + model.num_columns
 
 
-def _of_pairs(problem: PlanningProblem, solver: Solver) -> int | None:
+def _of_pairs(problem: PlanningProblem, solver: FormulationSolver) -> int | None:
     """Build the model of the coarsened problem: coefficients grow with the square of the tasks."""
     count = _tasks(problem)
     if count <= FEW:
@@ -125,7 +125,7 @@ def _of_pairs(problem: PlanningProblem, solver: Solver) -> int | None:
         return None
     model = compile_source(solver.formulation.build(pilot, solver.options, Guide()))
     known = model.num_columns > 0  # else no plan exists of the pilot, and it has no rows
-    brought = model.matrix.nnz / _tasks(pilot) ** 2 if known else USUAL
+    brought = model.matrix.nnz / _tasks(pilot) ** 2 if known else DEFAULTS
     return int(BYTES_PER_COEFFICIENT * brought * count**2)
 
 
@@ -136,7 +136,7 @@ def _tasks(problem: PlanningProblem) -> int:
     return len(problem.graph.operators) + sent
 
 
-def refuse_large(problem: Any, solver: Solver, limit: int | None) -> int | None:
+def refuse_large(problem: Any, solver: FormulationSolver, limit: int | None) -> int | None:
     """Refuse a model that would take more than a limit; return the estimate.
 
     Raises

@@ -95,7 +95,7 @@ class PlanningProblem(Shown):
 
     def _law_findings(self) -> Iterator[Finding]:
         """Objective, memory law and serial law that do not go together."""
-        if self.has_memory_ways and self.memory_law is MemoryLaw.STATIC:
+        if self.allows_memory_saving and self.memory_law is MemoryLaw.STATIC:
             yield Finding(
                 "memory_law",
                 "static, with operators that may run again or hosts",
@@ -118,14 +118,14 @@ class PlanningProblem(Shown):
             yield Finding("memory_law", found, expected, "correct it")
 
     @cached_property
-    def has_memory_ways(self) -> bool:
+    def allows_memory_saving(self) -> bool:
         """Whether operators may run again or values may wait on a host."""
         return bool(self.cluster.hosts) or any(op.recomputable for op in self.graph.operators)
 
     @cached_property
-    def without_memory_ways(self) -> PlanningProblem:
+    def without_memory_saving(self) -> PlanningProblem:
         """The problem without hosts in which each operator runs once; its plans are plans here."""
-        if not self.has_memory_ways:
+        if not self.allows_memory_saving:
             return self
         hosts, cluster = self.cluster.hosts, self.cluster
         return replace(

@@ -37,7 +37,7 @@ from .roofline import roofline_ns
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class LayerStrategy:
     """How a layer runs.
 
     Parameters
@@ -66,19 +66,25 @@ class Way:
     exchanges: bool = False
 
 
-SINGLE = Way("single")
+SINGLE = LayerStrategy("single")
 """One device does everything."""
 
 _TEMPLATES = {
-    "copy": Way("copy", divides=False),
-    "batch": Way("batch", reads="batch", writes="batch", reduces_weight_gradient=True),
-    "column": Way("column", writes="column", weights="column", reduces_input_gradient=True),
-    "row": Way("row", reads="column", weights="row", reduces_output=True),
-    "head": Way("head", reads="column", writes="column", weights="head"),
-    "tensor": Way("tensor", weights="tensor", reduces_output=True, reduces_input_gradient=True),
-    "expert": Way("expert", reads="batch", writes="batch", weights="expert", exchanges=True),
+    "copy": LayerStrategy("copy", divides=False),
+    "batch": LayerStrategy("batch", reads="batch", writes="batch", reduces_weight_gradient=True),
+    "column": LayerStrategy(
+        "column", writes="column", weights="column", reduces_input_gradient=True
+    ),
+    "row": LayerStrategy("row", reads="column", weights="row", reduces_output=True),
+    "head": LayerStrategy("head", reads="column", writes="column", weights="head"),
+    "tensor": LayerStrategy(
+        "tensor", weights="tensor", reduces_output=True, reduces_input_gradient=True
+    ),
+    "expert": LayerStrategy(
+        "expert", reads="batch", writes="batch", weights="expert", exchanges=True
+    ),
 }
-_POINTWISE_COLUMN = Way("column", reads="column", writes="column", weights="column")
+_POINTWISE_COLUMN = LayerStrategy("column", reads="column", writes="column", weights="column")
 
 WAY_SPLITS = tuple(_TEMPLATES)
 """Every split there is."""
@@ -150,7 +156,7 @@ def parse_labels(labels: Iterable[str], cluster: Cluster) -> tuple[tuple[str, in
 
 def ways(
     splits: Iterable[str], asked: Iterable[tuple[str, int]], *, batch: int, pointwise: bool
-) -> tuple[Way, ...]:
+) -> tuple[LayerStrategy, ...]:
     """Ways to run a layer: on one device, and as asked where its splits allow it.
 
     Parameters
@@ -199,7 +205,7 @@ def layout_bytes(num_bytes: int, layout: str) -> int:
     return ceil_div(num_bytes, layout_gang(layout))
 
 
-def durations_ticks(work: Work, way: Way, cluster: Cluster) -> dict[str, int]:
+def durations_ticks(work: Work, way: LayerStrategy, cluster: Cluster) -> dict[str, int]:
     """Device class -> ticks of an operator run this way, collectives on its group included."""
     found = {}
     share = way.gang if way.divides else 1

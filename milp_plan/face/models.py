@@ -13,7 +13,7 @@ from milp_plan.models.registry import get as get_formulation
 from milp_plan.models.validated import A_MODEL, is_model
 from milp_plan.run import Outcome, Settings
 from milp_plan.run import solve as solve_any
-from milp_plan.run.model import Solver, make_options
+from milp_plan.run.model import FormulationSolver, make_options
 
 from .given import a_mapping, a_plan, a_problem
 from .quantities import count, quoted, refuse, seconds, text
@@ -91,7 +91,7 @@ def build_model(
     return model
 
 
-def _question(solver: Solver, problem: Any) -> dict[str, Any]:
+def _question(solver: FormulationSolver, problem: Any) -> dict[str, Any]:
     """Return what a model is an answer to, by name."""
     return {
         "formulation": solver.formulation.card.name,
@@ -156,15 +156,17 @@ def solve_model(
         formulation=formulation,
         only=True,
     )
-    named = Solver(replace(solver.found, formulation=changed), solver.options, guided=False)
+    named = FormulationSolver(
+        replace(solver.found, formulation=changed), solver.options, guided=False
+    )
     return solve_any(problem, settings, solver=named)
 
 
-def _solver(formulation: str, options: Mapping[str, Any] | None, verb: str) -> Solver:
+def _solver(formulation: str, options: Mapping[str, Any] | None, verb: str) -> FormulationSolver:
     """Return a formulation that is loaded in this process, with its options."""
     found: Found = (
         load(path_of(formulation)) if is_path(formulation) else get_formulation(formulation)
     )
     if found.formulation is None:
         raise FormulationError(f"formulation {formulation!r}: {found.error}")
-    return Solver(found, make_options(found, a_mapping(options, f"{verb}, options")))
+    return FormulationSolver(found, make_options(found, a_mapping(options, f"{verb}, options")))

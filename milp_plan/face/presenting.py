@@ -13,7 +13,7 @@ from milp_plan.run import Outcome, kind_of
 from milp_plan.run.comparison import Comparison, difference_line
 from milp_plan.run.outcome import headline
 from milp_plan.run.scope import scope_of
-from milp_plan.run.telling import facts, warnings
+from milp_plan.run.summary import facts, warnings
 
 from . import verbs
 from .reasons import Explanation

@@ -14,7 +14,7 @@ from milp_plan.run.outcome import headline
 from milp_plan.run.reasons.base import Why
 from milp_plan.run.reasons.words import effect_lines, infeasibility_lines, why_lines
 from milp_plan.run.scope import scope_of
-from milp_plan.run.trial import Effect, ask, questions
+from milp_plan.run.what_if import Effect, ask, questions
 
 from .given import a_display, a_plan, a_problem, texts
 from .progress import chosen, to_stderr

@@ -99,7 +99,7 @@ class Solve(Answer, kw_only=True, tag_field="verb", tag="solve"):
     defects: list[str] = []
     planner: str | None = None
     start: str | None = None
-    way: str | None = None
+    strategy: str | None = None
     formulation: str | None = None
     reached: dict[str, int] = {}
     baselines: dict[str, int | None] = {}

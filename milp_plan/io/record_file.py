@@ -49,7 +49,7 @@ class Record(msgspec.Struct):
     stop: str
     verdict: str
     seconds: float
-    way: str
+    strategy: str
     settings: Asked
     trace: list[Point]
     operators: int | None = None

@@ -34,7 +34,7 @@ class Card:
         (:meth:`Formulation.restricts`); a relaxation or restriction says ``False``.
     neighbourhoods
         Whether it can search near a plan (:class:`Neighbourhood`).
-    memory_ways
+    memory_saving
         Whether operators may run again and values may wait on hosts.
     surrogate
         Whether the model minimises something else than the problem's objective: then values are
@@ -52,7 +52,7 @@ class Card:
     objectives: tuple[StrEnum, ...]
     exact: bool
     neighbourhoods: bool = False
-    memory_ways: bool = False
+    memory_saving: bool = False
     surrogate: bool = False
     relaxes: bool = False
 

@@ -1,4 +1,4 @@
-"""Runs: a problem of any kind planned by the way that suits it, and the record of it.
+"""Runs: a problem of any kind planned by the strategy that applies, and the record of it.
 
 Names are loaded when they are first used: a process that only runs a heuristic needs no solver.
 """

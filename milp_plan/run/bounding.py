@@ -43,7 +43,7 @@ def find_bounds(
     *,
     began: float | None = None,
 ) -> Bounds:
-    """Find the best bounds that any way to plan a problem would prove in that time.
+    """Find the best bounds that any strategy would prove in that time.
 
     Parameters
     ----------

@@ -152,7 +152,7 @@ class _Judge:
         settings = replace(self.settings, time_limit_s=min(most_s, left), gap=ANY_PLAN)
         try:
             outcome = solve(problem, settings, derived=True)
-        except UnsupportedProblemError:  # a way of planning that needs what was left out
+        except UnsupportedProblemError:  # a strategy that needs what was left out
             return _Seen()
         if outcome.stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt

@@ -25,7 +25,7 @@ def run_heuristic(problem: Any, name: str, settings: Settings) -> Outcome[Any, A
     kind = kind_of(problem)
     planner = kind.heuristics()[name]
     ledger: Ledger[Any, Any] = Ledger(kind, problem, settings, Budget(settings.time_limit_s))
-    ledger.details["way"] = name
+    ledger.details["strategy"] = name
     if ledger.look_for_places():
         with ledger.budget.phase("plan"):
             plan = planner(problem, settings.seed)

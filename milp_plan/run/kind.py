@@ -1,8 +1,8 @@
 """The interface of a kind of problem: all that runs, studies and commands know about it.
 
-It lies here and not in ``core``: it names readers, bounds, ways and pictures, which lie above. A
-kind is a module of :mod:`milp_plan.run.kinds` with one ``KIND``; modules import what is heavy
-inside methods, since all kinds are asked whose file a file is.
+It lies here and not in ``core``: it names readers, bounds, strategies and pictures, which lie
+above. A kind is a folder of :mod:`milp_plan.kinds` whose module ``kind`` defines ``KIND``; it
+imports what is heavy inside methods, since each kind is loaded to find out which one reads a file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .loop_parts import LoopPart
     from .reasons.base import Reasons
     from .scope import Scope
-    from .way import Way
+    from .strategy import Strategy
 
 P = TypeVar("P")
 S = TypeVar("S")
@@ -191,7 +191,7 @@ class Kind(ABC, Generic[P, S]):
     @property
     def ignores(self) -> tuple[str, ...]:
         """Names of :class:`~.settings.Settings` that none of its ways uses; they are refused."""
-        used = frozenset[str]().union(*(way.uses for way in self.ways()))
+        used = frozenset[str]().union(*(strategy.uses for strategy in self.strategies()))
         if "formulation" in used:
             used |= {"solver"}
         return tuple(name for name in WHY_UNUSED if name not in used)
@@ -418,12 +418,12 @@ class Kind(ABC, Generic[P, S]):
         """Lower bounds on the objective, simple ones first."""
 
     @abstractmethod
-    def ways(self) -> Sequence[type[Way[P, S]]]:
+    def strategies(self) -> Sequence[type[Strategy[P, S]]]:
         """Strategies for its problems; the first that applies is taken."""
 
-    def ways_for(self, problem: P) -> Sequence[type[Way[P, S]]]:
+    def strategies_for(self, problem: P) -> Sequence[type[Strategy[P, S]]]:
         """Return :meth:`ways`, but some that do not apply to a problem: those are not loaded."""
-        return self.ways()
+        return self.strategies()
 
     def search_round(self, ledger: Ledger[P, S], *, construct: bool) -> None:
         """Search from the ledger's plan within its budget: what a worker of a cluster does.

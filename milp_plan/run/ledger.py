@@ -15,7 +15,7 @@ from milp_plan.core.gap import proved_optimal, relative_gap, within
 from milp_plan.lp import CompiledModel
 
 from .kind import Kind
-from .model import REFUTED, SAFETY, Solver
+from .model import REFUTED, SAFETY, FormulationSolver
 from .model_answer import ModelAnswer
 from .settings import Incumbent, IncumbentHook, Progress, ProgressHook, Settings
 
@@ -50,7 +50,7 @@ def _unsettled(answer: ModelAnswer) -> str:
     return RELAXED if answer.value is None else ROUNDED
 
 
-class Belief(NamedTuple):
+class AcceptedAnswer(NamedTuple):
     """Summary of a model's answer, after the ledger has read it.
 
     Parameters
@@ -121,7 +121,7 @@ class Ledger(Generic[P, S]):
         settings: Settings,
         budget: Budget | None = None,
         *,
-        solver: Solver | None = None,
+        solver: FormulationSolver | None = None,
         report: ProgressHook | None = None,
         on_incumbent: IncumbentHook | None = None,
     ) -> None:
@@ -140,7 +140,7 @@ class Ledger(Generic[P, S]):
         self.baselines: dict[str, int | None] = {}
         self.reached: dict[str, int] = {}
         self.defects: list[str] = []
-        self.cores: int | None = None  # set by a way that searches on all of them
+        self.cores: int | None = None  # set by a strategy that searches on all of them
         self.cluster: Any = None  # client of the scheduler, where one was asked for
         self.details: dict[str, Any] = {}
         self.asked = False
@@ -156,17 +156,17 @@ class Ledger(Generic[P, S]):
     # -- what is known -----------------------------------------------------------------------------
 
     @property
-    def solver(self) -> Solver:
+    def solver(self) -> FormulationSolver:
         """The formulation and its backend; only for ways that have one."""
         assert self._solver is not None
         return self._solver
 
     @property
-    def formulation(self) -> Solver | None:
+    def formulation(self) -> FormulationSolver | None:
         """The same, or ``None``."""
         return self._solver
 
-    def ask(self, solver: Solver | None) -> None:
+    def ask(self, solver: FormulationSolver | None) -> None:
         """Take the formulation that models of this run are of, once it is chosen."""
         self._solver = solver
 
@@ -217,7 +217,7 @@ class Ledger(Generic[P, S]):
             threads=self.threads,
         )
 
-    def say(self, phase: str, note: str = "", *, sighted: int | None = None) -> None:
+    def say(self, phase: str, note: str = "", *, candidate_value: int | None = None) -> None:
         """Record progress and report it.
 
         Parameters
@@ -228,7 +228,7 @@ class Ledger(Generic[P, S]):
             Value of a plan that a search has, but has not handed over yet.
         """
         with self._lock:
-            value = self.value if sighted is None else sighted
+            value = self.value if candidate_value is None else candidate_value
             gap = relative_gap(value, self.lower)
             point = Progress(phase, value, self.lower, gap, self.budget.elapsed_s, note)
             self.trace.append(point)
@@ -315,7 +315,7 @@ class Ledger(Generic[P, S]):
         known = self.bound is not None and self.bound.name in self._claimants
         return known or (self.asked and self.infeasible_because is not None)
 
-    def hold_against(self, planner: str, plan: S | None) -> None:
+    def test_claims_with(self, planner: str, plan: S | None) -> None:
         """Test claimed bounds against a plan that does not count itself.
 
         A model that silently leaves out plans proves too much.
@@ -359,7 +359,7 @@ class Ledger(Generic[P, S]):
             self.defects.append(what)
             logger.info("defect: %s", what)
 
-    def believe(
+    def accept_answer(
         self,
         answer: ModelAnswer,
         cutoff: int | None = None,
@@ -369,7 +369,7 @@ class Ledger(Generic[P, S]):
         phase: str = "model",
         undo: Callable[[Any], S] | None = None,
         repair: Callable[[Any], S | None] | None = None,
-    ) -> Belief:
+    ) -> AcceptedAnswer:
         """Take plan and bound of a model's answer: the only reader of such answers.
 
         Parameters
@@ -427,7 +427,7 @@ class Ledger(Generic[P, S]):
         if report.stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
         found, complete = answer.value is not None, report.stop is Stop.PROVED
-        return Belief(better, found, complete, report.seconds, answer.failed)
+        return AcceptedAnswer(better, found, complete, report.seconds, answer.failed)
 
     def _unproved(self, answer: ModelAnswer, cutoff: int | None) -> str:
         """Return why an answer about the whole problem proves nothing; empty if it may."""
@@ -486,7 +486,7 @@ class Ledger(Generic[P, S]):
             self.refute(reason)
         return reason is None
 
-    def look_for_obstacle(self) -> None:
+    def prove_infeasible(self) -> None:
         """Search for a proof of infeasibility."""
         with self.budget.phase("obstacle"):
             reason = self.kind.obstacle(self.problem, self.budget.part("obstacle", BOUND_SHARE))

@@ -47,7 +47,7 @@ REFUTED = "the formulation's claim is refuted by"
 
 
 @dataclass(frozen=True)
-class Solver:
+class FormulationSolver:
     """How models are solved: a formulation that loaded, its options, and the backend.
 
     Parameters
@@ -66,9 +66,9 @@ class Solver:
     name: str = "highs"
     guided: bool = True
 
-    def with_options(self, given: Mapping[str, Any]) -> Solver:
+    def with_options(self, given: Mapping[str, Any]) -> FormulationSolver:
         """Return the same formulation with other switches."""
-        return Solver(self.loaded, make_options(self.loaded, given), self.name)
+        return FormulationSolver(self.loaded, make_options(self.loaded, given), self.name)
 
     @property
     def loaded(self) -> Found:
@@ -112,8 +112,8 @@ class Solver:
         handled: Any = self.formulation.handles
         if not isinstance(problem, handled):
             return f"it is for a {handled.__name__}, this is a {type(problem).__name__}"
-        ways = isinstance(problem, PlanningProblem) and problem.has_memory_ways
-        if ways and not self.formulation.card.memory_ways:
+        ways = isinstance(problem, PlanningProblem) and problem.allows_memory_saving
+        if ways and not self.formulation.card.memory_saving:
             return "its operators run once, on devices alone: no runs again, no hosts"
         from milp_plan.models.isolated import STEP_S, within
 
@@ -419,7 +419,7 @@ def _round_up(bound: float | None, scale: Scale) -> int | None:
     return max(0, math.ceil(grains) * scale.grain) if math.isfinite(grains) else None
 
 
-class Late(Solver):
+class LazySolver(FormulationSolver):
     """A solver with a shipped formulation, which loads on first use.
 
     Loading takes longer than planning a small problem.

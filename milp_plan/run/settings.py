@@ -34,7 +34,7 @@ WHY_UNUSED = {
     "two_stage": "nothing is coarsened for a model whose plan is expanded",
     "dask": "the search is done on this machine alone",
 }
-"""Why a setting would do nothing where no way declares that it uses it."""
+"""Why a setting would do nothing where no strategy declares that it uses it."""
 
 
 _WHOLE = {"node_limit": 1, "rounds": 0, "seed": 0, "threads": 1, "target": 1}
@@ -63,8 +63,8 @@ class Settings:
     threads
         Of the solver and of searches; ``None`` leaves it to the kind of problem.
     target
-        Operators that stage one aims at; ``None`` leaves it to the way, which plans large problems
-        by search alone.
+        Operators that stage one aims at; ``None`` leaves it to the strategy, which plans large
+        problems by search alone.
     formulation
         Name, path to a ``.py`` file, or ``"auto"`` for the one that suits the problem.
     options

@@ -20,24 +20,24 @@ from milp_plan.models.registry import Found, find, get, shipped
 from .kind import Kind
 from .kinds import kind_of
 from .ledger import Ledger
-from .model import Late, Solver, backend, make_options
+from .model import FormulationSolver, LazySolver, backend, make_options
 from .outcome import Outcome
 from .record import outcome_of
 from .settings import AUTO, WHY_UNUSED, IncumbentHook, ProgressHook, Settings
-from .way import Way
+from .strategy import Strategy
 
 LOADING_SHARE = 0.5
 """Part of the time limit that loading a formulation that is not ours, or its first look at the
 problem, may take."""
 
 
-NO_WAY = "none yet"
+NO_STRATEGY = "none yet"
 """Name in the record of a run that ended before its strategy was chosen."""
 
 LEEWAY_S = 1.0
 """Seconds after the limit at which steps are ended that do not check it themselves."""
 
-USUAL = Settings()
+DEFAULTS = Settings()
 """Default settings."""
 
 
@@ -47,14 +47,14 @@ class Choice(NamedTuple):
     ``failure`` says how the formulation failed already; the strategy goes on without it.
     """
 
-    way: type[Way[Any, Any]]
-    solver: Solver | None
+    strategy: type[Strategy[Any, Any]]
+    solver: FormulationSolver | None
     left: str = ""
     failure: str = ""
 
     def unused(self, problem: Any, settings: Settings) -> dict[str, str]:
         """Return the settings that would do nothing, each with the reason."""
-        why = self.way.unused(problem, settings, self.solver)
+        why = self.strategy.unused(problem, settings, self.solver)
         if "only" in why and self.left:
             why["only"] = self.left
         return why
@@ -68,7 +68,7 @@ def solve(
     began: float | None = None,
     on_incumbent: IncumbentHook | None = None,
     derived: bool = False,
-    solver: Solver | None = None,
+    solver: FormulationSolver | None = None,
 ) -> Outcome[Any, Any]:
     """Plan a problem.
 
@@ -119,7 +119,7 @@ def solve(
     ledger: Ledger[Any, Any] = Ledger(
         *(kind, problem, settings, budget), report=on_progress, on_incumbent=on_incumbent
     )
-    ledger.details["way"] = NO_WAY
+    ledger.details["strategy"] = NO_STRATEGY
     try:
         _plan(ledger, derived=derived, solver=solver)
     except KeyboardInterrupt:
@@ -136,7 +136,7 @@ def solve(
             ledger.stop = Stop.INTERRUPTED
 
 
-def _plan(ledger: Ledger[Any, Any], *, derived: bool, solver: Solver | None) -> None:
+def _plan(ledger: Ledger[Any, Any], *, derived: bool, solver: FormulationSolver | None) -> None:
     """Choose a strategy and run it; the ledger has the results, also after an interruption."""
     kind, problem, settings = ledger.kind, ledger.problem, ledger.settings
     backend(settings.solver)  # say so now: heuristics may leave nothing for it to do
@@ -148,7 +148,7 @@ def _plan(ledger: Ledger[Any, Any], *, derived: bool, solver: Solver | None) -> 
         ledger.settings = settings = _without(settings, unused)
     _refuse(problem, settings, unused)
     ledger.ask(choice.solver)
-    ledger.details["way"] = choice.way.name
+    ledger.details["strategy"] = choice.strategy.name
     ledger.say("start", choice.left)
     if choice.failure:
         ledger.fail(choice.failure)
@@ -159,10 +159,10 @@ def _plan(ledger: Ledger[Any, Any], *, derived: bool, solver: Solver | None) -> 
 
         ledger.cluster = client_at(settings.dask)
     with alarm(ledger.budget.left_s + LEEWAY_S):
-        way = choice.way(ledger)
-        way.go()
+        strategy = choice.strategy(ledger)
+        strategy.run_steps()
         if settings.only:
-            way.test_claims()
+            strategy.test_claims()
 
 
 def refuse_unused(kind: Kind[Any, Any], problem: Any, settings: Settings) -> None:
@@ -178,8 +178,8 @@ def refuse_unused(kind: Kind[Any, Any], problem: Any, settings: Settings) -> Non
 
 
 def _refuse_ignored(kind: Kind[Any, Any], problem: Any, settings: Settings) -> None:
-    """Refuse settings that no way of a kind uses: before any formulation is looked for."""
-    if any(getattr(settings, name) != getattr(USUAL, name) for name in WHY_UNUSED):
+    """Refuse settings that no strategy of a kind uses: before any formulation is looked for."""
+    if any(getattr(settings, name) != getattr(DEFAULTS, name) for name in WHY_UNUSED):
         why = {name: f"{WHY_UNUSED[name]} for a {kind.name} problem" for name in kind.ignores}
         _refuse(problem, settings, why)
 
@@ -193,7 +193,7 @@ def _refuse(problem: Any, settings: Settings, why: Mapping[str, str]) -> None:
             name, _shown(getattr(settings, name)), why[name], remedies.get(name, "leave it out")
         )
         for name in why
-        if getattr(settings, name) != getattr(USUAL, name)
+        if getattr(settings, name) != getattr(DEFAULTS, name)
         and not (name == "rounds" and settings.rounds == 0)  # none are wanted, and there are none
     ]
     if findings:
@@ -202,7 +202,7 @@ def _refuse(problem: Any, settings: Settings, why: Mapping[str, str]) -> None:
 
 def _without(settings: Settings, why: Iterable[str]) -> Settings:
     """Return settings with some as they are unless somebody sets them."""
-    return replace(settings, **{name: getattr(USUAL, name) for name in why})
+    return replace(settings, **{name: getattr(DEFAULTS, name) for name in why})
 
 
 def _shown(value: Any) -> str:
@@ -212,7 +212,7 @@ def _shown(value: Any) -> str:
 
 
 def choose(
-    kind: Kind[Any, Any], problem: Any, settings: Settings, given: Solver | None = None
+    kind: Kind[Any, Any], problem: Any, settings: Settings, given: FormulationSolver | None = None
 ) -> Choice:
     """Return the first strategy that applies, with the named formulation or its own.
 
@@ -227,35 +227,48 @@ def choose(
     named = _named(settings, loading_s) if given is None else given.found
     left: list[str] = []
     repeatable = settings.node_limit is not None
-    ways = [way for way in kind.ways_for(problem) if way.unsuited(problem, repeatable) is None]
+    strategies = [
+        strategy
+        for strategy in kind.strategies_for(problem)
+        if strategy.why_not(problem, repeatable) is None
+    ]
     if settings.two_stage:
-        ways = [way for way in ways if "two_stage" in way.uses] or ways
-    for way in ways:
-        own = way.formulation_for(problem)
+        strategies = [
+            strategy for strategy in strategies if "two_stage" in strategy.uses
+        ] or strategies
+    for strategy in strategies:
+        own = strategy.formulation_for(problem)
         found = named
-        if named is None and own is not None and not settings.options and way.surely(problem):
-            return Choice(way, Late(shipped(own), settings.solver), "; ".join(left))
+        if (
+            named is None
+            and own is not None
+            and not settings.options
+            and strategy.formulation_always_applies(problem)
+        ):
+            return Choice(strategy, LazySolver(shipped(own), settings.solver), "; ".join(left))
         if named is None:
             found = None if own is None else get(own)
-        elif way.own_formulation and named.name != own:
+        elif strategy.own_formulation and named.name != own:
             continue
         if found is None:
-            return Choice(way, None, "; ".join(left))
-        solver = given or Solver(found, make_options(found, settings.options), settings.solver)
+            return Choice(strategy, None, "; ".join(left))
+        solver = given or FormulationSolver(
+            found, make_options(found, settings.options), settings.solver
+        )
         try:
             reason = solver.unsupported(problem, loading_s)
         except FormulationFailureError as error:
             if not solver.isolated:  # else it answers nothing any more
                 raise
-            return Choice(way, solver, "; ".join(left), str(error))
+            return Choice(strategy, solver, "; ".join(left), str(error))
         if reason is None:
-            return Choice(way, solver, "; ".join(left))
+            return Choice(strategy, solver, "; ".join(left))
         if named is not None:
             raise UnsupportedProblemError(f"{problem.name}: {found.name} does not apply: {reason}")
         left.append(f"{found.name} does not apply: {reason}")
-        if not way.own_formulation:
-            return Choice(way, None, "; ".join(left))
-    raise UnsupportedProblemError(f"{problem.name}: no way of planning applies: {'; '.join(left)}")
+        if not strategy.own_formulation:
+            return Choice(strategy, None, "; ".join(left))
+    raise UnsupportedProblemError(f"{problem.name}: no strategy applies: {'; '.join(left)}")
 
 
 def _named(settings: Settings, limit_s: float) -> Found | None:

@@ -24,7 +24,7 @@ from milp_plan.run.key import run_key
 from milp_plan.run.kinds import AnyKind, kind_of
 from milp_plan.run.reasons.base import What, scaled
 from milp_plan.run.settings import ProgressHook, Settings
-from milp_plan.run.trial import Found, plan_variant
+from milp_plan.run.what_if import Found, plan_variant
 
 from .store import Store
 

@@ -44,7 +44,14 @@ from milp_plan.core import (
     ceil_div,
 )
 from milp_plan.cost.clusters import plain, sources
-from milp_plan.cost.strategies import SINGLE, Way, Work, durations_ticks, parse_labels, ways
+from milp_plan.cost.strategies import (
+    SINGLE,
+    LayerStrategy,
+    Work,
+    durations_ticks,
+    parse_labels,
+    ways,
+)
 
 from .architecture import Architecture, Layer
 from .draft import Draft
@@ -107,7 +114,7 @@ class _Builder:
         self.trainable: dict[str, bool] = {}
         self.contributions: dict[str, list[str]] = {}
 
-    def ways(self, layer: Layer) -> tuple[Way, ...]:
+    def ways(self, layer: Layer) -> tuple[LayerStrategy, ...]:
         draft = self.draft
         pointwise = layer.kind not in MIXES_FEATURES
         return ways(layer.splits, draft.asked, batch=draft.samples, pointwise=pointwise)
@@ -131,7 +138,7 @@ class _Builder:
 
     def option(
         self,
-        way: Way,
+        way: LayerStrategy,
         work: Work,
         reads: dict[str, str],
         writes: dict[str, str],
@@ -187,7 +194,7 @@ class _Builder:
             options.append(self.option(way, work, reads, writes, workspace))
         draft.operator(name, options, layer, "forward")
 
-    def _exchanged(self, layer: Layer, way: Way) -> int:
+    def _exchanged(self, layer: Layer, way: LayerStrategy) -> int:
         if not way.exchanges:
             return 0
         return self.size(self.architecture.elements_read(layer) + layer.output_elements)
@@ -253,7 +260,7 @@ class _Builder:
         self.draft.operator(name, options.values(), layer, "accumulate")
         return [total]
 
-    def _needed(self, layer: Layer, way: Way) -> dict[str, str]:
+    def _needed(self, layer: Layer, way: LayerStrategy) -> dict[str, str]:
         """Return the saved activations that the backward pass for the inputs reads."""
         reads: dict[str, str] = {}
         if layer.kind in BACKWARD_READS_INPUTS or layer.saved_elements:
@@ -350,7 +357,7 @@ class _Builder:
         self.draft.operator(name, options.values(), layer, UPDATE_KIND)
 
 
-def _saved_layout(way: Way) -> str:
+def _saved_layout(way: LayerStrategy) -> str:
     return way.name if way.divides and way is not SINGLE else "full"
 
 

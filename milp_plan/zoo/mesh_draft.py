@@ -31,7 +31,16 @@ from milp_plan.core import (
     Value,
     ceil_div,
 )
-from milp_plan.cost.mesh import Layout, Mesh, MeshGraph, Setting, Strategy, Tensor, Tiling, Training
+from milp_plan.cost.mesh import (
+    Layout,
+    Mesh,
+    MeshGraph,
+    ParallelStrategy,
+    Setting,
+    Tensor,
+    Tiling,
+    Training,
+)
 from milp_plan.cost.roofline import roofline_ns
 
 from .architecture import Layer
@@ -47,11 +56,11 @@ Lies = tuple[Mesh, Layout]
 
 
 @dataclass(frozen=True)
-class Way:
+class MeshStrategy:
     """A strategy on a mesh."""
 
     mesh: Mesh
-    strategy: Strategy
+    strategy: ParallelStrategy
 
     @property
     def name(self) -> str:
@@ -93,7 +102,7 @@ class MeshedDraft:
         listed = zip(*(self.graph.strategies(setting) for setting in self.settings), strict=True)
         self.rows = [
             [
-                Way(setting.mesh, strategy)
+                MeshStrategy(setting.mesh, strategy)
                 for setting, found in zip(self.settings, lists, strict=True)
                 for strategy in found
             ]
@@ -172,17 +181,17 @@ class MeshedDraft:
         return Operator(self._name(number, suffix), tuple(options), kind, group, None, layer.block)
 
     def _option(
-        self, way: Way, ticks: int, reads: dict[str, str], writes: dict[str, str]
+        self, way: MeshStrategy, ticks: int, reads: dict[str, str], writes: dict[str, str]
     ) -> Option:
         return Option(way.name, {self.device: ticks}, way.mesh.devices, 0, reads, writes)
 
-    def _reads(self, number: int, way: Way) -> dict[str, str]:
+    def _reads(self, number: int, way: MeshStrategy) -> dict[str, str]:
         return {
             self._output(source, number): layout_name((way.mesh, way.strategy.reads[port]))
             for port, source, _ in self._inputs(number)
         }
 
-    def _kept(self, number: int, way: Way, *parts: str) -> dict[str, str]:
+    def _kept(self, number: int, way: MeshStrategy, *parts: str) -> dict[str, str]:
         if not self._has_weights(number):
             return {}
         return {f"{self.layers[number].name}.{part}": way.name for part in parts}

@@ -18,9 +18,9 @@ from milp_plan.zoo import generate
 from tests.check.cases import cluster, op, value
 from tests.check.cases import problem as problem_of
 from tests.models.solving import optimise
+from tests.support.memory_saving import planted_memory_saving
+from tests.support.memory_saving_brute import brute_force_ways
 from tests.support.problems import random_problem_with_plan
-from tests.support.ways import planted_ways
-from tests.support.ways_brute import brute_force_ways
 
 
 def with_memory(problem: PlanningProblem, limit: int | None) -> PlanningProblem:
@@ -50,7 +50,7 @@ def cases():
         problem, _ = random_problem_with_plan(seed)
         yield seed, with_memory(again(problem, 0.6, seed), None)
     for seed in range(30):
-        problem = planted_ways(seed).problem.without_memory_ways
+        problem = planted_memory_saving(seed).problem.without_memory_saving
         yield seed, with_memory(again(problem, 0.6, seed), None)
 
 

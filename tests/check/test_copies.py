@@ -21,8 +21,8 @@ from milp_plan.core import (
     Violation,
 )
 from tests.support.damage import DAMAGES
+from tests.support.memory_saving import HOST, planted_memory_saving
 from tests.support.plans import planted
-from tests.support.ways import HOST, planted_ways
 
 from .cases import broken, messages, op, plan, problem, run, send, value
 
@@ -188,12 +188,12 @@ def test_the_way_back_holds_its_channel(model):
     assert broken(p, away) == found
 
 
-def test_without_memory_ways_is_the_same_problem():
+def test_without_memory_saving_is_the_same_problem():
     p = chain()
-    plain = p.without_memory_ways
-    assert not plain.has_memory_ways
+    plain = p.without_memory_saving
+    assert not plain.allows_memory_saving
     assert plain.cluster.device_names == ("d0",)
-    assert plain.without_memory_ways is plain
+    assert plain.without_memory_saving is plain
     assert broken(plain, KEPT) == []
     assert broken(plain, AGAIN) == ["assignment"]
 
@@ -242,7 +242,7 @@ def _law(case, device, instant):
 
 @pytest.mark.parametrize("seed", range(60))
 def test_replay_is_the_law_at_every_event(seed):
-    case = planted_ways(seed)
+    case = planted_memory_saving(seed)
     tasks = (*case.plan.runs, *case.plan.transfers)
     instants = sorted({time for task in tasks for time in (task.start_ticks, task.stop_ticks)})
     for device, memory in replay(case.problem, case.plan).devices.items():

@@ -9,10 +9,10 @@ from milp_plan.check import replay, verify
 from milp_plan.check.explain import explain
 from milp_plan.core import OperatorRun, Plan, Transfer
 from tests.support.damage import DAMAGES
+from tests.support.memory_saving import planted_memory_saving
+from tests.support.memory_saving_damage import MEMORY_SAVING_DAMAGES, unlimited
 from tests.support.plans import planted
 from tests.support.seeds import few
-from tests.support.ways import planted_ways
-from tests.support.ways_damage import WAYS_DAMAGES, unlimited
 
 SEEDS = range(150)
 SOME = few(SEEDS, 50)
@@ -106,21 +106,21 @@ def test_an_empty_plan_lacks_every_operator():
 
 
 def test_there_are_many_kinds_of_damage_to_runs_again_and_hosts():
-    assert len(WAYS_DAMAGES) >= 10
+    assert len(MEMORY_SAVING_DAMAGES) >= 10
 
 
 @pytest.mark.parametrize("seed", SOME)
 def test_planted_plans_with_runs_again_and_hosts_are_valid(seed):
-    case = planted_ways(seed)
+    case = planted_memory_saving(seed)
     assert verify(case.problem, case.plan).ok, explain(case.problem, case.plan)
 
 
-@pytest.mark.parametrize("name", WAYS_DAMAGES)
+@pytest.mark.parametrize("name", MEMORY_SAVING_DAMAGES)
 def test_damage_to_runs_again_and_hosts_is_caught_by_its_rule_alone(name):
-    rule, words, damage = WAYS_DAMAGES[name]
+    rule, words, damage = MEMORY_SAVING_DAMAGES[name]
     done = 0
     for seed in range(80):
-        case = planted_ways(seed)
+        case = planted_memory_saving(seed)
         problem = unlimited(case.problem)
         damaged = damage(problem, case.plan, random.Random(f"{name} {seed}"))
         if damaged is None:
@@ -137,7 +137,7 @@ def test_damage_to_runs_again_and_hosts_is_caught_by_its_rule_alone(name):
 
 @pytest.mark.parametrize("seed", SOME)
 def test_no_plan_with_runs_again_and_hosts_is_too_broken_to_be_judged(seed):
-    case, rng = planted_ways(seed), random.Random(seed)
+    case, rng = planted_memory_saving(seed), random.Random(seed)
     runs = tuple(_scrambled(run, rng) for run in case.plan.runs)
     transfers = tuple(_scrambled(trip, rng) for trip in case.plan.transfers)
     plan = replace(case.plan, runs=runs, transfers=transfers)

@@ -5,7 +5,7 @@ from milp_plan.check import verify
 from milp_plan.check.chain import critical_chain
 from milp_plan.check.explain import explain
 from milp_plan.core import MemoryLaw, Objective, Units
-from tests.support.ways import planted_ways
+from tests.support.memory_saving import planted_memory_saving
 
 from .cases import cluster, op, plan, problem, run, send, value
 
@@ -164,7 +164,7 @@ def test_long_chains_show_their_end():
 def test_runs_again_and_hosts_are_told():
     case = next(
         case
-        for case in map(planted_ways, range(50))
+        for case in map(planted_memory_saving, range(50))
         if len(case.plan.runs) == len(case.problem.graph.operators) + 1
         and any(trip.source == ("host",) for trip in case.plan.transfers)
     )

@@ -71,7 +71,7 @@ def outcome(problem: PlanningProblem, **changes: Any) -> Outcome[Any, Any]:
         "stop": str(made.stop),
         "verdict": verdict_word(made),
         "planner": made.planner or None,
-        "way": "schedule",
+        "strategy": "schedule",
         "settings": {"seed": 0, "only": False},
         "trace": [],
         "formulation": {"name": "operator_schedule", "sha256": None},

@@ -17,7 +17,7 @@ from milp_plan.kinds.schedule.bounds import catalogue
 from milp_plan.kinds.schedule.formats import read
 from milp_plan.kinds.schedule.planners import portfolio
 from milp_plan.kinds.schedule.planners.baselines import PLANNERS
-from milp_plan.kinds.schedule.ways import schedule
+from milp_plan.kinds.schedule.strategies import schedule
 from tests.support.processes import finish, start
 
 from .cases import INSTANCES, call
@@ -65,8 +65,8 @@ def test_a_plan_of_the_baselines_is_kept(monkeypatch: pytest.MonkeyPatch) -> Non
     def pressed(_problem: PlanningProblem, seed: int = 0) -> Plan | None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(schedule.ScheduleWay, "find_first", lambda _: None)
-    monkeypatch.setattr(schedule.ScheduleWay, "choose_strategies", lambda _: None)
+    monkeypatch.setattr(schedule.ScheduleStrategy, "find_first", lambda _: None)
+    monkeypatch.setattr(schedule.ScheduleStrategy, "choose_strategies", lambda _: None)
     planners = {"one": PLANNERS["single_device"], "pressed": pressed}
     monkeypatch.setattr(portfolio, "PLANNERS", planners)
     monkeypatch.setattr(catalogue, "all_bounds", lambda *_: iter(()))  # nothing is proved

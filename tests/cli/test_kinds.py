@@ -331,7 +331,7 @@ def test_people_read_the_same_of_every_kind(name: str, here: Path) -> None:
     assert head.endswith(", proved optimal")
     labels = [line.split()[0] for line in facts[:8]]
     (size, *_) = answer("info", instance)["about"]
-    assert labels == ["scope", "bound", "gap", "check", "planner", "way", "stop", size]
+    assert labels == ["scope", "bound", "gap", "check", "planner", "strategy", "stop", size]
     assert ": valid, " in call("check", instance, plan).stdout
     assert call("explain", instance, plan).exit_code == Exit.DONE
     assert " at least " in call("bound", instance, "--time-limit", "20").stdout

@@ -44,7 +44,7 @@ def test_steps_are_told_and_written(tmp_path: Path) -> None:
     assert "value None" not in done.stderr  # progress: -vv
     head, *lines = log.read_text(encoding="utf-8").splitlines()
     assert head == HEAD
-    assert any("INFO milp_plan.run.way: way schedule: bounds" in line for line in lines)
+    assert any("INFO milp_plan.run.strategy: way schedule: bounds" in line for line in lines)
     assert any("DEBUG milp_plan.run.ledger: " in line for line in lines)
     again = call("info", str(instance_file(tmp_path)), "--log-file", str(log))
     assert again.exit_code == Exit.DONE, again.output

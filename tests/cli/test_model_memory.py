@@ -22,7 +22,7 @@ from milp_plan.kinds.schedule.formats import read
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import get
 from milp_plan.models.validated import compile_source
-from milp_plan.run.model import Solver, make_options
+from milp_plan.run.model import FormulationSolver, make_options
 from tests.support.sharding import layered
 
 from .cases import INSTANCES, call
@@ -34,13 +34,13 @@ from milp_plan.cli.model_memory import estimate
 from milp_plan.kinds.schedule.coarsen import coarsen
 from milp_plan.io import read
 from milp_plan.models.registry import get
-from milp_plan.run.model import Solver, make_options
+from milp_plan.run.model import FormulationSolver, make_options
 from milp_plan.api import Guide
 from milp_plan.models.validated import compile_source
 from milp_plan.models.registry import get
-from milp_plan.run.model import Solver, make_options
+from milp_plan.run.model import FormulationSolver, make_options
 problem = coarsen(read({file!r}), {target}).problem
-solver = Solver(get({name!r}), make_options(get({name!r}), {{}}))
+solver = FormulationSolver(get({name!r}), make_options(get({name!r}), {{}}))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 compile_source(solver.formulation.build(problem, solver.options, Guide()))
 after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -76,8 +76,8 @@ def test_small_models_are_written(tmp_path: Path) -> None:
     assert output.is_file()
 
 
-def solver_of(name: str) -> Solver:
-    return Solver(get(name), make_options(get(name), {}))
+def solver_of(name: str) -> FormulationSolver:
+    return FormulationSolver(get(name), make_options(get(name), {}))
 
 
 def peak(name: str, file: Path, target: int) -> tuple[int, int]:

@@ -25,7 +25,7 @@ def record(folder: Path, name: str, when: int, **changes: Any) -> Path:
         "ticks_per_unit": 1,
         "proved": False,
         "verdict": "ok",
-        "way": "schedule",
+        "strategy": "schedule",
         "settings": {"seed": 0},
         "trace": [],
         "value": 14,

@@ -11,10 +11,10 @@ from milp_plan.core import Plan, PlanningProblem
 from milp_plan.kinds.schedule.coarsen.contraction import contract
 from milp_plan.kinds.schedule.coarsen.quotient import Quotient
 from tests.support.magnitudes import magnified, some_take_no_time
+from tests.support.memory_saving import planted_memory_saving, serial_plan
 from tests.support.plans import planted
 from tests.support.problems import random_problem
 from tests.support.training_graphs import random_training
-from tests.support.ways import planted_ways, serial_plan
 
 from .drafts import LOOSE, random_plan, unlimited
 
@@ -34,7 +34,7 @@ def drawn(seed: int) -> PlanningProblem:
         batches = rng.randint(1, 3)
         problem = random_training(seed, rng.randint(2, 4), batches=batches, branches=seed % 3)
     else:
-        problem = planted_ways(seed).problem
+        problem = planted_memory_saving(seed).problem
     return unlimited(magnified(some_take_no_time(problem, seed), seed))
 
 
@@ -50,7 +50,7 @@ def random_clusters(problem: PlanningProblem, rng: random.Random) -> list[list[s
 
 def coarse_plan(problem: PlanningProblem, rng: random.Random) -> Plan | None:
     """A valid plan of clusters; ``None`` where none was drawn."""
-    if not problem.has_memory_ways:
+    if not problem.allows_memory_saving:
         return random_plan(problem, rng)
     try:
         plan = serial_plan(problem, rng)

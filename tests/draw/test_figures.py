@@ -18,7 +18,7 @@ from milp_plan.kinds.pipeline.placement import place
 from milp_plan.kinds.pipeline.template import pipeline_problem, uniform
 from milp_plan.run import kind_of
 from tests.report.plans import MEMORY, chain, plan_of_two_devices, two_devices
-from tests.support.ways import HOST, planted_ways
+from tests.support.memory_saving import HOST, planted_memory_saving
 
 
 def drawn(problem: Any, plan: Any) -> Any:
@@ -141,7 +141,7 @@ def test_times_beyond_64_bits() -> None:
 def test_runs_again_are_hatched_and_hosts_have_channels_and_memory() -> None:
     case = next(
         case
-        for case in (planted_ways(seed) for seed in range(40))
+        for case in (planted_memory_saving(seed) for seed in range(40))
         if len(case.plan.runs) > len(case.problem.graph.operators)
         and any(trip.source == (HOST,) for trip in case.plan.transfers)
         and case.problem.cluster.communication == "channel"

@@ -15,7 +15,7 @@ from milp_plan.core import InputError
 from milp_plan.kinds.schedule.formats import read
 from tests.run.cases import INSTANCES
 from tests.support.anything import random_case, serial_case
-from tests.support.ways import tiny_ways
+from tests.support.memory_saving import tiny_ways
 
 mp: Any = milp_plan
 

@@ -30,7 +30,7 @@ from milp_plan.kinds.pipeline.template import pipeline_problem, uniform
 from milp_plan.kinds.pipeline.timing import times
 from milp_plan.kinds.schedule.perfetto import trace as trace_of
 from milp_plan.kinds.schedule.perfetto import trace_text
-from tests.support.ways import HOST, planted_ways
+from tests.support.memory_saving import HOST, planted_memory_saving
 
 NANOSECONDS = Units()
 
@@ -214,7 +214,7 @@ def test_a_plan_without_times_has_no_trace():
 def test_what_runs_again_and_what_waits_on_a_host_is_named():
     seen = 0
     for seed in range(12):
-        case = planted_ways(seed)
+        case = planted_memory_saving(seed)
         events = trace_of(case.problem, case.plan)["traceEvents"]
         boxes = [event for event in events if event["ph"] == "X"]
         again = [event for event in boxes if event["name"].endswith(", again")]

@@ -20,7 +20,7 @@ RECORD = {
     "stop": "proved",
     "verdict": "ok",
     "seconds": 0.1,
-    "way": "schedule",
+    "strategy": "schedule",
     "settings": {"seed": 0},
     "trace": [],
 }

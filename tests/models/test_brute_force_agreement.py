@@ -18,7 +18,7 @@ from milp_plan.core.budget import Budget
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import get
 from milp_plan.run import Settings, solve
-from milp_plan.run.model import Solver
+from milp_plan.run.model import FormulationSolver
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem
 from tests.support.seeds import few
@@ -39,7 +39,7 @@ def chunks(first: int, last: int, size: int = CHUNK) -> list[range]:
     ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}",
 )
 def test_the_model_alone_proves_the_optimum(seeds: Sequence[int]) -> None:
-    solver = Solver(get("operator_schedule")).with_options({})
+    solver = FormulationSolver(get("operator_schedule")).with_options({})
     for seed in seeds:
         problem = random_problem(seed)
         best = brute_force(problem)

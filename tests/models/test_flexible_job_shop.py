@@ -24,7 +24,7 @@ from milp_plan.kinds.schedule.model.planted import planted_with_plan
 from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import get
-from milp_plan.run.model import Solver
+from milp_plan.run.model import FormulationSolver
 from tests.support.anything import schedule_case
 from tests.support.brute import brute_force
 
@@ -77,7 +77,7 @@ class TestFlexibleJobShop(FormulationContract):
 
 @pytest.mark.parametrize("seeds", [range(first, first + 5) for first in range(0, 30, 5)], ids=str)
 def test_the_model_alone_proves_the_optimum(seeds: range) -> None:
-    solver = Solver(get(NAME)).with_options({})
+    solver = FormulationSolver(get(NAME)).with_options({})
     for seed in seeds:
         problem = plain(schedule_case(seed))
         assert solver.unsupported(problem) is None
@@ -112,6 +112,6 @@ def test_what_the_model_leaves_out_is_named() -> None:
         "makespan": replace(problem, objective=Objective.SPAN),
         "no runs again, no hosts": problem.with_host(1, 1),
     }
-    solver = Solver(get(NAME)).with_options({})
+    solver = FormulationSolver(get(NAME)).with_options({})
     for word, other in left_out.items():
         assert word in (solver.unsupported(other) or ""), word

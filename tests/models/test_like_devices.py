@@ -12,7 +12,7 @@ from milp_plan.backends import Limits, Stop
 from milp_plan.core import CommunicationModel
 from milp_plan.core.budget import Budget
 from milp_plan.models.registry import get
-from milp_plan.run.model import Solver
+from milp_plan.run.model import FormulationSolver
 from tests.support.brute import brute_force
 from tests.support.seeds import few
 
@@ -55,7 +55,7 @@ def drawn(seed: int) -> PlanningProblem:
 
 @pytest.mark.parametrize("seeds", few([range(n, n + 20) for n in range(0, 1000, 20)], 1), ids=str)
 def test_the_model_alone_agrees_with_enumeration(seeds: range) -> None:
-    solver = Solver(get("operator_schedule")).with_options({})
+    solver = FormulationSolver(get("operator_schedule")).with_options({})
     binding = 0
     for seed in seeds:
         case = drawn(seed)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.memory_ways import HALVES, WAYS, chain
+from benchmarks.memory_saving import HALVES, WAYS, chain
 from milp_plan.api import Guide
 from milp_plan.backends import Limits, Stop
 from milp_plan.contract import FormulationContract, Instance
@@ -20,10 +20,10 @@ from milp_plan.models.registry import get
 from milp_plan.run import Settings
 from milp_plan.run.kinds import kind_of
 from milp_plan.run.ledger import BEYOND, Ledger
-from milp_plan.run.model import Solver
+from milp_plan.run.model import FormulationSolver
+from tests.support.memory_saving import tiny_ways
+from tests.support.memory_saving_brute import brute_force_ways
 from tests.support.named import case
-from tests.support.ways import tiny_ways
-from tests.support.ways_brute import brute_force_ways
 
 from .solving import formulation, optimise, solve_here
 
@@ -131,11 +131,11 @@ def test_a_solution_beyond_the_horizon_is_no_plan_and_no_dispute() -> None:
         def decode(self, *_: Any) -> None:
             return None
 
-    solver = Solver(replace(get("memory_slots"), formulation=Beyond()), form.Options())
+    solver = FormulationSolver(replace(get("memory_slots"), formulation=Beyond()), form.Options())
     answer = solver.run(problem, Guide(), Limits(time_s=20.0), Budget(20.0))
     assert (answer.plan, answer.disputed) == (None, "")
     ledger: Ledger[Any, Any] = Ledger(kind_of(problem), problem, Settings(20.0, only=True))
-    ledger.believe(answer)
+    ledger.accept_answer(answer)
     assert not ledger.disputed
     assert ledger.unproved_because == BEYOND
     assert ledger.lower is None or ledger.lower <= (best or 0)

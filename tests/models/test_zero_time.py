@@ -28,7 +28,7 @@ from milp_plan.core.budget import Budget
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import get
 from milp_plan.run import Settings, solve
-from milp_plan.run.model import Solver
+from milp_plan.run.model import FormulationSolver
 from tests.support.anything import optimum, timeless_case
 from tests.support.seeds import few
 
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.untraced
 
 def agrees(problem: PlanningProblem, best: int | None) -> None:
     answer = (
-        Solver(get("operator_schedule"))
+        FormulationSolver(get("operator_schedule"))
         .with_options({})
         .run(problem, Guide(), LIMITS, Budget(LIMITS.time_s))
     )

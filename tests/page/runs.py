@@ -46,7 +46,7 @@ def record(problem: Any, value: int | None, **more: Any) -> dict[str, Any]:
         "stop": "time_limit",
         "verdict": "ok",
         "seconds": 3.5,
-        "way": "schedule",
+        "strategy": "schedule",
         "settings": {"seed": 0, "time_limit_s": 3.5},
         "versions": {"numpy": "2"},
         "trace": [

@@ -12,7 +12,7 @@ from milp_plan.core.sharding import sharding_problem
 from milp_plan.elimination import buckets
 from milp_plan.elimination.repeated import repeated
 from milp_plan.elimination.search import Caps, eliminate, plan_by_elimination
-from milp_plan.kinds.sharding import way as sharding
+from milp_plan.kinds.sharding import strategy as sharding
 from milp_plan.kinds.sharding.check import verify_sharding
 from milp_plan.run import Settings, solve
 from tests.support.shardings import optimum, random_sharding

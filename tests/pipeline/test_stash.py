@@ -20,7 +20,7 @@ from milp_plan.kinds.pipeline.stash_bounds import stash_bound
 from milp_plan.kinds.pipeline.template import Stage, Template, pipeline_problem
 from milp_plan.kinds.schedule.planners.portfolio import best_plan
 from milp_plan.run import Settings, solve
-from tests.support.ways_brute import brute_force_ways
+from tests.support.memory_saving_brute import brute_force_ways
 
 
 def case(memory: int | None, *, recompute: bool = False, lane: int | None = None) -> Case:
@@ -68,7 +68,7 @@ def tiny(seed: int) -> PlanningProblem:
 def searched(problem: PlanningProblem, seed: int, lower: int) -> Plan | None:
     """One round of the search, from a plan that knows no limit."""
     search = Stashing(shop_of(problem), seed)
-    roomy = problem.without_memory_ways
+    roomy = problem.without_memory_saving
     free = roomy.cluster.with_memory(dict.fromkeys(roomy.cluster.device_names))
     start, _ = best_plan(roomy.variant(cluster=free))
     assert start is not None
@@ -122,7 +122,7 @@ def test_with_more_ways_no_plan_is_slower() -> None:
         assert answer.plan is not None
         assert not answer.defects
         assert verify(problem, answer.plan).ok
-        assert (answer.record["way"] == "stash") == recompute
+        assert (answer.record["strategy"] == "stash") == recompute
         known.append(answer.plan)
         values.append(answer.value or 0)
     assert values[0] > values[1] >= values[2]
@@ -145,7 +145,7 @@ def test_a_bound_that_lanes_alone_explain() -> None:
 def test_other_forms_are_refused_in_words(changes: dict[str, object], said: str) -> None:
     problem = build(case(2, recompute=True)).problem
     if changes.pop("plain", False):
-        problem = problem.without_memory_ways
+        problem = problem.without_memory_saving
     if changes.pop("endpoint", False):
         cluster = replace(problem.cluster, communication=CommunicationModel.ENDPOINT)
         changes["cluster"] = cluster

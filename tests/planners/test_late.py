@@ -15,7 +15,7 @@ from milp_plan.kinds.schedule.planners.late import put_off
 from milp_plan.kinds.schedule.planners.objective import objective_value
 from milp_plan.kinds.schedule.planners.portfolio import best_plan
 from milp_plan.kinds.schedule.planners.search import annealing
-from milp_plan.kinds.schedule.planners.search.crew import Crew
+from milp_plan.kinds.schedule.planners.search.parallel import ParallelAnnealing
 from tests.support.anything import random_case, timeless_case
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem_with_plan
@@ -75,7 +75,7 @@ def test_a_search_is_valid_under_other_objectives(
             key=lambda plan: objective_value(problem, plan),
         )
         heard = [slowest]
-        crew = Crew(problem, seed)
+        crew = ParallelAnnealing(problem, seed)
         crew.add(slowest)
         crew.run(Budget(60.0), 100, heard.append)
         found = verify(problem, put_off(problem, heard[-1]))

@@ -16,14 +16,14 @@ from milp_plan.kinds.schedule.planners.memory.layout import AWAY, BASE, Base
 from milp_plan.kinds.schedule.planners.portfolio import best_plan
 from tests.check.cases import cluster, op, value
 from tests.check.cases import problem as problem_of
+from tests.support.memory_saving import planted_memory_saving, tiny_ways
+from tests.support.memory_saving_brute import brute_force_ways
 from tests.support.seeds import few
-from tests.support.ways import planted_ways, tiny_ways
-from tests.support.ways_brute import brute_force_ways
 
 
 def roomy_plan(problem):
     """Return a plan without memory ways, for devices without limit."""
-    plain = problem.without_memory_ways
+    plain = problem.without_memory_saving
     free = plain.cluster.with_memory(dict.fromkeys(plain.cluster.device_names))
     plan, _ = best_plan(plain.variant(cluster=free))
     assert plan is not None
@@ -67,7 +67,7 @@ def test_what_comes_back_for_one_reader_is_not_there_for_the_one_before(seed: in
 
 @pytest.mark.parametrize("seed", range(20))
 def test_memory_is_what_the_checker_says(seed: int) -> None:
-    problem = planted_ways(seed).problem
+    problem = planted_memory_saving(seed).problem
     now = timed(Base(problem, roomy_plan(problem)), {})
     said = replay(problem, now.plan()).devices
     for name, (_, held) in now.profile.steps.items():
@@ -114,7 +114,7 @@ def test_weights_are_spread_where_nothing_fits_without_runs_again(ticks: int, si
     Weights take 160 of 180, what forward passes leave 32.
     """
     problem = layers_with_weights(32, 45, ticks, size)
-    assert infeasibility(problem.without_memory_ways) is not None
+    assert infeasibility(problem.without_memory_saving) is not None
     assert infeasibility(problem) is None
     best = balanced(problem, Budget())[0]
     verdict = verify(problem, best.plan)

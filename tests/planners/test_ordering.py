@@ -252,7 +252,7 @@ def test_beyond_two_words_nothing_is_claimed_but_orders_are_found():
 def test_run_proves(seed):
     problem = drawn(seed, 20)
     outcome = solve(problem, Settings(time_limit_s=60))
-    assert outcome.record["way"] == "order"
+    assert outcome.record["strategy"] == "order"
     assert (outcome.proved, outcome.defects) == (True, ())
     assert outcome.value <= min(outcome.baselines.values())
     again = solve(problem, Settings(time_limit_s=60, start=outcome.plan))
@@ -294,6 +294,6 @@ def test_training_steps_with_updates_that_may_come_early(architecture):
     step = {"batch": batch, "optimizer": "sgd", "objective": "peak_memory"}
     problem = generate(architecture, "1xH100", **step)
     outcome = solve(problem, Settings(time_limit_s=100))
-    assert (outcome.proved, outcome.record["way"]) == (True, "order")
+    assert (outcome.proved, outcome.record["strategy"]) == (True, "order")
     least = {"alexnet": 0.14}.get(architecture, 0)
     assert outcome.value <= (1 - least) * outcome.baselines["definition-order"]

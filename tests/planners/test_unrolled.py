@@ -14,9 +14,9 @@ from milp_plan.kinds.schedule.planners.memory import Unrolled, merged_plan
 from milp_plan.kinds.schedule.planners.memory.merged import merged
 from milp_plan.kinds.schedule.planners.memory.unrolled import MARK
 from milp_plan.kinds.schedule.planners.portfolio import best_plan
+from tests.support.memory_saving import planted_memory_saving, tiny_ways
+from tests.support.memory_saving_brute import brute_force_ways
 from tests.support.seeds import few
-from tests.support.ways import planted_ways, tiny_ways
-from tests.support.ways_brute import brute_force_ways
 
 QUICK = {name: PLANNERS[name] for name in ("list_critical_path", "dfs_release", "low_peak")}
 
@@ -30,7 +30,7 @@ def with_limits_of(problem: PlanningProblem, other: PlanningProblem) -> Planning
 def test_plans_come_back_valid(first: int) -> None:
     ways = plans = 0
     for seed in range(first, first + 40):
-        problem, plan = planted_ways(seed).problem, planted_ways(seed).plan
+        problem, plan = planted_memory_saving(seed).problem, planted_memory_saving(seed).plan
         unrolled = Unrolled(problem, plan).problem
         if unrolled is None:
             continue

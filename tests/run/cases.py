@@ -15,7 +15,7 @@ from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from milp_plan.kinds.schedule.planners.enumeration import sizes
 from milp_plan.kinds.schedule.planners.learning import ClauseLearning
 from milp_plan.kinds.schedule.planners.portfolio import best_plan
-from milp_plan.kinds.schedule.ways import small_schedule, stage_series, two_stages
+from milp_plan.kinds.schedule.strategies import small_schedule, stage_series, two_stages
 from milp_plan.run import Outcome, Settings, solve
 from milp_plan.zoo import TRAPS
 from milp_plan.zoo.traps import Trap

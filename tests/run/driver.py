@@ -14,7 +14,7 @@ import pytest
 
 from milp_plan.backends import highs
 from milp_plan.cli.main import main
-from milp_plan.kinds.schedule.planners.search.crew import Crew
+from milp_plan.kinds.schedule.planners.search.parallel import ParallelAnnealing
 
 from .cases import weaken
 
@@ -28,13 +28,13 @@ def press(*_: object) -> None:
 
 def press_in_annealing(patch: pytest.MonkeyPatch) -> None:
     """When the search tells of its first plan."""
-    tell = Crew._report
+    tell = ParallelAnnealing._report
 
     def pressed(*given: Any) -> None:
         tell(*given)
         press()
 
-    patch.setattr(Crew, "_report", pressed)
+    patch.setattr(ParallelAnnealing, "_report", pressed)
 
 
 def press_in_model(patch: pytest.MonkeyPatch, number: int) -> None:

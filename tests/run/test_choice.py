@@ -39,7 +39,7 @@ def test_orders_of_one_device_need_no_model_unless_one_is_named() -> None:
     way, solver, _, _ = chosen(problem)
     assert (way.name, solver) == ("order", None)
     named = chosen(problem, GENERAL)
-    assert named.way.name == "order"
+    assert named.strategy.name == "order"
     assert named.solver is not None
     assert named.solver.found.name == GENERAL
 
@@ -65,7 +65,7 @@ def test_each_problem_gets_a_formulation_that_supports_it(
 
 
 def test_a_pipeline_with_hosts_is_planned_by_what_may_wait_there() -> None:
-    assert chosen(with_hosts(pipeline(), 1)).way.name == "stash"
+    assert chosen(with_hosts(pipeline(), 1)).strategy.name == "stash"
 
 
 def test_a_graph_of_which_nothing_repeats_is_no_pipeline() -> None:

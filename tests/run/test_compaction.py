@@ -5,8 +5,8 @@ from random import Random
 from milp_plan.check import verify
 from milp_plan.core import Objective
 from milp_plan.kinds.schedule.planners.dispatch import Rule, dispatch
-from milp_plan.kinds.schedule.ways import compaction
-from milp_plan.kinds.schedule.ways.compaction import compact
+from milp_plan.kinds.schedule.strategies import compaction
+from milp_plan.kinds.schedule.strategies.compaction import compact
 from tests.check.cases import op, plan, problem, run
 from tests.support.problems import random_problem_with_plan
 

@@ -125,7 +125,7 @@ def test_loops_of_a_type_that_has_another_name_now_are_compiled_again(
 
 def test_loops_beside_their_sources_are_found_without_numba() -> None:
     look = (
-        "import sys, milp_plan.kinds.sharding.way; from milp_plan.core.compiled import kept; "
+        "import sys, milp_plan.kinds.sharding.strategy; from milp_plan.core.compiled import kept; "
         f"print(kept({SHARDING_SEARCH.last!r}), 'numba' in sys.modules)"
     )
     if not SHARDING_SEARCH.on_disk:
@@ -264,11 +264,11 @@ def test_a_plan_is_there_while_loops_are_compiled(
     said: list[str] = []
     outcome = solve(problem, Settings(time_limit_s=20), lambda news: said.append(news.phase))
     assert "first plan" in outcome.record["phases"]
-    assert outcome.record["compiled_beside"]
+    assert outcome.record["compiled_meanwhile"]
     assert any(point["phase"] == "first plan" for point in outcome.record["trace"])
     assert compiling.COMPILING_MESSAGE in said
     again = solve(problem, Settings(time_limit_s=20, node_limit=1))
-    assert "compiled_beside" not in again.record  # the same on every machine
+    assert "compiled_meanwhile" not in again.record  # the same on every machine
 
 
 @pytest.mark.parametrize(("problem", "part"), [(buffers(), PACKING), (_layers(), HYBRID)])
@@ -282,7 +282,7 @@ def test_a_first_plan_is_made_as_python_while_loops_are_compiled(
 
     monkeypatch.setattr(compiling, "Compiling", Uncompiled)
     outcome = solve(problem, Settings(time_limit_s=20), on_incumbent=note)
-    assert outcome.record["compiled_beside"] == [part.name]
+    assert outcome.record["compiled_meanwhile"] == [part.name]
     assert outcome.plan is not None
     assert ran[0], "the first plan was not made by Python"
 
@@ -314,12 +314,12 @@ def test_no_step_needs_a_loop_until_there_are_plans_of_many_operators(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from milp_plan.kinds.schedule.kind import KIND
-    from milp_plan.kinds.schedule.ways import schedule
+    from milp_plan.kinds.schedule.strategies import schedule
     from milp_plan.run.ledger import Ledger
 
     _, problem = read(INSTANCES / "transformer-4xA100.json.gz")
     monkeypatch.setattr(loop_parts_module, "kept", lambda _: False)
-    steps = tuple(schedule.ScheduleWay(Ledger(KIND, problem, Settings())).steps())
+    steps = tuple(schedule.ScheduleStrategy(Ledger(KIND, problem, Settings())).steps())
     free = [step.name for step in takewhile(lambda step: not step.loops, steps)]
     assert {"first plan", "constructions", "bounds, first", "baselines"} <= set(free)
     waiting = [(step.name, step.loops) for step in steps if step.loops]
@@ -355,7 +355,7 @@ def test_a_process_without_compiled_loops_proves_a_dozen_operators_without_any(
     proved, record, events, loaded = json.loads(done.stdout)
     assert proved
     assert record["bound_name"] == by
-    assert record["compiled_beside"]
+    assert record["compiled_meanwhile"]
     assert not loaded, "this process itself compiled or loaded a loop"
     assert "compiling" not in record["phases"], "it waited for a loop"
     phases = [phase for phase, _ in events]

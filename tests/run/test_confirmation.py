@@ -11,7 +11,7 @@ import pytest
 from milp_plan.api import Guide
 from milp_plan.backends import Limits, SolverReport, Stop
 from milp_plan.core.budget import Budget
-from milp_plan.kinds.schedule.ways import schedule
+from milp_plan.kinds.schedule.strategies import schedule
 from milp_plan.lp import ranges
 from milp_plan.run import Settings, solve
 from milp_plan.run.confirmation import (
@@ -23,7 +23,7 @@ from milp_plan.run.confirmation import (
 )
 from milp_plan.run.kinds import kind_of
 from milp_plan.run.ledger import Ledger
-from milp_plan.run.model import Solver
+from milp_plan.run.model import FormulationSolver
 from milp_plan.run.model_answer import ModelAnswer
 from tests.backends.models import knapsack
 from tests.models.test_windows import gang_and_plain
@@ -129,10 +129,12 @@ def test_a_solver_that_gives_up_numbers_beyond_its_tolerances_is_no_defect() -> 
     problem = trap("gang-beats-single").problem
     ledger: Ledger[Any, Any] = Ledger(kind_of(problem), problem, Settings(1.0))
     report = SolverReport(Stop.ERROR, message="Solve error")
-    ledger.believe(replace(answer(Stop.ERROR), report=report, doubt="its numbers are too large"))
+    ledger.accept_answer(
+        replace(answer(Stop.ERROR), report=report, doubt="its numbers are too large")
+    )
     assert ledger.unproved_because == "the solver failed (Solve error): its numbers are too large"
     assert (ledger.stop, ledger.defects, ledger.bound) == (Stop.ERROR, [], None)
-    ledger.believe(replace(answer(Stop.ERROR), report=report))
+    ledger.accept_answer(replace(answer(Stop.ERROR), report=report))
     assert ledger.defects == ["the solver failed (Solve error)"]
 
 
@@ -215,11 +217,13 @@ def test_a_solver_that_lost_a_plan_does_not_prove(monkeypatch: pytest.MonkeyPatc
     """The first solve is told that nothing is better than the heuristic's plan."""
     problem, _ = gang_and_plain()
     weaken(monkeypatch)
-    monkeypatch.setattr(schedule.ScheduleWay, "anneal", lambda _: None)
-    ask: Callable[..., ModelAnswer] = Solver._ask
+    monkeypatch.setattr(schedule.ScheduleStrategy, "anneal", lambda _: None)
+    ask: Callable[..., ModelAnswer] = FormulationSolver._ask
     first = True
 
-    def lossy(self: Solver, problem: Any, guide: Guide, *rest: Any, **more: Any) -> ModelAnswer:
+    def lossy(
+        self: FormulationSolver, problem: Any, guide: Guide, *rest: Any, **more: Any
+    ) -> ModelAnswer:
         nonlocal first
         if not first:
             return ask(self, problem, guide, *rest, **more)
@@ -228,7 +232,7 @@ def test_a_solver_that_lost_a_plan_does_not_prove(monkeypatch: pytest.MonkeyPatc
         claimed = ask(self, problem, guide, *rest, **more)
         return replace(claimed, plan=start, value=start.stop_ticks, bound=start.stop_ticks)
 
-    monkeypatch.setattr(Solver, "_ask", lossy)
+    monkeypatch.setattr(FormulationSolver, "_ask", lossy)
     outcome = solve(problem, Settings(time_limit_s=60.0, rounds=0))
     assert not first
     assert outcome.value == 2365

@@ -11,8 +11,8 @@ from milp_plan.core.budget import Budget
 from milp_plan.kinds.schedule.kind import KIND
 from milp_plan.kinds.schedule.planners.learning import ClauseLearning
 from milp_plan.kinds.schedule.planners.lists import single_device
-from milp_plan.kinds.schedule.planners.search import crew
-from milp_plan.kinds.schedule.ways.schedule import ScheduleWay
+from milp_plan.kinds.schedule.planners.search import parallel
+from milp_plan.kinds.schedule.strategies.schedule import ScheduleStrategy
 from milp_plan.run.ledger import Ledger
 from milp_plan.run.settings import Settings
 from milp_plan.zoo import generate
@@ -29,7 +29,7 @@ def ahead_of_lists(problem, settings, monkeypatch, *, kept=True):
     monkeypatch.setattr("milp_plan.run.loop_parts.kept", lambda _loop: kept)
     monkeypatch.setattr(ClauseLearning, "suits", staticmethod(lambda _problem: False))
     ledger = Ledger(KIND, problem, settings, Budget(600.0, settings.node_limit))
-    way = ScheduleWay(ledger)
+    way = ScheduleStrategy(ledger)
     steps = list(takewhile(lambda step: step.name != "baselines", way.steps()))
     taken = []
     for step in steps:
@@ -51,9 +51,9 @@ def test_a_run_has_the_best_construction_before_list_schedules(monkeypatch):
 
 def test_a_few_constructions_come_before_anything_else(monkeypatch):
     monkeypatch.setattr("milp_plan.run.loop_parts.kept", lambda _loop: True)
-    way = ScheduleWay(Ledger(KIND, training(), Settings(time_limit_s=600.0), Budget(600.0)))
+    way = ScheduleStrategy(Ledger(KIND, training(), Settings(time_limit_s=600.0), Budget(600.0)))
     told = []
-    monkeypatch.setattr(crew, "QUIET", 0)  # else telling of the first one silences the others
+    monkeypatch.setattr(parallel, "QUIET", 0)  # else telling of the first one silences the others
     monkeypatch.setattr(way.ledger, "_on_incumbent", lambda found: told.append(found.value))
     first = next(step for step in way.steps() if step.wanted())
     assert first.name == "first constructions"
@@ -96,9 +96,9 @@ def test_what_python_constructs_loads_no_loop():
 import sys
 from milp_plan.core.budget import Budget
 from milp_plan.core.compiled import interpreted
-from milp_plan.kinds.schedule.planners.search.crew import Crew
+from milp_plan.kinds.schedule.planners.search.parallel import ParallelAnnealing
 from milp_plan.zoo import generate
-crew = Crew(generate("gpt-tiny", "2xA100", mode="training", batch=8, micro_batches=2))
+crew = ParallelAnnealing(generate("gpt-tiny", "2xA100", mode="training", batch=8, micro_batches=2))
 with interpreted():
     crew.construct(Budget(600.0), most=20)
 assert crew.starts

@@ -10,7 +10,7 @@ from milp_plan.check import verify
 from milp_plan.cli.exits import Exit
 from milp_plan.core import Verdict, Violation
 from milp_plan.kinds.schedule.bounds import catalogue
-from milp_plan.kinds.schedule.ways import schedule
+from milp_plan.kinds.schedule.strategies import schedule
 from milp_plan.models.protocol import Scale
 from milp_plan.run.model import RELATIVE_TOLERANCE, _dispute, _round_up
 from tests.check.cases import problem
@@ -29,7 +29,7 @@ def pair():
 def weak(monkeypatch):
     """Only the model finds the optimum."""
     weaken(monkeypatch)
-    monkeypatch.setattr(schedule.ScheduleWay, "anneal", lambda way: None)
+    monkeypatch.setattr(schedule.ScheduleStrategy, "anneal", lambda way: None)
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from milp_plan.check import verify
 from milp_plan.core.budget import Budget
 from milp_plan.kinds.schedule.kind import KIND
 from milp_plan.kinds.schedule.planners.search import annealing
-from milp_plan.kinds.schedule.planners.search.crew import Crew
-from milp_plan.kinds.schedule.ways.early_search import EarlySearch
-from milp_plan.kinds.schedule.ways.schedule import ScheduleWay
+from milp_plan.kinds.schedule.planners.search.parallel import ParallelAnnealing
+from milp_plan.kinds.schedule.strategies.early_search import EarlySearch
+from milp_plan.kinds.schedule.strategies.schedule import ScheduleStrategy
 from milp_plan.run.ledger import Ledger
 from milp_plan.run.settings import Settings
 from milp_plan.zoo import generate
@@ -71,18 +71,18 @@ def test_it_has_ended_when_it_never_began():
 def a_way(threads, monkeypatch):
     """A way whose loops are compiled, as far as it knows, before its first bound."""
     monkeypatch.setattr("milp_plan.run.loop_parts.kept", lambda _loop: True)
-    return ScheduleWay(a_ledger(threads))
+    return ScheduleStrategy(a_ledger(threads))
 
 
 def test_annealing_may_go_on_where_it_ended(monkeypatch):
     way = a_way(2, monkeypatch)
-    way.construct_some()
+    way.construct_initial()
     way.search_beside()
     way.construct_first()
     early = way.early
     while early._crew.tried < 100:
         sleep(0.01)
-    monkeypatch.setattr(Crew, "run", lambda *_: None)
+    monkeypatch.setattr(ParallelAnnealing, "run", lambda *_: None)
     way.anneal()
     assert not early._thread.is_alive()
     assert way.crew._later.value == early._crew.best.value
@@ -91,7 +91,7 @@ def test_annealing_may_go_on_where_it_ended(monkeypatch):
 
 def test_one_thread_has_no_core_for_it(monkeypatch):
     way = a_way(1, monkeypatch)
-    way.construct_some()
+    way.construct_initial()
     way.search_beside()
     assert way.early._thread is None
 
@@ -101,9 +101,9 @@ def test_an_interrupted_run_leaves_no_search_behind(monkeypatch):
         raise KeyboardInterrupt
 
     way = a_way(2, monkeypatch)
-    monkeypatch.setattr(ScheduleWay, "find_baselines", interrupt)
+    monkeypatch.setattr(ScheduleStrategy, "find_baselines", interrupt)
     monkeypatch.setattr(Ledger, "find_bounds", lambda *_: None)
     with pytest.raises(KeyboardInterrupt):
-        way.go()
+        way.run_steps()
     assert way.early._thread is not None
     assert not way.early._thread.is_alive()

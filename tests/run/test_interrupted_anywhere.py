@@ -74,5 +74,5 @@ def test_while_the_run_starts(step: str, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(solving, step, interrupted)
     outcome = solve(PROBLEMS["schedule"], Settings(time_limit_s=5))
     assert (outcome.stop, outcome.plan, outcome.bound) == (Stop.INTERRUPTED, None, None)
-    assert outcome.record["way"] == solving.NO_WAY
+    assert outcome.record["strategy"] == solving.NO_STRATEGY
     assert repr(outcome)

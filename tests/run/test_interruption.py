@@ -16,7 +16,7 @@ from milp_plan.backends import Stop, highs
 from milp_plan.check import verify
 from milp_plan.io.plan_file import read_plan
 from milp_plan.kinds.schedule.planners.learning import ClauseLearning
-from milp_plan.kinds.schedule.ways import schedule, small_schedule
+from milp_plan.kinds.schedule.strategies import schedule, small_schedule
 from milp_plan.run import Settings, solve, solving
 from tests.cli.cases import call
 from tests.support.processes import PATIENCE_S, finish, start
@@ -183,8 +183,8 @@ def test_ctrl_c_before_there_is_a_plan(monkeypatch):
         if point.phase == "bounds":
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(schedule.ScheduleWay, "find_first", lambda _: None)
-    monkeypatch.setattr(schedule.ScheduleWay, "choose_strategies", lambda _: None)
+    monkeypatch.setattr(schedule.ScheduleStrategy, "find_first", lambda _: None)
+    monkeypatch.setattr(schedule.ScheduleStrategy, "choose_strategies", lambda _: None)
     monkeypatch.setattr(ClauseLearning, "suits", lambda _problem: False)  # before bounds
     monkeypatch.setattr(small_schedule, "is_small", lambda _problem: False)
     outcome = solve(instance(SLOW), Settings(time_limit_s=600), press)

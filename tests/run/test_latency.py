@@ -6,9 +6,9 @@ import pytest
 from milp_plan.check import verify
 from milp_plan.core import SerialLaw
 from milp_plan.kinds.placement.planted import PAYER, ladder, planted_serial
-from milp_plan.kinds.placement.ways import latency
+from milp_plan.kinds.placement.strategies import latency
 from milp_plan.run import Settings, solve
-from milp_plan.run.beside import Beside
+from milp_plan.run.background import BackgroundThread
 from tests.support.anything import serial_case
 from tests.support.serial_brute import brute_serial
 
@@ -18,7 +18,7 @@ def test_two_operators_are_looked_at_and_not_annealed():
     problem = serial_case(869)
     outcome = solve(problem, Settings(time_limit_s=600.0))
     assert (outcome.value, outcome.bound, outcome.proved) == (1641, 1641, True)
-    assert outcome.record["way"] == "latency"
+    assert outcome.record["strategy"] == "latency"
     assert "search" not in outcome.record["phases"]
 
 
@@ -48,7 +48,7 @@ def test_both_threads_anneal_where_ideals_are_too_many(monkeypatch: pytest.Monke
     """Nothing is lost that either of them finds."""
     begun: set[int] = set()
     found: list[int] = []
-    anneal_once = latency.LatencyWay.anneal_once
+    anneal_once = latency.LatencyStrategy.anneal_once
 
     def watched(run, number, left, take):
         def note(places):
@@ -64,10 +64,10 @@ def test_both_threads_anneal_where_ideals_are_too_many(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(latency, "ideal_levels", lambda _: None)
     monkeypatch.setattr(latency, "gate_bound", lambda *_: None)
-    monkeypatch.setattr(latency.LatencyWay, "anneal_once", watched)
+    monkeypatch.setattr(latency.LatencyStrategy, "anneal_once", watched)
     for quick in ("ask_baselines", "try_lines"):  # they find the best plan already
-        monkeypatch.setattr(latency.LatencyWay, quick, lambda _: None)
-    monkeypatch.setattr(latency.LatencyWay, "small_enough", lambda _: False)  # for the model
+        monkeypatch.setattr(latency.LatencyStrategy, quick, lambda _: None)
+    monkeypatch.setattr(latency.LatencyStrategy, "small_enough", lambda _: False)  # for the model
     problem = ladder(SerialLaw((PAYER,), calls=2))
     outcome = solve(problem, Settings(time_limit_s=60.0, threads=2))
     assert begun == {0, 1}
@@ -92,7 +92,7 @@ def test_a_plan_ends_the_wait_for_one():
     """The main thread goes on as soon as the other has a plan, not when the other is done."""
     run = SimpleNamespace(ledger=SimpleNamespace(settled=False), best=None)
     search, done = latency._IdealThread(run), Event()
-    search.thread = Beside(lambda: done.wait(20.0))
+    search.thread = BackgroundThread(lambda: done.wait(20.0))
     search.thread.start()
     search.news.put(lambda: setattr(run, "best", [0]))
     search.wait(for_plan=True)

@@ -6,7 +6,7 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.kinds.placement.planted import planted_serial
-from milp_plan.kinds.placement.ways import max_load
+from milp_plan.kinds.placement.strategies import max_load
 from milp_plan.run import Settings, solve
 from tests.support.serial_brute import brute_serial
 

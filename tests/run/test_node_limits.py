@@ -20,7 +20,7 @@ STASHES = build(Case(Model.from_share((1, 1, 1)), 2, 3, memory=2, lane=1)).probl
 @pytest.mark.parametrize(("problem", "way"), [(TRAP, "order"), (STASHES, "stash")])
 def test_a_node_limit_keeps_the_way_and_the_proof(problem: PlanningProblem, way: str) -> None:
     first, again = (solve(problem, Settings(node_limit=50)) for _ in range(2))
-    assert first.record["way"] == way
+    assert first.record["strategy"] == way
     assert first.proved
     assert first.value == again.value
     assert plan_to_json(first.plan) == plan_to_json(again.plan)

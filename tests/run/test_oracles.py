@@ -15,11 +15,11 @@ from milp_plan.core import Objective
 from milp_plan.run import Settings, solve
 from milp_plan.run.kinds import kind_of
 from tests.support.anything import optimum, random_case
+from tests.support.memory_saving import scarce_ways
+from tests.support.memory_saving_brute import known_plan, with_peak
 from tests.support.seeds import few
 from tests.support.sharding import layered, least_cost
 from tests.support.tiny import TINY, Tiny
-from tests.support.ways import scarce_ways
-from tests.support.ways_brute import known_plan, with_peak
 
 pytestmark = pytest.mark.untraced
 
@@ -83,7 +83,7 @@ def test_nothing_false_where_operators_run_again_or_hosts_hold(seeds: Sequence[i
     """Enumeration knows a plan here, or none: it looks at two runs and one way back at most."""
     for seed in seeds:
         problem = scarce_ways(seed)
-        if not problem.has_memory_ways:
+        if not problem.allows_memory_saving:
             continue
         known, outcome = known_plan(problem), solve(problem, Settings(time_limit_s=2.0, threads=1))
         told = f"{problem.name}: {outcome.value}, bound {outcome.bound}, known {known}"

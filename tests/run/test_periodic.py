@@ -17,9 +17,7 @@ from milp_plan.kinds.pipeline.placement import place
 from milp_plan.kinds.pipeline.planners.refill import refill, reverse, rules
 from milp_plan.kinds.pipeline.reading import shop_of
 from milp_plan.kinds.pipeline.shop import Shop
-from milp_plan.kinds.pipeline.template import FORWARD, pipeline_problem, uniform
-from milp_plan.kinds.pipeline.timing import Words, fits, memory_peaks, times, value_of
-from milp_plan.kinds.pipeline.ways.pattern import (
+from milp_plan.kinds.pipeline.strategies.pattern import (
     Pattern,
     Shortener,
     route_counts,
@@ -27,7 +25,9 @@ from milp_plan.kinds.pipeline.ways.pattern import (
     splice,
     steady,
 )
-from milp_plan.kinds.pipeline.ways.periodic import Ends, lower_bound, patterns, plan_periodic
+from milp_plan.kinds.pipeline.strategies.periodic import Ends, lower_bound, patterns, plan_periodic
+from milp_plan.kinds.pipeline.template import FORWARD, pipeline_problem, uniform
+from milp_plan.kinds.pipeline.timing import Words, fits, memory_peaks, times, value_of
 from milp_plan.models.registry import get
 
 pytestmark = pytest.mark.untraced

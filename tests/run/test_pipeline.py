@@ -19,7 +19,7 @@ from milp_plan.core import (
 from milp_plan.core.bound import Bound
 from milp_plan.kinds.schedule.bounds import catalogue
 from milp_plan.kinds.schedule.planners.baselines import PLANNERS
-from milp_plan.kinds.schedule.ways import schedule, small_schedule, stage_series, two_stages
+from milp_plan.kinds.schedule.strategies import schedule, small_schedule, stage_series, two_stages
 from milp_plan.models.registry import get
 from milp_plan.models.validated import uncollected
 from milp_plan.run import Settings, ledger, solve
@@ -268,8 +268,8 @@ def test_peak_memory_through_every_stage(weak):
 
 
 def test_the_bound_of_a_heuristically_coarsened_model_is_not_used(weak, monkeypatch):
-    monkeypatch.setattr(schedule.ScheduleWay, "anneal", lambda _: None)
-    monkeypatch.setattr(schedule.ScheduleWay, "searched", False)
+    monkeypatch.setattr(schedule.ScheduleStrategy, "anneal", lambda _: None)
+    monkeypatch.setattr(schedule.ScheduleStrategy, "searched", False)
     original = instance("two-tower-tiny-inference-2xH100")
     outcome = quick(original, target=3, node_limit=50, rounds=0)
     record = outcome.record
@@ -318,12 +318,12 @@ def test_the_bound_of_a_restriction_is_not_used(weak, tmp_path):
 @pytest.mark.parametrize("plan", [None, Plan("two-tower-tiny-inference-2xH100", ())])
 def test_without_heuristics_the_coarse_model_finds_a_plan(weak, monkeypatch, plan):
     """Heuristics that find nothing, or something that breaks a law."""
-    monkeypatch.setattr(schedule.ScheduleWay, "find_first", lambda _: None)
-    monkeypatch.setattr(schedule.ScheduleWay, "choose_strategies", lambda _: None)
+    monkeypatch.setattr(schedule.ScheduleStrategy, "find_first", lambda _: None)
+    monkeypatch.setattr(schedule.ScheduleStrategy, "choose_strategies", lambda _: None)
     for room in (two_stages, stage_series):
         monkeypatch.setattr(room, "best_plan", lambda *_, **__: (None, {}))
-    monkeypatch.setattr(schedule.ScheduleWay, "anneal", lambda _: None)
-    monkeypatch.setattr(schedule.ScheduleWay, "searched", False)
+    monkeypatch.setattr(schedule.ScheduleStrategy, "anneal", lambda _: None)
+    monkeypatch.setattr(schedule.ScheduleStrategy, "searched", False)
     run = ledger.Ledger
     offer = run.offer
     monkeypatch.setattr(

@@ -14,7 +14,7 @@ from milp_plan.kinds.placement.serial.graph import read_serial
 from milp_plan.kinds.placement.serial.places import read_places
 from milp_plan.models.protocol import Guide
 from milp_plan.run import Settings, solve
-from milp_plan.run.model import Solver
+from milp_plan.run.model import FormulationSolver
 from tests.support.anything import optimum, random_case, serial_case, uneven_case
 from tests.support.seeds import few
 from tests.support.serial_brute import serial_plans
@@ -39,7 +39,7 @@ def test_scores_are_what_the_checker_says(first: int) -> None:
 def settled(problem) -> None:
     best = optimum(problem)
     outcome = solve(problem, Settings(time_limit_s=300.0))
-    assert outcome.record["way"] == "places"
+    assert outcome.record["strategy"] == "places"
     assert not outcome.disputed
     if best is None:
         assert outcome.infeasible_because is not None
@@ -114,19 +114,21 @@ def test_a_model_is_not_asked_again_and_again_for_what_tolerances_hide(
 ) -> None:
     """Value and bound differ by a millionth here: within what the solver can tell apart."""
     asked: list[Guide] = []
-    run = Solver.run
+    run = FormulationSolver.run
 
     def counted(
-        self: Solver, problem: object, guide: Guide, *rest: object, **more: object
+        self: FormulationSolver, problem: object, guide: Guide, *rest: object, **more: object
     ) -> object:
         asked.append(guide)
         assert len(asked) < 4
         return run(self, problem, guide, *rest, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Solver, "run", counted)
-    monkeypatch.setattr("milp_plan.kinds.placement.ways.places.is_tiny", lambda _ledger: False)
+    monkeypatch.setattr(FormulationSolver, "run", counted)
+    monkeypatch.setattr(
+        "milp_plan.kinds.placement.strategies.places.is_tiny", lambda _ledger: False
+    )
     problem = random_case(700)
     outcome = solve(problem, Settings(node_limit=20_000, gap=0.0))
     assert outcome.value == optimum(problem)
-    assert outcome.record["way"] == "places"
+    assert outcome.record["strategy"] == "places"
     assert asked

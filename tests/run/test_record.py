@@ -206,7 +206,7 @@ def test_a_plan_of_ours_that_breaks_a_law_is_a_defect_on_record():
 def test_seconds_for_an_obstacle_are_none_of_the_bounds(monkeypatch):
     books = Ledger(kinds.kind_of(EASY), EASY, SETTINGS)
     monkeypatch.setattr(type(books.kind), "obstacle", lambda *_: "none fits")
-    books.look_for_obstacle()
+    books.prove_infeasible()
     assert books.infeasible_because == "none fits"
     assert set(books.budget.phases) == {"obstacle"}
     assert set(books.budget.shares) == {"obstacle"}

@@ -12,8 +12,8 @@ from milp_plan.core.schedule import transfer_resources
 from milp_plan.run import Settings, kind_of, solve
 from milp_plan.run.restart import started
 from tests.support.every_kind import DRAWN, measured_anew
+from tests.support.memory_saving import planted_memory_saving
 from tests.support.seeds import few
-from tests.support.ways import planted_ways
 
 SEEDS = 20
 QUICK = Settings(time_limit_s=30.0, node_limit=200, rounds=0)
@@ -162,7 +162,7 @@ def test_places_and_order_alone_are_a_start(seed):
 @pytest.mark.parametrize("seed", few(range(200), 40))
 def test_runs_again_and_values_on_hosts_are_timed_anew(seed):
     """Where memory binds, what had left it before something came still does: all are valid."""
-    planted = planted_ways(seed)
+    planted = planted_memory_saving(seed)
     other = measured_anew("schedule", planted.problem, seed)
     found = started(kind_of(other), other, planted.plan)
     assert found.plan is not None, found.said

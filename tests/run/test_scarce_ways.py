@@ -9,9 +9,9 @@ import pytest
 from milp_plan.check import verify
 from milp_plan.core.budget import Budget
 from milp_plan.kinds.schedule.planners.enumeration.memory_orders import best_order, suits
+from tests.support.memory_saving import scarce_ways
+from tests.support.memory_saving_brute import known_plan
 from tests.support.seeds import few
-from tests.support.ways import scarce_ways
-from tests.support.ways_brute import known_plan
 
 SEEDS, CHUNK = 1000, 20
 
@@ -26,7 +26,7 @@ def test_an_order_wherever_a_plan_exists(seeds: Sequence[int]) -> None:
     used = 0
     for seed in seeds:
         problem = scarce_ways(seed)
-        if not problem.has_memory_ways:
+        if not problem.allows_memory_saving:
             continue
         assert suits(problem)
         found, known = best_order(problem, Budget(60.0)), known_plan(problem)

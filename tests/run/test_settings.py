@@ -9,7 +9,7 @@ import pytest
 from milp_plan.backends import Stop
 from milp_plan.core.budget import Budget, OutOfTime, TimeIsUp, alarm, now, undisturbed
 from milp_plan.core.compiled import compiled
-from milp_plan.kinds.schedule.ways import schedule
+from milp_plan.kinds.schedule.strategies import schedule
 from milp_plan.run import Settings, solve, solving
 
 from .cases import WEAK_BOUND, instance, weaken
@@ -102,7 +102,7 @@ def test_a_step_that_never_ends_is_ended_and_the_rest_is_kept(monkeypatch):
             pass
 
     monkeypatch.setattr("milp_plan.run.loop_parts.kept", lambda _loop: True)
-    monkeypatch.setattr(schedule.ScheduleWay, "anneal", forever)
+    monkeypatch.setattr(schedule.ScheduleStrategy, "anneal", forever)
     weaken(monkeypatch)
     monkeypatch.setattr(solving, "LEEWAY_S", 0.05)
     outcome = solve(instance("two-tower-tiny-inference-2xH100"), Settings(time_limit_s=1.0))

@@ -15,20 +15,20 @@ from milp_plan.backends import Limits, SolverReport, Stop
 from milp_plan.core import InputError, UnsupportedProblemError
 from milp_plan.core.budget import Budget
 from milp_plan.core.sharding import sharding_problem
-from milp_plan.kinds.sharding import labelling_way as labelling
-from milp_plan.kinds.sharding import way
+from milp_plan.kinds.sharding import labelling_strategy as labelling
+from milp_plan.kinds.sharding import strategy
 from milp_plan.kinds.sharding.check import verify_sharding
 from milp_plan.kinds.sharding.coarsen import reduce_sharding
 from milp_plan.kinds.sharding.coarsen.projection import projected
 from milp_plan.models.registry import get, shipped_folders
 from milp_plan.run import Settings, solve
-from milp_plan.run.model import Solver, make_options
+from milp_plan.run.model import FormulationSolver, make_options
 from milp_plan.run.model_answer import ModelAnswer
 from tests.models.solving import solve_here
 from tests.support.sharding import layered, optimum, random_problem
 
 FOUND = get("sharding")
-SOLVER = Solver(FOUND, make_options(FOUND, {}))
+SOLVER = FormulationSolver(FOUND, make_options(FOUND, {}))
 ALONE = Settings(time_limit_s=600.0, node_limit=10**6, formulation="sharding")
 """Without the search that looks for a start."""
 
@@ -104,7 +104,7 @@ def test_a_start_that_reductions_have_lost_is_not_lost(monkeypatch):
     def forbidden(reduction, _labels):
         return np.zeros(len(reduction.labelling), dtype=np.int64)
 
-    monkeypatch.setattr(way, "projected", forbidden)
+    monkeypatch.setattr(strategy, "projected", forbidden)
     monkeypatch.setattr(labelling, "backend", nothing)
     problem = four_colours(4)
     start = some_plan(problem, 0)

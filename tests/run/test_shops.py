@@ -16,9 +16,9 @@ from milp_plan.kinds.pipeline.experts import SEARCHES, WORDS
 from milp_plan.kinds.pipeline.model import Model
 from milp_plan.kinds.pipeline.reading import shop_of
 from milp_plan.kinds.pipeline.span import best_times
+from milp_plan.kinds.pipeline.strategies import shop as shops
+from milp_plan.kinds.pipeline.strategies.slot_bound import slot_bound
 from milp_plan.kinds.pipeline.timing import fits, value_of
-from milp_plan.kinds.pipeline.ways import shop as shops
-from milp_plan.kinds.pipeline.ways.slot_bound import slot_bound
 from milp_plan.run import Settings, solve
 from tests.support.seeds import few
 from tests.support.shops import random_tiny_shop

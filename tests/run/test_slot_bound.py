@@ -15,8 +15,8 @@ from milp_plan.kinds.pipeline.placement import place
 from milp_plan.kinds.pipeline.reading import shop_of
 from milp_plan.kinds.pipeline.shop import Shop
 from milp_plan.kinds.pipeline.slots import SlotRows
+from milp_plan.kinds.pipeline.strategies.slot_bound import slot_bound
 from milp_plan.kinds.pipeline.template import pipeline_problem, uniform
-from milp_plan.kinds.pipeline.ways.slot_bound import slot_bound
 from milp_plan.lp.certificate import refutes
 from tests.support.seeds import few
 from tests.support.shops import random_tiny_shop

@@ -6,7 +6,7 @@ import pytest
 
 from milp_plan.backends import Stop
 from milp_plan.kinds.schedule.bounds import catalogue
-from milp_plan.kinds.schedule.ways import small_schedule
+from milp_plan.kinds.schedule.strategies import small_schedule
 from milp_plan.run.loop_parts import LoopPart
 from milp_plan.zoo import TRAPS
 from tests.support.pipeline_of_groups import OPTIMUM, pipeline_of_groups

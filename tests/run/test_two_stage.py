@@ -11,14 +11,14 @@ from milp_plan.core.budget import Budget
 from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from milp_plan.kinds.schedule.planners.learning import ClauseLearning
 from milp_plan.kinds.schedule.stages import HEADS, Stage, stage_table
-from milp_plan.kinds.schedule.ways import two_stages
-from milp_plan.kinds.schedule.ways.schedule import ScheduleWay
-from milp_plan.kinds.schedule.ways.stage_series import StageSeries
+from milp_plan.kinds.schedule.strategies import two_stages
+from milp_plan.kinds.schedule.strategies.schedule import ScheduleStrategy
+from milp_plan.kinds.schedule.strategies.stage_series import StageSeries
 from milp_plan.run import Outcome, Settings, solve
 from milp_plan.run.kinds import kind_of
 from milp_plan.run.ledger import Ledger
 from milp_plan.run.solving import choose
-from milp_plan.run.telling import warnings
+from milp_plan.run.summary import warnings
 from milp_plan.zoo import TRAPS
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem
@@ -128,7 +128,7 @@ def test_runs_again_and_hosts_have_a_plan() -> None:
     outcome = quick(problem, two_stage=True, node_limit=5, rounds=2)
     assert outcome.verdict is not None
     assert outcome.verdict.ok
-    assert outcome.record["way"] == "memory"
+    assert outcome.record["strategy"] == "memory"
     assert outcome.record["coarse_stages"]
 
 
@@ -150,7 +150,7 @@ def test_a_default_run_of_many_operators_has_both_stages(monkeypatch: pytest.Mon
     """A moment before the annealing, on record; the plan is never worse for it."""
     problem = instance("unet-training-4xA100")
     ledger = Ledger(kind_of(problem), problem, Settings(time_limit_s=60))
-    way = ScheduleWay(ledger)
+    way = ScheduleStrategy(ledger)
     solver = choose(kind_of(problem), problem, Settings()).solver
     ledger.ask(solver)
     way.stages.choose_coarsening()

@@ -28,7 +28,7 @@ from milp_plan.core import (
 from milp_plan.kinds.schedule.formats import read, write
 from milp_plan.run import Settings, find_bounds, kind_of, solve
 from milp_plan.run.heuristic import run_heuristic
-from milp_plan.run.trial import more_devices, plan_variant
+from milp_plan.run.what_if import more_devices, plan_variant
 
 SECONDS = Settings(time_limit_s=20.0)
 

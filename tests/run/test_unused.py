@@ -14,7 +14,7 @@ import pytest
 
 from milp_plan.backends import Stop
 from milp_plan.core import InputError, Objective, UnusedOptionError
-from milp_plan.kinds.rematerialisation.least_memory import LeastMemoryWay
+from milp_plan.kinds.rematerialisation.least_memory import LeastMemoryStrategy
 from milp_plan.kinds.rematerialisation.problem import (
     Computation,
     RematerialisationObjective,
@@ -23,7 +23,7 @@ from milp_plan.kinds.rematerialisation.problem import (
 from milp_plan.models.registry import discover
 from milp_plan.run import Settings, solve
 from milp_plan.run.kinds import kind_of, kinds
-from milp_plan.run.model import Solver, make_options
+from milp_plan.run.model import FormulationSolver, make_options
 from milp_plan.run.settings import EVERY_RUN, WHY_UNUSED
 from milp_plan.run.solving import choose, refuse_unused
 from tests.face.kinds import PROBLEMS
@@ -49,10 +49,20 @@ GIVEN: dict[str, Any] = {
 }
 """What nobody has unless it is asked for. A new setting without an entry fails the tests."""
 
-READERS = ("ledger", "record", "solving", "way", "settings", "kind", "outcome", "cluster", "round")
+READERS = (
+    "ledger",
+    "record",
+    "solving",
+    "strategy",
+    "settings",
+    "kind",
+    "outcome",
+    "cluster",
+    "round",
+)
 """Modules that serve every way alike: what they read says nothing of a way."""
 
-WAYS = [way for kind in kinds() for way in kind.ways()]
+WAYS = [way for kind in kinds() for way in kind.strategies()]
 
 
 def test_every_setting_is_kept_by_every_run_or_has_a_reason():
@@ -82,7 +92,7 @@ def test_a_setting_is_used_or_refused_by_name(kind: str, name: str, only: bool):
         assert all(one.remedy and one.file == problem.name for one in found.values())
         assert all(WHY_UNUSED[where] in str(one) or only for where, one in found.items())
         return
-    used = choose(ours, problem, settings).way.uses | EVERY_RUN | {"solver"}
+    used = choose(ours, problem, settings).strategy.uses | EVERY_RUN | {"solver"}
     assert name in used
 
 
@@ -90,7 +100,7 @@ def _formulation_of(kind: Any, problem: Any) -> str:
     """A formulation that may be named for a problem, as users would find it."""
     for found in discover().values():
         if isinstance(problem, found.formulation.handles):
-            solver = Solver(found, make_options(found, {}))
+            solver = FormulationSolver(found, make_options(found, {}))
             if solver.unsupported(problem) is None:
                 return found.name
     raise AssertionError(kind.name)
@@ -107,7 +117,7 @@ def test_a_way_declares_what_its_modules_read(way: type):
 
 
 def test_the_readers_see_what_they_should():
-    shop = importlib.import_module("milp_plan.kinds.pipeline.ways.shop")
+    shop = importlib.import_module("milp_plan.kinds.pipeline.strategies.shop")
     assert {"seed", "node_limit"} <= settings_read(shop)
     assert "target" not in settings_read(shop)
 
@@ -232,8 +242,13 @@ def test_a_formulation_that_least_memory_never_asks_is_refused():
         objective=RematerialisationObjective.PEAK_MEMORY,
     )
     found = discover()["remat_backbone"]
-    solver, settings = Solver(found, make_options(found, {})), Settings(formulation=found.name)
-    why = LeastMemoryWay.unused(problem, settings, solver)
+    solver, settings = (
+        FormulationSolver(found, make_options(found, {})),
+        Settings(formulation=found.name),
+    )
+    why = LeastMemoryStrategy.unused(problem, settings, solver)
     assert "budgets are tried without the formulation's model" in why["formulation"]
     assert {"options", "solver"} <= set(why)
-    assert "formulation" not in LeastMemoryWay.unused(problem, replace(settings, only=True), solver)
+    assert "formulation" not in LeastMemoryStrategy.unused(
+        problem, replace(settings, only=True), solver
+    )

@@ -21,10 +21,10 @@ from . import local_updates, packing, rematerialisation, resharding, sharding, s
 from .anything import random_case, schedule_case, serial_case, uneven_case
 from .brute import brute_force
 from .magnitudes import magnified, some_take_no_time
+from .memory_saving import tiny_ways
+from .memory_saving_brute import brute_force_ways
 from .serial_brute import brute_serial
 from .spread import spread_problem
-from .ways import tiny_ways
-from .ways_brute import brute_force_ways
 
 MOST_DRAWS = 2_000
 """Problems drawn, at most, until one is for a formulation."""

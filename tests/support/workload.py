@@ -28,7 +28,7 @@ from milp_plan.core import (
 Site = tuple[str, ...]
 
 
-class Way(NamedTuple):
+class Strategy(NamedTuple):
     """One source from which a copy can be made, and the ticks that takes."""
 
     source: Site
@@ -41,7 +41,7 @@ class Journey(NamedTuple):
     value: str
     target: Site
     layout: str
-    ways: tuple[Way, ...]
+    ways: tuple[Strategy, ...]
 
 
 class Route(NamedTuple):
@@ -228,7 +228,9 @@ class Expander:
                 if device in site:
                     continue
                 ways = [
-                    Way((a,), t) for a in site if (t := self._wire(value, a, device, FULL)) >= 0
+                    Strategy((a,), t)
+                    for a in site
+                    if (t := self._wire(value, a, device, FULL)) >= 0
                 ]
                 if not ways:
                     return None
@@ -237,7 +239,7 @@ class Expander:
         ticks = self._reshard(value, site, have, reader, want)
         if ticks is None:
             return None
-        return Route((), (Journey(value.name, reader, want, (Way(site, ticks),)),))
+        return Route((), (Journey(value.name, reader, want, (Strategy(site, ticks),)),))
 
     def _wire(self, value: Value, source: str, target: str, layout: str) -> int:
         """Ticks on the channel; -1 where there is none."""
@@ -285,7 +287,7 @@ class Expander:
         options: Mapping[str, Option],
         native: Mapping[tuple[str, str], int],
         journeys: Mapping[Journey, int],
-        ways: tuple[Way, ...],
+        ways: tuple[Strategy, ...],
     ) -> Workload:
         names = [operator.name for operator in self.problem.graph.operators]
         before = [0] * len(names)

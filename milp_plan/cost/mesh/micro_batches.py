@@ -24,7 +24,7 @@ from milp_plan.core.sharding import (
 )
 
 from .operators import MeshOperator
-from .strategies import Keeping, Setting, Strategy, keeping
+from .strategies import Keeping, ParallelStrategy, Setting, keeping
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,15 +72,15 @@ NO_PAIRS = EdgeTables(integers([]).reshape(-1, 2), integers([]), integers([]))
 def kept_apart(
     names: tuple[str, ...],
     operators: tuple[MeshOperator, ...],
-    rows: list[list[Strategy]],
+    rows: list[list[ParallelStrategy]],
     setting: Setting,
 ) -> tuple[OperatorTables, EdgeTables]:
     """Return the operators that keep parameters, and edges from each to who has the parameters.
 
     Ends are numbers of those operators, and of the operators of the micro-batch.
     """
-    known: dict[int, tuple[list[Keeping], list[Strategy], Integers]] = {}
-    found, tables, ends = list[tuple[list[Keeping], list[Strategy]]](), list[Integers](), []
+    known: dict[int, tuple[list[Keeping], list[ParallelStrategy], Integers]] = {}
+    found, tables, ends = list[tuple[list[Keeping], list[ParallelStrategy]]](), list[Integers](), []
     titles = []
     for place, (name, operator, own) in enumerate(zip(names, operators, rows, strict=True)):
         if not operator.parameters:
@@ -106,8 +106,8 @@ def kept_apart(
 
 
 def _ways(
-    operator: MeshOperator, own: list[Strategy], setting: Setting
-) -> tuple[list[Keeping], list[Strategy], Integers]:
+    operator: MeshOperator, own: list[ParallelStrategy], setting: Setting
+) -> tuple[list[Keeping], list[ParallelStrategy], Integers]:
     """Ways to keep parameters, a strategy of each, and which strategies keep them so (0, else -1).
 
     Strategies that keep them alike pay and keep the same: both follow from the layouts.

@@ -66,7 +66,7 @@ class Collective:
 
 
 @dataclass(frozen=True)
-class Strategy:
+class ParallelStrategy:
     """One way to run an operator.
 
     Parameters
@@ -175,7 +175,9 @@ def mappings(operator: MeshOperator, mesh: Mesh) -> Iterator[Mapping]:
             yield mapping
 
 
-def strategies(operator: MeshOperator, setting: Setting, *, readers: int = 1) -> list[Strategy]:
+def strategies(
+    operator: MeshOperator, setting: Setting, *, readers: int = 1
+) -> list[ParallelStrategy]:
     """Every strategy that no other one beats.
 
     Parameters
@@ -196,7 +198,7 @@ def strategies(operator: MeshOperator, setting: Setting, *, readers: int = 1) ->
     """
     made = operator.output
     tiling = Tiling(setting.mesh, made.extents, made.element_bytes)
-    found: list[Strategy] = []
+    found: list[ParallelStrategy] = []
     for mapping in mappings(operator, setting.mesh):
         found += _variants(operator, setting, mapping, tiling, readers)
     if setting.micro_batches == 1:
@@ -231,7 +233,7 @@ class Keeping:
         return " ".join([*parts, f"zero{self.zero}"] if self.zero else parts)
 
 
-def keeping(operator: MeshOperator, setting: Setting, row: Strategy) -> Keeping:
+def keeping(operator: MeshOperator, setting: Setting, row: ParallelStrategy) -> Keeping:
     """Return how a strategy stores the parameters of its operator."""
     return Keeping(
         tuple(_layout(tensor, row.mapping) for tensor in operator.parameters),
@@ -241,8 +243,8 @@ def keeping(operator: MeshOperator, setting: Setting, row: Strategy) -> Keeping:
 
 
 def undominated(
-    found: Iterable[Strategy], apart: Callable[[Strategy], object] = lambda _: None
-) -> list[Strategy]:
+    found: Iterable[ParallelStrategy], apart: Callable[[ParallelStrategy], object] = lambda _: None
+) -> list[ParallelStrategy]:
     """Leave out strategies that another one with the same layouts beats; ties keep the first.
 
     Those for which ``apart`` says something else are not compared.
@@ -264,7 +266,7 @@ def undominated(
 
 def _variants(
     operator: MeshOperator, setting: Setting, mapping: Mapping, tiling: Tiling, readers: int
-) -> Iterator[Strategy]:
+) -> Iterator[ParallelStrategy]:
     mesh, training = setting.mesh, setting.training
     reads = tuple(_input(t, mapping) for t in operator.inputs)
     gradients = tuple(_gradient(t, mapping) for t in operator.inputs if training)
@@ -275,7 +277,7 @@ def _variants(
     for writes in _written(tiling, raw, readers):
         resolving = tuple(_resolving(tiling, setting, raw, writes))
         for level in _levels(operator, setting, mapping):
-            yield Strategy(
+            yield ParallelStrategy(
                 mapping,
                 reads,
                 gradients,

@@ -26,7 +26,7 @@ from .micro_batches import (
     unrolled,
 )
 from .operators import MeshOperator, Tensor
-from .strategies import Setting, Strategy, strategies
+from .strategies import ParallelStrategy, Setting, strategies
 
 
 @dataclass(frozen=True)
@@ -101,9 +101,9 @@ class MeshGraph:
                 if source is not None:
                     yield source, consumer, port
 
-    def strategies(self, setting: Setting) -> list[list[Strategy]]:
+    def strategies(self, setting: Setting) -> list[list[ParallelStrategy]]:
         """Strategies of every operator; equal operators share one list."""
-        known: dict[tuple[object, ...], list[Strategy]] = {}
+        known: dict[tuple[object, ...], list[ParallelStrategy]] = {}
         found = []
         for operator, given, readers in zip(
             self.operators, self.sources, self.readers, strict=True
@@ -117,7 +117,7 @@ class MeshGraph:
         return found
 
 
-def _fed(strategy: Strategy, outside: tuple[bool, ...]) -> bool:
+def _fed(strategy: ParallelStrategy, outside: tuple[bool, ...]) -> bool:
     """Whether no input from outside would have to be a pending sum."""
     pairs = zip(strategy.reads, outside, strict=True)
     return not any(layout.partial and free for layout, free in pairs)
@@ -166,7 +166,7 @@ def mesh_problem(
     return replace(found, limit=limit, provenance=details)
 
 
-def _between(graph: MeshGraph, setting: Setting, rows: list[list[Strategy]]) -> EdgeTables:
+def _between(graph: MeshGraph, setting: Setting, rows: list[list[ParallelStrategy]]) -> EdgeTables:
     """Edges of the graph, with costs of resharding; tables that are alike are made once."""
     edges = list(graph.edges())
     known: dict[tuple[int, int, Tensor], np.ndarray] = {}
@@ -185,7 +185,11 @@ def _between(graph: MeshGraph, setting: Setting, rows: list[list[Strategy]]) -> 
 
 
 def transitions(
-    setting: Setting, tensor: Tensor, port: int, made: list[Strategy], read: list[Strategy]
+    setting: Setting,
+    tensor: Tensor,
+    port: int,
+    made: list[ParallelStrategy],
+    read: list[ParallelStrategy],
 ) -> np.ndarray:
     """Ticks of resharding one input, and its gradient, for each pair; -1 where there is no way.
 
@@ -224,7 +228,7 @@ def _ticks(tiling: Tiling, ways: list[tuple[Layout, Layout]]) -> int:
     return total
 
 
-def _label(row: Strategy) -> str:
+def _label(row: ParallelStrategy) -> str:
     return f"{row.name} -> {row.writes.text}"
 
 

@@ -16,7 +16,7 @@ from milp_plan.io.files import Document
 from milp_plan.run.change import Change, count, rate, size
 from milp_plan.run.kind import Format, Kind, Measure
 from milp_plan.run.scope import Offer, Scope
-from milp_plan.run.way import Way
+from milp_plan.run.strategy import Strategy
 
 if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
@@ -201,15 +201,15 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
         self, problem: HybridProblem, budget: Budget, incumbent: int | None
     ) -> Iterator[Bound]:
         """Bounds of the exact search, until the budget ends."""
-        from .way import search_bounds
+        from .strategy import search_bounds
 
         return search_bounds(problem, budget)
 
-    def ways(self) -> Sequence[type[Way[HybridProblem, HybridPlan]]]:
+    def strategies(self) -> Sequence[type[Strategy[HybridProblem, HybridPlan]]]:
         """The exact search."""
-        from .way import HybridWay
+        from .strategy import HybridStrategy
 
-        return (HybridWay,)
+        return (HybridStrategy,)
 
 
 def _as_planned(problem: HybridProblem, plan: HybridPlan) -> HybridProblem:

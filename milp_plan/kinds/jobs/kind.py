@@ -17,7 +17,7 @@ from milp_plan.io.files import Document
 from milp_plan.run.change import Change
 from milp_plan.run.kind import TIMED, Format, Kind, Measure, Restart
 from milp_plan.run.scope import Offer, Scope
-from milp_plan.run.way import Way
+from milp_plan.run.strategy import Strategy
 
 if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
@@ -196,11 +196,11 @@ class Jobs(Kind["JobsProblem", "JobsPlan"]):
 
         return jobs_bounds(problem)
 
-    def ways(self) -> Sequence[type[Way[JobsProblem, JobsPlan]]]:
+    def strategies(self) -> Sequence[type[Strategy[JobsProblem, JobsPlan]]]:
         """One for all."""
-        from .way import JobsWay
+        from .strategy import JobsStrategy
 
-        return (JobsWay,)
+        return (JobsStrategy,)
 
     def heuristics(self) -> Mapping[str, Callable[[JobsProblem, int], JobsPlan | None]]:
         """Greedy starts, ranks, and one after the other."""

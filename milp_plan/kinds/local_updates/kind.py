@@ -13,7 +13,7 @@ from milp_plan.core.budget import Budget
 from milp_plan.io.files import Document
 from milp_plan.run.kind import Format, Kind, Measure
 from milp_plan.run.scope import Offer, Scope
-from milp_plan.run.way import Way
+from milp_plan.run.strategy import Strategy
 
 if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
@@ -150,11 +150,11 @@ class LocalUpdates(Kind["LocalUpdatesProblem", "LocalUpdatesPlan"]):
 
         return local_updates_bounds(problem)
 
-    def ways(self) -> Sequence[type[Way[LocalUpdatesProblem, LocalUpdatesPlan]]]:
+    def strategies(self) -> Sequence[type[Strategy[LocalUpdatesProblem, LocalUpdatesPlan]]]:
         """One for all."""
-        from .way import LocalUpdatesWay
+        from .strategy import LocalUpdatesStrategy
 
-        return (LocalUpdatesWay,)
+        return (LocalUpdatesStrategy,)
 
     def heuristics(
         self,

@@ -15,7 +15,7 @@ from milp_plan.io.files import Document
 from milp_plan.run.change import Change
 from milp_plan.run.kind import Format, Kind, Measure, Restart
 from milp_plan.run.scope import Offer, Scope
-from milp_plan.run.way import Step, Way
+from milp_plan.run.strategy import Step, Strategy
 
 if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
@@ -35,13 +35,13 @@ FORMULATION_SHARE = 0.7
 """Part of the time left for the formulation that was named."""
 
 
-class PackingWay(Way["PackingProblem", "PackingPlan"]):
+class PackingStrategy(Strategy["PackingProblem", "PackingPlan"]):
     """The way for packing problems."""
 
     name = "packing"
 
     @classmethod
-    def unsuited(cls, problem: PackingProblem, repeatable: bool) -> str | None:
+    def why_not(cls, problem: PackingProblem, repeatable: bool) -> str | None:
         """Every packing problem."""
         return None
 
@@ -51,7 +51,7 @@ class PackingWay(Way["PackingProblem", "PackingPlan"]):
 
         ledger = self.ledger
         return (
-            Step("obstacle", ledger.look_for_obstacle),
+            Step("obstacle", ledger.prove_infeasible),
             Step("bounds", ledger.find_bounds),
             Step("fits", self.fit, lambda: not ledger.baselines),
             Step("first nodes", self.look, lambda: self.packer.searchable, loops=(PACKING,)),
@@ -60,7 +60,7 @@ class PackingWay(Way["PackingProblem", "PackingPlan"]):
             Step("search", self.search, lambda: self.packer.searchable, loops=(PACKING,)),
         )
 
-    def offer_first(self) -> None:
+    def offer_initial_plan(self) -> None:
         """Offer the fits."""
         self.fit()
 
@@ -88,7 +88,7 @@ class PackingWay(Way["PackingProblem", "PackingPlan"]):
 
     def formulate(self) -> None:
         """Ask the formulation that was named; the best packing is its start."""
-        self.ask_part("formulation", FORMULATION_SHARE, better=False)
+        self.solve_within_share("formulation", FORMULATION_SHARE, better=False)
 
     def look(self) -> None:
         """Search with few nodes: it proves what is small before anything improves it."""
@@ -240,9 +240,9 @@ class Packing(Kind["PackingProblem", "PackingPlan"]):
 
         return packing_bounds(problem, budget)
 
-    def ways(self) -> Sequence[type[Way[PackingProblem, PackingPlan]]]:
+    def strategies(self) -> Sequence[type[Strategy[PackingProblem, PackingPlan]]]:
         """One for all."""
-        return (PackingWay,)
+        return (PackingStrategy,)
 
     def heuristics(self) -> Mapping[str, Callable[[PackingProblem, int], PackingPlan | None]]:
         """Each fit by each order."""

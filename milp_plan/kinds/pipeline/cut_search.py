@@ -31,7 +31,7 @@ from .case import Built, Case, Grid, build, built, cut_text, grid
 from .cuts import Cuts
 from .model import Cut, most_even
 from .reading import read_shop
-from .ways.shop import ShopWay
+from .strategies.shop import ShopStrategy
 
 FIRST_LOOKS, LOOKS = 0.25, 0.1
 """Parts of the time limit for looking at further cuts: at first, and before each round of turns."""
@@ -226,14 +226,16 @@ class CutSearch:
         """Bounds and published schedules of a cut; ``None`` where no plan is below the worth."""
         problem = one.built.problem
         kind, settings = kind_of(problem), self._settings(one, LEAST_TURN_S)
-        if choose(kind, problem, settings).way is not ShopWay:  # other ways have no quick steps
+        if (
+            choose(kind, problem, settings).strategy is not ShopStrategy
+        ):  # other ways have no quick steps
             self._let_stay(one)
             return self._solved(one, max(LEAST_TURN_S, FIRST_TURN * self.settings.time_limit_s))
         with self.budget.phase("looks"):
             part = self.budget.at_most("look", LEAST_TURN_S)
             ledger: Ledger[PlanningProblem, Plan] = Ledger(kind, problem, settings, part)
-            ledger.details["way"] = ShopWay.name
-            way = ShopWay(ledger)
+            ledger.details["strategy"] = ShopStrategy.name
+            way = ShopStrategy(ledger)
             ledger.check_start()
             way.find_floors()
             one.bound = max(one.bound, ledger.lower or 0)
@@ -241,13 +243,13 @@ class CutSearch:
                 return None
             way.ask_experts()
             if ledger.value is None:
-                ledger.look_for_obstacle()
+                ledger.prove_infeasible()
             return outcome_of(ledger)
 
     def _let_stay(self, one: Tried) -> None:
         """Start a pipeline that may recompute or offload from a plan in which everything stays."""
         problem = one.built.problem
-        plain = problem.without_memory_ways
+        plain = problem.without_memory_saving
         if plain is problem or one.built.cut in self.starts or one.outcome is not None:
             return
         shop = read_shop(plain)
@@ -255,7 +257,7 @@ class CutSearch:
             return
         settings = Settings(time_limit_s=LEAST_TURN_S, threads=self.settings.threads)
         ledger: Ledger[PlanningProblem, Plan] = Ledger(kind_of(plain), plain, settings)
-        ShopWay(ledger).ask_experts()
+        ShopStrategy(ledger).ask_experts()
         if ledger.plan is not None:
             self.starts[one.built.cut] = replace(ledger.plan, fingerprint=None)
 

@@ -208,7 +208,7 @@ class _Reader:
 
     def read(self) -> StashShop:
         problem = self.problem
-        if not problem.has_memory_ways:
+        if not problem.allows_memory_saving:
             raise _NotStashes("nothing may run again or wait on a host")
         if problem.objective is not Objective.MAKESPAN:
             raise _NotStashes(f"the objective is {problem.objective.value}, not makespan")

@@ -17,7 +17,7 @@ from milp_plan.io.files import Document
 from milp_plan.run.change import Change, host, objective_of, positive, size
 from milp_plan.run.kind import Export, Format, Kind, Measure
 from milp_plan.run.scope import Offer, Scope
-from milp_plan.run.way import Way
+from milp_plan.run.strategy import Strategy
 
 if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
@@ -298,13 +298,15 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
         name = problem.computations[place].name
         yield Bound("working set", problem.floors[place], f"{name} with its output and inputs")
 
-    def ways(self) -> Sequence[type[Way[RematerialisationProblem, RematerialisationPlan]]]:
+    def strategies(
+        self,
+    ) -> Sequence[type[Strategy[RematerialisationProblem, RematerialisationPlan]]]:
         """One for each objective, and one with a host."""
-        from .least_memory import LeastMemoryWay
-        from .paging import PagingWay
-        from .way import RematerialisationWay
+        from .least_memory import LeastMemoryStrategy
+        from .paging import PagingStrategy
+        from .strategy import RematerialisationStrategy
 
-        return (LeastMemoryWay, PagingWay, RematerialisationWay)
+        return (LeastMemoryStrategy, PagingStrategy, RematerialisationStrategy)
 
     def heuristics(
         self,

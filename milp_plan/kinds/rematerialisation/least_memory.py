@@ -18,14 +18,14 @@ from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.run.ledger import Ledger
 from milp_plan.run.settings import MODEL_ALONE, Settings
-from milp_plan.run.way import Step, Way
+from milp_plan.run.strategy import Step, Strategy
 
 from .problem import RematerialisationObjective, RematerialisationPlan, RematerialisationProblem
-from .small_way import offer_best_of_all, offer_once
-from .way import RematerialisationWay
+from .small_strategy import offer_best_of_all, offer_once
+from .strategy import RematerialisationStrategy
 
 if TYPE_CHECKING:
-    from milp_plan.run.model import Solver
+    from milp_plan.run.model import FormulationSolver
 
 NAME = "budgets by bisection"
 
@@ -58,14 +58,14 @@ class Question(Ledger[RematerialisationProblem, RematerialisationPlan]):
         return self.yes or self.no
 
 
-class LeastMemoryWay(Way[RematerialisationProblem, RematerialisationPlan]):
+class LeastMemoryStrategy(Strategy[RematerialisationProblem, RematerialisationPlan]):
     """The way for least peak memory."""
 
     name = "least memory"
     uses = MODEL_ALONE
 
     @classmethod
-    def unsuited(cls, problem: RematerialisationProblem, repeatable: bool) -> str | None:
+    def why_not(cls, problem: RematerialisationProblem, repeatable: bool) -> str | None:
         """Every problem of rematerialisation whose peak memory is minimised."""
         least = RematerialisationObjective.PEAK_MEMORY
         return None if problem.objective is least else "it minimises peak memory"
@@ -75,7 +75,7 @@ class LeastMemoryWay(Way[RematerialisationProblem, RematerialisationPlan]):
         cls,
         problem: RematerialisationProblem,
         settings: Settings,
-        solver: Solver | None,
+        solver: FormulationSolver | None,
     ) -> dict[str, str]:
         """Also a formulation without ``only``: budgets are tried without it."""
         why = super().unused(problem, settings, solver)
@@ -88,7 +88,7 @@ class LeastMemoryWay(Way[RematerialisationProblem, RematerialisationPlan]):
         """Proofs, every operator once, budgets."""
         ledger = self.ledger
         return (
-            Step("obstacle", ledger.look_for_obstacle),
+            Step("obstacle", ledger.prove_infeasible),
             Step("bounds", ledger.find_bounds),
             Step("every plan", lambda: offer_best_of_all(ledger)),
             Step("once", lambda: offer_once(ledger), always=True),
@@ -141,7 +141,7 @@ class LeastMemoryWay(Way[RematerialisationProblem, RematerialisationPlan]):
         inner = Budget(part.limit_s, part.nodes)
         question = Question(ledger.kind, problem, settings, inner)
         question.most = ledger.problem.added_limit
-        RematerialisationWay(question).go()
+        RematerialisationStrategy(question).run_steps()
         for defect in question.defects:
             ledger.fail(defect)
         if question.yes:

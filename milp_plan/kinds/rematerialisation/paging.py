@@ -11,16 +11,16 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property, partial
 
-from milp_plan.run.way import Step, Way
+from milp_plan.run.strategy import Step, Strategy
 
 from .planners import NAME, greedy
 from .planners.enumeration import few
 from .problem import RematerialisationObjective, RematerialisationProblem
-from .small_way import offer_best_of_all, offer_once
-from .way import RematerialisationWay
+from .small_strategy import offer_best_of_all, offer_once
+from .strategy import RematerialisationStrategy
 
 
-class PagingWay(RematerialisationWay):
+class PagingStrategy(RematerialisationStrategy):
     """The way for problems with a host, or of energy."""
 
     name = "paging"
@@ -31,7 +31,7 @@ class PagingWay(RematerialisationWay):
         return "remat_backbone"
 
     @classmethod
-    def unsuited(cls, problem: RematerialisationProblem, repeatable: bool) -> str | None:
+    def why_not(cls, problem: RematerialisationProblem, repeatable: bool) -> str | None:
         """Every problem with a host, or of energy."""
         energy = problem.objective is RematerialisationObjective.ADDED_ENERGY
         return None if energy or problem.host is not None else "no host, and no energy to save"
@@ -41,7 +41,7 @@ class PagingWay(RematerialisationWay):
         ledger = self.ledger
         every = partial(offer_best_of_all, ledger, last=True)
         return (
-            Step("obstacle", ledger.look_for_obstacle),
+            Step("obstacle", ledger.prove_infeasible),
             Step("bounds", ledger.find_bounds),
             Step("every plan", lambda: offer_best_of_all(ledger)),
             Step("once", lambda: offer_once(ledger), always=True),
@@ -53,7 +53,7 @@ class PagingWay(RematerialisationWay):
 
     def alone(self) -> Iterable[Step]:
         """The formulation's model and nobody else."""
-        return Way.alone(self)
+        return Strategy.alone(self)
 
     @cached_property
     def annealed(self) -> RematerialisationProblem:
@@ -77,4 +77,4 @@ class PagingWay(RematerialisationWay):
         """Ask the formulation; the best plan is its start."""
         ledger = self.ledger
         ledger.say("model", ledger.solver.formulation.card.name)
-        self.ask_up_to(ledger.value, ledger.budget, start=ledger.plan)
+        self.solve_below(ledger.value, ledger.budget, start=ledger.plan)

@@ -14,7 +14,7 @@ from milp_plan.io.files import Document
 from milp_plan.run.change import Change
 from milp_plan.run.kind import TIMED, Format, Kind, Measure, Restart
 from milp_plan.run.scope import Offer, Scope
-from milp_plan.run.way import Way
+from milp_plan.run.strategy import Strategy
 
 if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
@@ -162,11 +162,11 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
 
         return resharding_bounds(problem, budget)
 
-    def ways(self) -> Sequence[type[Way[ReshardingProblem, ReshardingPlan]]]:
+    def strategies(self) -> Sequence[type[Strategy[ReshardingProblem, ReshardingPlan]]]:
         """One for all."""
-        from .way import ReshardingWay
+        from .strategy import ReshardingStrategy
 
-        return (ReshardingWay,)
+        return (ReshardingStrategy,)
 
     def heuristics(
         self,

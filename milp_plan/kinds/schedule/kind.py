@@ -32,7 +32,7 @@ from milp_plan.io.files import Document
 from milp_plan.run.change import Change, count, host, objective_of, positive
 from milp_plan.run.kind import Export, Format, Kind, Measure, Restart
 from milp_plan.run.scope import Scope
-from milp_plan.run.way import Way
+from milp_plan.run.strategy import Strategy
 
 if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
@@ -322,48 +322,50 @@ class Schedule(Kind[PlanningProblem, Plan]):
 
         return all_bounds(problem, budget, incumbent)
 
-    def ways(self) -> Sequence[type[Way[PlanningProblem, Plan]]]:
+    def strategies(self) -> Sequence[type[Strategy[PlanningProblem, Plan]]]:
         """Special forms first; the last one is for every problem."""
-        from milp_plan.kinds.pipeline.ways.shop import ShopWay
-        from milp_plan.kinds.pipeline.ways.stash import StashWay
-        from milp_plan.kinds.placement.ways.contiguous import ContiguousWay
-        from milp_plan.kinds.placement.ways.latency import LatencyWay
-        from milp_plan.kinds.placement.ways.max_load import MaxLoadWay
-        from milp_plan.kinds.placement.ways.places import PlacesWay
+        from milp_plan.kinds.pipeline.strategies.shop import ShopStrategy
+        from milp_plan.kinds.pipeline.strategies.stash import StashStrategy
+        from milp_plan.kinds.placement.strategies.contiguous import ContiguousStrategy
+        from milp_plan.kinds.placement.strategies.latency import LatencyStrategy
+        from milp_plan.kinds.placement.strategies.max_load import MaxLoadStrategy
+        from milp_plan.kinds.placement.strategies.places import PlacesStrategy
 
-        from .ways.memory import MemoryWay
-        from .ways.order import OrderWay
-        from .ways.schedule import ScheduleWay
+        from .strategies.memory import MemoryStrategy
+        from .strategies.order import OrderStrategy
+        from .strategies.schedule import ScheduleStrategy
 
         return (
-            StashWay,
-            MemoryWay,
-            LatencyWay,
-            ContiguousWay,
-            MaxLoadWay,
-            PlacesWay,
-            ShopWay,
-            OrderWay,
-            ScheduleWay,
+            StashStrategy,
+            MemoryStrategy,
+            LatencyStrategy,
+            ContiguousStrategy,
+            MaxLoadStrategy,
+            PlacesStrategy,
+            ShopStrategy,
+            OrderStrategy,
+            ScheduleStrategy,
         )
 
-    def ways_for(self, problem: PlanningProblem) -> Sequence[type[Way[PlanningProblem, Plan]]]:
+    def strategies_for(
+        self, problem: PlanningProblem
+    ) -> Sequence[type[Strategy[PlanningProblem, Plan]]]:
         """The general one alone, unless law, objective or form are special."""
         from milp_plan.kinds.pipeline.reading import read_shop
 
-        from .ways.schedule import ScheduleWay
+        from .strategies.schedule import ScheduleStrategy
 
-        special = problem.serial is not None or problem.has_memory_ways
+        special = problem.serial is not None or problem.allows_memory_saving
         special = special or problem.objective is Objective.PEAK_MEMORY
         if special or not isinstance(read_shop(problem), str):
-            return self.ways()
-        return (ScheduleWay,)
+            return self.strategies()
+        return (ScheduleStrategy,)
 
     def search_round(self, ledger: Ledger[PlanningProblem, Plan], *, construct: bool) -> None:
         """Search from the ledger's plan, after constructions where they are asked for."""
-        from .ways.schedule import ScheduleWay
+        from .strategies.schedule import ScheduleStrategy
 
-        ScheduleWay(ledger).search(construct=construct)
+        ScheduleStrategy(ledger).search(construct=construct)
 
     def heuristics(self) -> Mapping[str, Callable[[PlanningProblem, int], Plan | None]]:
         """List schedules and their like, then schedules of pipelines."""

@@ -216,10 +216,10 @@ def run_near() -> None:
 def run_schedules() -> None:
     """Every loop of the decoder and of its search is compiled with whoever calls it."""
     from .model.planted import planted_with_plan
-    from .planners.search.crew import Crew
+    from .planners.search.parallel import ParallelAnnealing
 
     problem, plan = planted_with_plan(0)
-    crew = Crew(problem, orders=False)
+    crew = ParallelAnnealing(problem, orders=False)
     crew.construct(Budget(END_S))
     crew.add(plan)
     crew.run(Budget(END_S), 100)

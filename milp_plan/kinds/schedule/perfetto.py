@@ -242,7 +242,7 @@ def _readers(problem: PlanningProblem, plan: Plan, trip: Transfer) -> Iterator[O
 
 def _renewed(problem: PlanningProblem, plan: Plan, trip: Transfer, reader: OperatorRun) -> bool:
     """Whether a copy may have come between, where values are made more than once."""
-    if not problem.has_memory_ways:
+    if not problem.allows_memory_saving:
         return False
     producer = problem.graph.value(trip.value).producer
     stops = [

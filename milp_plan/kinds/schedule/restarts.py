@@ -39,7 +39,7 @@ def placement_restarts(problem: PlanningProblem, plan: Plan) -> Iterator[Restart
 
 def _reordered(problem: PlanningProblem, plan: Plan, timing: Retiming) -> Iterator[Restart]:
     """What list scheduling makes of the places and the order, or of the order alone."""
-    single, order, placements = problem.without_memory_ways, timing.order, timing.placements
+    single, order, placements = problem.without_memory_saving, timing.order, timing.placements
     tries: tuple[tuple[str, Callable[[], Plan | None]], ...] = (
         ("later where memory asks for it", lambda: dispatch_order(single, placements, order)),
         (

@@ -14,7 +14,7 @@ from typing import Any
 
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.budget import now
-from milp_plan.run.beside import Beside
+from milp_plan.run.background import BackgroundThread
 from milp_plan.run.dask import CONNECT_S, workers_of
 from milp_plan.run.identity import sources
 from milp_plan.run.ledger import Ledger
@@ -67,7 +67,7 @@ class Team:
         self._counts = {"begun": 0, "lost": 0}
         ledger.details["cluster"] = {"rounds": self._counts, "workers": self._members}
         self._update_workers()
-        self._thread = Beside(self._search)
+        self._thread = BackgroundThread(self._search)
         self._thread.start()
 
     def wait(self) -> None:

@@ -14,7 +14,7 @@ from milp_plan.core.budget import Budget
 from milp_plan.io.files import Document
 from milp_plan.run.kind import Export, Format, Kind, Measure, Restart
 from milp_plan.run.scope import Offer, Scope
-from milp_plan.run.way import Way
+from milp_plan.run.strategy import Strategy
 
 if TYPE_CHECKING:
     from milp_plan.core.sharding import ShardingPlan, ShardingProblem
@@ -273,11 +273,11 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
         else:
             yield dual_bound(left.labelling, budget, incumbent)
 
-    def ways(self) -> Sequence[type[Way[ShardingProblem, ShardingPlan]]]:
+    def strategies(self) -> Sequence[type[Strategy[ShardingProblem, ShardingPlan]]]:
         """Reduce, search, undo; with a formulation: its model after a short search."""
-        from .way import ShardingWay
+        from .strategy import ShardingStrategy
 
-        return (ShardingWay,)
+        return (ShardingStrategy,)
 
 
 def _strategy(problem: ShardingProblem, place: int, chosen: int) -> dict[str, Any]:

@@ -40,7 +40,7 @@ SOFTWARE_BOUNDS = {
     "crossing_ns": (1.0, 1e7),
     "stall_ns": (1.0, 1e10),
 }
-USUAL = (*DEVICE_BOUNDS, "launch_ns", "step_ns", "overlap")
+DEFAULTS = (*DEVICE_BOUNDS, "launch_ns", "step_ns", "overlap")
 """What is fitted by default."""
 
 PRIOR = 0.02
@@ -112,7 +112,7 @@ def fit(
     chosen: Sequence[Sample],
     start: Efficiency,
     device: str,
-    free: Sequence[str] = USUAL,
+    free: Sequence[str] = DEFAULTS,
     weights: Sequence[float] | None = None,
 ) -> Efficiency:
     """Return the rates of one device class and the framework that fit the runs best.
@@ -238,7 +238,7 @@ def calibrate(runs: Iterable[Measured], start: Efficiency, source: str) -> Calib
 
 
 def _fit_all(chosen: Sequence[Sample], start: Efficiency) -> Efficiency:
-    efficiency, free = start, USUAL
+    efficiency, free = start, DEFAULTS
     counts = Counter(each.run.device for each in chosen)
     for device, _ in counts.most_common():
         here = [each for each in chosen if each.run.device == device]

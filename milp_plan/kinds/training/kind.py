@@ -13,7 +13,7 @@ from milp_plan.core.budget import Budget
 from milp_plan.io.files import Document
 from milp_plan.run.kind import Format, Kind, Measure
 from milp_plan.run.scope import Offer, Scope
-from milp_plan.run.way import Step, Way
+from milp_plan.run.strategy import Step, Strategy
 
 if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
@@ -35,14 +35,14 @@ OFFERS = {
 """What no plan uses unless its field is fixed; ``milp-plan train`` has the whole list."""
 
 
-class TrainingWay(Way["TrainingProblem", "TrainingPlan"]):
+class TrainingStrategy(Strategy["TrainingProblem", "TrainingPlan"]):
     """Search the configurations of a training problem."""
 
     name = "training"
     uses = frozenset({"start"})
 
     @classmethod
-    def unsuited(cls, problem: TrainingProblem, repeatable: bool) -> str | None:
+    def why_not(cls, problem: TrainingProblem, repeatable: bool) -> str | None:
         """Every training problem."""
         return None
 
@@ -50,7 +50,7 @@ class TrainingWay(Way["TrainingProblem", "TrainingPlan"]):
         """A proof that the fixed fields leave nothing, a bound, and the search."""
         ledger = self.ledger
         return (
-            Step("obstacle", ledger.look_for_obstacle),
+            Step("obstacle", ledger.prove_infeasible),
             Step("bounds", ledger.find_bounds),
             Step("search", self.search),
         )
@@ -261,9 +261,9 @@ class Training(Kind["TrainingProblem", "TrainingPlan"]):
 
         yield operations_bound(problem)
 
-    def ways(self) -> Sequence[type[Way[TrainingProblem, TrainingPlan]]]:
+    def strategies(self) -> Sequence[type[Strategy[TrainingProblem, TrainingPlan]]]:
         """One for all."""
-        return (TrainingWay,)
+        return (TrainingStrategy,)
 
 
 KIND = Training()

@@ -137,7 +137,7 @@ def _summary(entries: Sequence[Entry], parts: Sequence[Part]) -> Iterator[tuple[
     yield "proved optimal", ["yes" if record["proved"] else "no" for record in records]
     yield "check", [part.said for part in parts]
     yield "stopped", [str(record["stop"]) for record in records]
-    yield "way", [str(record["way"]) for record in records]
+    yield "strategy", [str(record["strategy"]) for record in records]
     yield "formulation", [(r.get("formulation") or {"name": DASH})["name"] for r in records]
     yield "plan by", [str(record.get("planner") or DASH) for record in records]
     yield "seconds", [f"{record['seconds']:.3g}" for record in records]

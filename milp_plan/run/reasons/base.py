@@ -2,7 +2,7 @@
 
 One interface for all kinds: conflicts leave parts out and lift limits, what-if questions resize
 limits and fix parts in places, sweeps resize, comparisons list moves, and ``explain`` tells why.
-Each kind of :mod:`milp_plan.run.kinds` names its :class:`Reasons`.
+Each kind of :mod:`milp_plan.kinds` names its :class:`Reasons`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from ..comparison import Amount, Comparison
 from ..conflict import Conflict, Infeasibility, Relaxation
 from ..kind import Measure
 from ..kinds import kind_of
-from ..trial import Effect
+from ..what_if import Effect
 from .base import Block, Link, Move, Usage, Why
 
 MOST = 12

@@ -13,7 +13,7 @@ from milp_plan.core.budget import Budget
 from milp_plan.kinds.schedule.planners.decoder import NEVER, Decoder
 from milp_plan.kinds.schedule.planners.portfolio import best_plan
 from milp_plan.kinds.schedule.planners.search import sequences
-from milp_plan.kinds.schedule.planners.search.crew import Crew
+from milp_plan.kinds.schedule.planners.search.parallel import ParallelAnnealing
 from milp_plan.kinds.schedule.planners.search.sequences import Sequences
 from milp_plan.kinds.schedule.planners.search.tasks import new_tasks, read_tasks, settle
 from tests.check.cases import cluster, op, plan, problem, run, send, value
@@ -207,7 +207,7 @@ def test_memory_that_binds_is_refused():
 def test_only_makespans_are_searched_by_sequences():
     a_problem, start = cases()[0]
     for objective in (Objective.MAKESPAN, Objective.BOTTLENECK):
-        crew = Crew(replace(a_problem, objective=objective), threads=2)
+        crew = ParallelAnnealing(replace(a_problem, objective=objective), threads=2)
         crew.add(start)
         crew.run(Budget(60.0), 400)
         assert (crew.sequences is not None) == (objective is Objective.MAKESPAN)

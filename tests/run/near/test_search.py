@@ -19,7 +19,7 @@ from milp_plan.kinds.schedule.planners.indexed import Indexed, indexed
 from milp_plan.kinds.schedule.window_search import search as near
 from milp_plan.kinds.schedule.window_search.arms import FIRST, LARGEST, SMALLEST, Arms
 from milp_plan.kinds.schedule.window_search.choosers import CHOOSERS
-from milp_plan.kinds.schedule.window_search.search import search_near
+from milp_plan.kinds.schedule.window_search.search import search_windows
 from milp_plan.kinds.schedule.window_search.tape import Tape, timed
 from milp_plan.run import Settings
 from milp_plan.run.ledger import Ledger
@@ -46,7 +46,7 @@ def searched(a_problem, a_plan, settings=REPEATABLE, bound=None, seconds=60.0):
     books.offer(a_plan, "given", "start")
     if bound is not None:
         books.prove(Bound("given", bound, ""))
-    search_near(books)
+    search_windows(books)
     return books
 
 
@@ -158,7 +158,7 @@ def test_an_interruption_ends_the_run_and_keeps_the_plan(monkeypatch):
     books = Ledger(KIND, a_problem, REPEATABLE, Budget(60.0, 200))
     books.offer(a_plan, "given", "start")
     with pytest.raises(KeyboardInterrupt):
-        search_near(books)
+        search_windows(books)
     assert books.plan is a_plan
 
 

@@ -31,7 +31,7 @@ def anywhere(problem: PlanningProblem) -> PlanningProblem:
     the given limits: every operator runs at least once, and while it does its site holds its
     workspace, its inputs and its outputs, wherever the inputs came from.
     """
-    plain = problem.without_memory_ways
+    plain = problem.without_memory_saving
     again = {operator.name for operator in problem.graph.operators if operator.recomputable}
     values = (replace(v, kept=False) if v.producer in again else v for v in plain.graph.values)
     names = plain.cluster.device_names

@@ -68,7 +68,7 @@ def all_bounds(
     if problem.serial is not None:
         yield from _serial(problem, budget, incumbent)
         return
-    if problem.has_memory_ways:
+    if problem.allows_memory_saving:
         yield from _anywhere(problem, budget, incumbent)
         return
     frame = frame_of(problem)
@@ -121,7 +121,7 @@ def infeasibility(problem: PlanningProblem, budget: Budget | None = None) -> Inf
 
         return serial_obstacle(problem)
     where = problem
-    if problem.has_memory_ways:
+    if problem.allows_memory_saving:
         from .anywhere import anywhere
 
         where = anywhere(problem)
@@ -129,7 +129,7 @@ def infeasibility(problem: PlanningProblem, budget: Budget | None = None) -> Inf
     if frame.obstacle is not None:
         return frame.obstacle
     obstacle = persistent_obstacle(frame)
-    if problem.has_memory_ways or obstacle is not None or len(frame.names) > LARGEST_PAIRS:
+    if problem.allows_memory_saving or obstacle is not None or len(frame.names) > LARGEST_PAIRS:
         return obstacle
     budget = budget or Budget()
     try:

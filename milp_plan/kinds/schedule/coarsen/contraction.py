@@ -89,7 +89,7 @@ def contract(
     """
     parts = _parts(problem, clusters, choices or {})
     owner = {member: i for i, part in enumerate(parts) for member in part.members}
-    once = not problem.has_memory_ways
+    once = not problem.allows_memory_saving
     bundles = _bundles(problem, parts, owner, bundle_transfers and once)
     coarse_of = {value.name: bundle.name for bundle in bundles for value in bundle.parts}
     sole = {

@@ -114,7 +114,7 @@ class StageLine:
         self._index()
         self._keys: dict[tuple[int, ...], list[tuple[int, int, int]]] = {}
         self._needs: dict[int, list[int]] = {}
-        limits = [d.memory_bytes for d in problem.without_memory_ways.cluster.devices]
+        limits = [d.memory_bytes for d in problem.without_memory_saving.cluster.devices]
         self.devices = len(limits)
         known = [limit for limit in limits if limit is not None]
         self.room = max(known) if len(known) == len(limits) else inf

@@ -54,7 +54,7 @@ class Expansion:
         expanded = Plan(self.before.name, runs, planner=plan.planner, notes=dict(plan.notes))
         transfers = tuple(t for coarse in plan.transfers for t in self._transfers(coarse, expanded))
         expanded = replace(expanded, transfers=transfers)
-        if not self.before.has_memory_ways:
+        if not self.before.allows_memory_saving:
             return expanded
         return without_needless(self.before, expanded)
 

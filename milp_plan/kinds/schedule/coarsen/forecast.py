@@ -41,7 +41,7 @@ class Forecast:
 
     def __init__(self, problem: PlanningProblem, ticks: Mapping[str, int]) -> None:
         self.graph, self.ticks = problem.graph, ticks
-        cluster = problem.without_memory_ways.cluster
+        cluster = problem.without_memory_saving.cluster
         self.devices = len(cluster.devices)
         self.channels = dict.fromkeys(replace(c, source="", target="") for c in cluster.channels)
         self._travel: dict[str, int] = {}

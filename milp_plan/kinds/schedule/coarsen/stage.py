@@ -88,7 +88,7 @@ def coarsen(
         if reduction is not None:
             reductions.append(reduction)
 
-    for step in () if problem.has_memory_ways else exact_steps():
+    for step in () if problem.allows_memory_saving else exact_steps():
         take(step)
     if exact_only:
         return Coarsening(problem, tuple(reductions))

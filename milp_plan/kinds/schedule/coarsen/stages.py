@@ -123,7 +123,7 @@ class _Judge:
     """What cuts of a problem are worth."""
 
     def __init__(self, problem: PlanningProblem, ticks: Mapping[str, int]) -> None:
-        self.rooms = [d.memory_bytes for d in problem.without_memory_ways.cluster.devices]
+        self.rooms = [d.memory_bytes for d in problem.without_memory_saving.cluster.devices]
         self.forecast = Forecast(problem, ticks)
         self._ticks: dict[int, tuple[Cut, float]] = {}
 

@@ -71,7 +71,7 @@ def best_plan(
     """
     best: Plan | None = None
     values: dict[str, int | None] = {}
-    plain = problem.without_memory_ways
+    plain = problem.without_memory_saving
     if planners is None:
         planners = PLANNERS | {"iterated_greedy": partial(iterated_greedy, budget=budget)}
     for name, planner in planners.items():

@@ -20,7 +20,7 @@ from milp_plan.backends.highs import Session
 from milp_plan.core import Plan, PlanningProblem, ceil_div
 from milp_plan.core.amounts import time_text
 from milp_plan.core.budget import Budget, now
-from milp_plan.run.beside import Beside
+from milp_plan.run.background import BackgroundThread
 from milp_plan.run.ledger import Ledger
 
 from ..planners.dispatch import dispatch_order
@@ -41,27 +41,27 @@ LEAST_S = 0.3
 GRACE_S, LAST_GRACE_S = 5.0, 0.5
 """Seconds that a solver may overrun its limit (it may have to start first), and the run's."""
 
-TRIES = 20
+MAX_PROPOSALS = 20
 """Neighbourhoods proposed until one may contain an improvement."""
 
-STEP = 5e-4
+MIN_IMPROVEMENT = 5e-4
 """Part of the value by which a round has to improve it, in ticks at least one, but by no more than
 half of what is above the bound: nothing is below that."""
 
 PATIENCE = 10
 """Rounds without success after which the required improvement is halved."""
 
-BOLD = 0.3
+AMBITIOUS_SHARE = 0.3
 """Part of the rounds that ask for more than a step: their models are smaller."""
 
 ROUNDS_WITH_NODE_LIMIT = 40
-MOST_IN_VAIN = 300
+MAX_FAILED_ROUNDS = 300
 """Rounds one after the other that find nothing while no neighbourhood can grow."""
 
 MOST_FAILURES = 3
 """Solves one after the other that may fail."""
 
-SEARCH: dict[str, bool | int | float | str] = {
+HIGHS_OPTIONS: dict[str, bool | int | float | str] = {
     "mip_heuristic_effort": 0.0,
     "mip_heuristic_run_feasibility_jump": False,
     "mip_heuristic_run_rens": False,
@@ -70,19 +70,19 @@ SEARCH: dict[str, bool | int | float | str] = {
 }
 """HiGHS's own heuristics are models of the same size again; diving in the tree finds as much."""
 
-GAP = 1e-4
+MIP_GAP = 1e-4
 
 LARGEST_SUM = 2**50
 """What all operators and transfers of a plan may last together, in units of its arrays."""
 
-BY = "window search"
+PLANNER_NAME = "window search"
 """Who made the plans."""
 
 
-def search_near(
+def search_windows(
     ledger: Ledger[PlanningProblem, Plan],
     budget: Budget | None = None,
-    most_in_vain: int | None = None,
+    max_failed_rounds: int | None = None,
     until: Callable[[], bool] = lambda: False,
 ) -> None:
     """Search near the best plan, until the budget ends or nothing is left to try.
@@ -93,7 +93,7 @@ def search_near(
         Of the run.
     budget
         A part of the run's, if the search may not take all that is left.
-    most_in_vain
+    max_failed_rounds
         Rounds one after the other that may find nothing, whether or not neighbourhoods can grow.
     until
         Asked before each round: whether to end the search.
@@ -106,7 +106,7 @@ def search_near(
     budget = budget or ledger.budget
     if ledger.plan is None or ledger.settings.rounds == 0 or budget.left_s < LEAST_S:
         return
-    search = WindowSearch(ledger, budget, most_in_vain, until)
+    search = WindowSearch(ledger, budget, max_failed_rounds, until)
     with ledger.budget.phase("near"):
         search.run(ledger.threads)
 
@@ -118,16 +118,16 @@ class WindowSearch:
         self,
         ledger: Ledger[PlanningProblem, Plan],
         budget: Budget,
-        most_in_vain: int | None = None,
+        max_failed_rounds: int | None = None,
         until: Callable[[], bool] = lambda: False,
     ) -> None:
-        self.ledger, self.budget, self.most_in_vain = ledger, budget, most_in_vain
+        self.ledger, self.budget, self.max_failed_rounds = ledger, budget, max_failed_rounds
         self.until = until
         self.view = self._view()
         self.arms = Arms(CHOOSERS)
         self.lock = RLock()
         self.stopped = False
-        self.rounds = self.vain = self.failed = 0
+        self.rounds = self.failed_rounds = self.failed = 0
         self.most = ledger.settings.rounds
         if self.most is None and ledger.repeatable:
             self.most = ROUNDS_WITH_NODE_LIMIT
@@ -149,7 +149,7 @@ class WindowSearch:
         """Search in this thread and in others beside it."""
         threads = 1 if self.ledger.repeatable else max(1, threads)
         workers = [Worker(self, number) for number in range(threads)]
-        others = [Beside(worker.run) for worker in workers[1:]]
+        others = [BackgroundThread(worker.run) for worker in workers[1:]]
         for thread in others:
             thread.start()
         try:
@@ -169,9 +169,9 @@ class WindowSearch:
             return True
         if self.failed >= MOST_FAILURES:
             return True
-        if self.vain >= MOST_IN_VAIN and self.arms.all_largest:
+        if self.failed_rounds >= MAX_FAILED_ROUNDS and self.arms.all_largest:
             return True
-        if self.most_in_vain is not None and self.vain >= self.most_in_vain:
+        if self.max_failed_rounds is not None and self.failed_rounds >= self.max_failed_rounds:
             return True
         return self.most is not None and self.rounds >= self.most
 
@@ -191,11 +191,11 @@ class WindowSearch:
             self.figures["rounds"] = self.before["rounds"] + self.rounds
             return self.arms.choose(rng)
 
-    def settle(self, arm: Arm, gain: float, seconds: float) -> None:
+    def end_round(self, arm: Arm, gain: float, seconds: float) -> None:
         """End a round; where runs are repeatable every round costs the same."""
         with self.lock:
             self.arms.settle(arm, gain, 1.0 if self.ledger.repeatable else seconds)
-            self.vain = 0 if gain else self.vain + 1
+            self.failed_rounds = 0 if gain else self.failed_rounds + 1
             arms = self.arms.arms.values()
             models = {arm.name: arm.rounds for arm in arms if arm.rounds}
             made = {arm.name: arm.better for arm in arms if arm.better}
@@ -221,7 +221,7 @@ class Worker:
                 assert value is not None
                 better = self.round(arm)
                 gain = (value - (self.ledger.value or value)) / max(1, value) if better else 0.0
-                self.search.settle(arm, gain, now() - began)
+                self.search.end_round(arm, gain, now() - began)
 
     def round(self, arm: Arm) -> bool:
         """Solve one neighbourhood; say whether it led to the best plan."""
@@ -237,11 +237,11 @@ class Worker:
         limits = Limits(
             time_s=most,
             nodes=ledger.settings.node_limit,
-            gap=GAP,
+            gap=MIP_GAP,
             seed=self.seed,
             grace_s=min(GRACE_S, left - most + LAST_GRACE_S),
         )
-        report = self.session.solve(model.compiled(), limits, options=SEARCH)
+        report = self.session.solve(model.compiled(), limits, options=HIGHS_OPTIONS)
         if report.stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
         with self.search.lock:
@@ -266,14 +266,14 @@ class Worker:
         """A neighbourhood with room for an improvement; ``None`` where none is found soon."""
         value = tape.makespan
         bound = (self.ledger.lower or 0) // self.search.view.tick
-        horizon = latest(value, bound, self.search.vain)
-        for _ in range(TRIES):
+        horizon = target_makespan(value, bound, self.search.failed_rounds)
+        for _ in range(MAX_PROPOSALS):
             choice = CHOOSERS[arm.name](tape, self.rng, int(arm.size))
             free, sites, order_only = choice
             scope = Scope(tape, free, horizon, sites=sites, order_only=order_only)
             if not scope.open:
                 continue
-            if self.rng.random() < BOLD:
+            if self.rng.random() < AMBITIOUS_SHARE:
                 asked = horizon - int((horizon - scope.least) * self.rng.random() / 2)
                 bold = Scope(tape, free, asked, sites=sites, order_only=order_only)
                 scope = bold if bold.open else scope
@@ -289,10 +289,10 @@ class Worker:
         if plan.stop_ticks > found.claimed + 1 + 1e-5 * model.scope.horizon * model.view.tick:
             text = partial(time_text, ledger.problem.units)
             taken, claimed = text(plan.stop_ticks), text(round(found.claimed))
-            ledger.dispute(f"{BY}: a plan of {taken} was said to take {claimed}")
+            ledger.dispute(f"{PLANNER_NAME}: a plan of {taken} was said to take {claimed}")
         phase = f"near: {arm.name}"
         binds = model.view.memory_binds
-        if ledger.offer(plan, BY, phase, sure=not binds):
+        if ledger.offer(plan, PLANNER_NAME, phase, sure=not binds):
             return True
         if not binds:
             return False
@@ -303,15 +303,15 @@ class Worker:
         )
         placements = {run.operator: run.placement for run in runs}
         packed = dispatch_order(ledger.problem, placements, [run.operator for run in runs])
-        return ledger.offer(packed, BY, phase)
+        return ledger.offer(packed, PLANNER_NAME, phase)
 
 
-def latest(value: int, bound: int, vain: int) -> int:
+def target_makespan(value: int, bound: int, failed_rounds: int) -> int:
     """When a round has to end its plan, beside a plan of some value and a bound below it.
 
     Later after rounds in vain: what is left to find may be less than a step.
     """
-    step = STEP / 2 ** min(vain // PATIENCE, 60)
+    step = MIN_IMPROVEMENT / 2 ** min(failed_rounds // PATIENCE, 60)
     return value - max(1, min(int(value * step), (value - bound) // 2))
 
 

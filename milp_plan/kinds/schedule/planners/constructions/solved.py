@@ -29,7 +29,7 @@ class Solved:
         problem = base.structure.problem
         self._homes: list[dict[int, tuple[int, int]]] = []
         self._colours: list[int] = []
-        if len(problem.graph.operators) <= LARGEST and not problem.has_memory_ways:
+        if len(problem.graph.operators) <= LARGEST and not problem.allows_memory_saving:
             frame = frame_of(problem)
             latest = list(enumerate(frame.homes))  # both ways of a step together come last
             latest.sort(key=lambda entry: (-len(entry[1]), -entry[0]))

@@ -98,7 +98,7 @@ def best_order(problem: PlanningProblem, budget: Budget, peak: int | None = None
 def suits(problem: PlanningProblem) -> bool:
     """Whether a problem has memory ways, and few operators, each on one device without shards."""
     return (
-        problem.has_memory_ways
+        problem.allows_memory_saving
         and 0 < len(problem.graph.operators) <= LARGEST
         and all(
             len(place.devices) == 1 and {*option.reads.values(), *option.writes.values()} <= {FULL}

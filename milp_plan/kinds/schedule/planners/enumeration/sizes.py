@@ -28,7 +28,7 @@ def is_small(problem: PlanningProblem) -> bool:
         problem.objective is Objective.MAKESPAN
         and problem.needs_schedule
         and problem.serial is None
-        and not problem.has_memory_ways
+        and not problem.allows_memory_saving
         and (len(problem.graph.operators) <= LARGEST or _few_placements(problem))
     )
 
@@ -45,7 +45,7 @@ def is_tiny(problem: PlanningProblem) -> bool:
     """Whether a problem is tiny, and its operators run once, on devices that just compute."""
     return (
         problem.serial is None
-        and not problem.has_memory_ways
+        and not problem.allows_memory_saving
         and 0 < len(problem.graph.operators) <= TINY
         and placement_count(problem) <= MOST_PLACEMENTS
     )

@@ -11,7 +11,7 @@ from milp_plan.core.budget import Budget
 
 from ..enumeration.tasks import all_tasks
 from .leaf import Leaf
-from .reading import Reading, unsuited
+from .reading import Reading, why_not
 from .search import DONE, FULL, LEAF, search
 from .state import AIM, CONFLICTS, FACT, UNIT_CONFLICT, put, undo
 
@@ -53,7 +53,7 @@ class ClauseLearning:
     @staticmethod
     def suits(problem: PlanningProblem) -> bool:
         """Whether a problem can be read and its numbers are small enough."""
-        return unsuited(problem) is None
+        return why_not(problem) is None
 
     @property
     def conflicts(self) -> int:

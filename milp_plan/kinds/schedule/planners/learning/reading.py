@@ -33,14 +33,14 @@ Lags = dict[tuple[int, int], int | None]
 """(device, device) -> ticks, ``None`` without a way."""
 
 
-def unsuited(problem: PlanningProblem) -> str | None:
+def why_not(problem: PlanningProblem) -> str | None:
     """Why a problem cannot be read, or ``None``."""
     operators = problem.graph.operators
     options = [option for operator in operators for option in operator.options]
     layouts = {layout for o in options for layout in (*o.reads.values(), *o.writes.values())}
     if problem.objective is not Objective.MAKESPAN or problem.serial is not None:
         return "only the makespan of operators and transfers is minimised"
-    if problem.has_memory_ways or problem.memory_law is MemoryLaw.STATIC:
+    if problem.allows_memory_saving or problem.memory_law is MemoryLaw.STATIC:
         return "operators that run again, hosts and memory without a clock are not read"
     if layouts - {FULL} or len(options) > len(operators) or any(o.gang > 1 for o in options):
         return "each operator has one option, on one device, in one layout"

@@ -54,11 +54,11 @@ def balanced(problem: PlanningProblem, budget: Budget) -> list[Near]:
     budget
         For all of it; candidates not tried by then are left out.
     """
-    free = problem.without_memory_ways
+    free = problem.without_memory_saving
     free = free.variant(cluster=free.cluster.with_memory(dict.fromkeys(free.cluster.device_names)))
     order = frugal_order(free)
     near: list[Near] = []
-    for placements in _placements(problem.without_memory_ways):
+    for placements in _placements(problem.without_memory_saving):
         if near and (budget.over or len(near) == FEW):
             break
         plan = dispatch_order(free, placements, order)

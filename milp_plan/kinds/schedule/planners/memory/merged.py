@@ -69,7 +69,7 @@ def merged_plan(problem: PlanningProblem, part: float, budget: Budget, seed: int
     whole = merged(problem)
     if whole is None:
         return None
-    free = whole.without_memory_ways
+    free = whole.without_memory_saving
     free = free.variant(
         cluster=free.cluster.with_memory({ALL: None}), objective=Objective.PEAK_MEMORY
     )

@@ -133,7 +133,7 @@ def read_order(problem: PlanningProblem) -> OrderGraph | str:
     """Read a problem as an order of operators, or return the reason why it is none."""
     if len(problem.cluster.devices) != 1 or problem.serial is not None:
         return "there are several devices, or transfers are work"
-    if problem.has_memory_ways:
+    if problem.allows_memory_saving:
         return "operators may run again, or values wait on a host"
     if problem.memory_law is not MemoryLaw.INSTANT:
         return "memory has no clock"

@@ -1,0 +1,47 @@
+"""Local updates: proofs, the best next cut, labels of chunks, and the exact model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from milp_plan.run.strategy import Step, Strategy
+
+from .problem import LocalUpdatesPlan, LocalUpdatesProblem
+
+SEARCH_SHARE = 0.5
+"""Part of the time limit for labels."""
+
+
+class LocalUpdatesStrategy(Strategy[LocalUpdatesProblem, LocalUpdatesPlan]):
+    """The way for problems of local updates."""
+
+    name = "local-updates"
+
+    @classmethod
+    def why_not(cls, problem: LocalUpdatesProblem, repeatable: bool) -> str | None:
+        """Accept every problem of the kind."""
+        return None
+
+    @classmethod
+    def formulation_for(cls, problem: LocalUpdatesProblem) -> str | None:
+        """Cuts, and times by longest paths."""
+        return "local_updates"
+
+    def steps(self) -> Iterable[Step]:
+        """Proofs, heuristics, labels, the model."""
+        ledger = self.ledger
+        return (
+            Step("obstacle", ledger.prove_infeasible),
+            Step("bounds", ledger.find_bounds),
+            Step("heuristics", self.try_heuristics, always=True),
+            Step("search", self.search),
+            Step("model", self.solve_whole_model),
+        )
+
+    def search(self) -> None:
+        """Labels; where they come to an end, the best plan is proved."""
+        from .planners import CutSearch
+
+        ledger = self.ledger
+        search = CutSearch(ledger.problem, ledger.value, ledger.lower or 0)
+        self.follow(search.run(ledger.budget.part("search", SEARCH_SHARE)))
