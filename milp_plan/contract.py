@@ -148,14 +148,14 @@ class FormulationContract:
         return Solved(float(answer.fun) + model.offset, np.asarray(answer.x), infeasible=False)
 
     def variants(self) -> list[Any]:
-        """Return options to hold ``restricts`` against: each switch otherwise, one by one."""
+        """Return options to hold ``restricts`` against: each changed, one by one."""
         kind, hints = self.formulation.Options, get_type_hints(self.formulation.Options)
         found = [self.make_options()]
-        for switch in fields(kind):
-            others = get_args(hints[switch.name]) if get_origin(hints[switch.name]) else ()
-            if hints[switch.name] is bool:
+        for entry in fields(kind):
+            others = get_args(hints[entry.name]) if get_origin(hints[entry.name]) else ()
+            if hints[entry.name] is bool:
                 others = (True, False)
-            found += [replace(found[0], **{switch.name: other}) for other in others]
+            found += [replace(found[0], **{entry.name: other}) for other in others]
         return [options for place, options in enumerate(found) if options not in found[:place]]
 
     def unconstrained(self, problem: Any) -> Any:
@@ -183,13 +183,13 @@ class FormulationContract:
                 continue
             if len(problem.graph.operators) > MOST_WITNESSED:
                 continue
-            switches = found.Options()
-            if found.unsupported(problem, switches) is None:
+            options = found.Options()
+            if found.unsupported(problem, options) is None:
                 guide = Guide()
-                compiled = compile_pyomo(found.build(problem, switches, guide))
+                compiled = compile_pyomo(found.build(problem, options, guide))
                 vector = self.solve(compiled).vector
                 assert vector is not None
-                plan = found.decode(problem, switches, guide, compiled.name_values(vector))
+                plan = found.decode(problem, options, guide, compiled.name_values(vector))
                 verdict = self.verdict(problem, plan)
                 return verdict.value if verdict.ok else None
         return None
@@ -303,18 +303,18 @@ class FormulationContract:
 
     # -- the contract ------------------------------------------------------------------------
 
-    def test_card_and_switches_say_what_they_are(self) -> None:
-        """The card is filled in, and every switch has a default and a line of help."""
+    def test_card_and_options_say_what_they_are(self) -> None:
+        """The card is filled in, and every option has a default and a line of help."""
         card, kind = self.formulation.card, self.formulation.Options
         assert card.name
         assert card.title
         assert card.source
         assert card.objectives
         assert is_dataclass(kind), "Options is a dataclass"
-        switches = fields(kind)
-        silent = [switch.name for switch in switches if not switch.metadata.get("help")]
-        assert not silent, f"switches without help: {silent}"
-        assert kind() == kind(), "each switch has a default"
+        entries = fields(kind)
+        silent = [entry.name for entry in entries if not entry.metadata.get("help")]
+        assert not silent, f"options without help: {silent}"
+        assert kind() == kind(), "each option has a default"
         assert isinstance(self.formulation.handles, type), "handles is a class of problems"
         restricts = self.formulation.restricts(self.make_options())
         assert not (card.exact and restricts), "what restricts by default is not exact"

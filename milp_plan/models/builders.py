@@ -25,7 +25,7 @@ class NoOptions:
 class BuilderFormulation:
     """Half of a formulation: a builder for each question writes the model and reads its answers.
 
-    Without options, and without a switch that leaves out plans, unless a subclass says otherwise.
+    Without options, and without one that leaves out plans, unless a subclass says otherwise.
 
     Parameters
     ----------

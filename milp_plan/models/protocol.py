@@ -30,7 +30,7 @@ class Card:
     objectives
         Objectives it can minimise.
     exact
-        Whether its optimum is the problem's optimum, unless a switch says otherwise
+        Whether its optimum is the problem's optimum, unless an option says otherwise
         (:meth:`Formulation.restricts`); a relaxation or restriction says ``False``.
     neighbourhoods
         Whether it can search near a plan (:class:`Neighbourhood`).
@@ -145,8 +145,8 @@ class Formulation(Protocol[P_contra, S]):
     """One mixed-integer formulation of problems of a type P, whose plans have a type S.
 
     ``handles`` is the class of problems it is for, as in :mod:`milp_plan.core`. ``Options`` is a
-    frozen dataclass: each switch typed, with a default, and its one-line help in
-    ``field(metadata={"help": ...})``.
+    frozen dataclass: each option typed, with a default, and its one-line help in
+    ``field(metadata={"help": ..., "least": 0})``; ``least`` may be left out.
     """
 
     card: Card
@@ -182,7 +182,10 @@ class Formulation(Protocol[P_contra, S]):
         ...
 
     def encode(self, problem: P_contra, options: Any, model: Any, plan: S) -> Values | None:
-        """Turn a valid plan into a complete start for ``model``, or ``None`` if it cannot be."""
+        """Turn a valid plan into a complete start for ``model``, or ``None`` if it cannot be.
+
+        ``FormulationError`` says why it cannot: the run goes on without a start and says so.
+        """
         ...
 
 

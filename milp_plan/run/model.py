@@ -58,7 +58,7 @@ class FormulationSolver:
     Raises
     ------
     InputError
-        An option is not one of its switches.
+        An option is not one of its own.
     """
 
     found: Found
@@ -67,7 +67,7 @@ class FormulationSolver:
     guided: bool = True
 
     def with_options(self, given: Mapping[str, Any]) -> FormulationSolver:
-        """Return the same formulation with other switches."""
+        """Return the same formulation with other options."""
         return FormulationSolver(self.loaded, make_options(self.loaded, given), self.name)
 
     @property
@@ -438,7 +438,7 @@ class LazySolver(FormulationSolver):
 
     @cached_property
     def options(self) -> Any:
-        """The usual switches."""
+        """The default options."""
         return make_options(self.loaded, {})
 
     @property

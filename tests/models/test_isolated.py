@@ -28,7 +28,7 @@ class Other(ScheduleFormulation):
         objectives=[Objective.SPAN, Objective.MAKESPAN],
         exact=True,
         neighbourhoods=True,
-        memory_ways=True,
+        memory_saving=True,
         surrogate=True,
         relaxes=True,
     )
