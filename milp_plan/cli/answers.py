@@ -197,8 +197,8 @@ def note_warnings(outcome: Outcome[Any, Any], written: Writing) -> None:
 
 def show(outcome: Outcome[Any, Any], files: dict[str, str]) -> None:
     """Write the result of one file for people."""
-    from milp_plan.run.summary import facts
     from milp_plan.run.outcome import headline
+    from milp_plan.run.summary import facts
 
     measure, record = outcome.measure, outcome.record
     say(headline(outcome))
