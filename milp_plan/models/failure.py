@@ -14,9 +14,6 @@ class InvalidAnswerError(ValueError):
     """A formulation returns what is no answer, such as NaN; the message is shown as it is."""
 
 
-REFUSING = ("encode", "decode")
-"""Steps that may refuse, in words of their own, by raising ``FormulationError``."""
-
 LONGEST_MESSAGE = 300
 """Characters of an exception's message that are shown."""
 
@@ -59,7 +56,7 @@ def step(name: str, called: str) -> Iterator[None]:
     FormulationFailureError
         Something was raised inside.
     FormulationError
-        It refuses to decode a solution, or to encode a plan.
+        It refuses to decode a solution.
     """
     try:
         yield
@@ -71,7 +68,7 @@ def step(name: str, called: str) -> Iterator[None]:
     except InvalidAnswerError as error:
         raise FormulationFailureError(sentence(name, "", called, str(error)), "error") from error
     except Exception as error:  # whatever its code does wrong, the run goes on without it
-        if called in REFUSING and isinstance(error, FormulationError):
+        if called == "decode" and isinstance(error, FormulationError):
             raise
         words = raised(error, *shipped_folders())
         raise FormulationFailureError(sentence(name, "", called, words), "error") from error

@@ -24,7 +24,7 @@ from milp_plan.lp import CompiledModel
 from milp_plan.lp.loading import load_pyomo
 
 from . import registry
-from .failure import REFUSING, InvalidAnswerError, raised
+from .failure import InvalidAnswerError, raised
 from .options import Described, described, made
 from .protocol import Card, Formulation, Guide, Scale
 from .validated import compile_source, uncollected
@@ -221,7 +221,7 @@ def _tried(
         return ("failed", "memory_limit", "ran out of memory")
     except BaseException as error:  # whatever it is, we are asked to say so
         limit_memory(None)
-        if step in REFUSING and isinstance(error, FormulationError):
+        if step in {"encode", "decode"} and isinstance(error, FormulationError):
             return ("refused", str(error))
         if step == "import" and isinstance(error, FormulationError):
             return ("failed", "error", f"failed: {error}")

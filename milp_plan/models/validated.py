@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from milp_plan.core import FormulationError, FormulationFailureError
 from milp_plan.lp import CompiledModel, Values
 
 from .failure import InvalidAnswerError, step
@@ -117,25 +118,30 @@ def scale_of(formulation: Asked, problem: Any, options: Any, guide: Guide) -> Sc
 
 def start_of(  # noqa: PLR0917 (what encoding is asked with)
     formulation: Asked, problem: Any, options: Any, source: Any, model: CompiledModel, plan: Any
-) -> NDArray[np.float64] | None:
-    """Return a plan as a start of its model; ``None`` where it cannot be one.
+) -> tuple[NDArray[np.float64] | None, str]:
+    """Return a plan as a start of its model; ``None`` where it cannot be one, with the reason.
+
+    The reason is empty unless the formulation refuses in words.
 
     Raises
     ------
-    FormulationError
-        It refuses to encode the plan; says why.
     FormulationFailureError
         It raised or timed out, or the start is not complete or not finite.
     """
     with step(formulation.card.name, "encode"):
-        values = formulation.encode(problem, options, source, plan)
+        try:
+            values = formulation.encode(problem, options, source, plan)
+        except FormulationFailureError:
+            raise
+        except FormulationError as error:
+            return None, str(error)
         if values is None:
-            return None
+            return None, ""
         vector = model.vector(values)
         for place in np.flatnonzero(~np.isfinite(vector))[:1].tolist():
             where = _column(model, place)
             raise InvalidAnswerError(f"handed over a start with {vector[place]} in {where}")
-        return vector
+        return vector, ""
 
 
 def plan_of(formulation: Asked, problem: Any, options: Any, guide: Guide, values: Values) -> Any:

@@ -226,13 +226,9 @@ class FormulationSolver:
         with budget.phase("compile"), uncollected():
             model = validated.compiled(formulation, source)
             vector, startless = None, ""
-            try:
-                if start is not None:
-                    vector = validated.start_of(formulation, problem, options, source, model, start)
-            except FormulationFailureError:
-                raise
-            except FormulationError as error:
-                startless = str(error)
+            if start is not None:
+                asked = (formulation, problem, options, source, model, start)
+                vector, startless = validated.start_of(*asked)
         scale = validated.scale_of(formulation, problem, options, guide)
         exact = dataclasses.replace(
             _resolvable(limits, scale, guide.cutoff),

@@ -289,6 +289,22 @@ def test_what_checker_and_solver_do_not_agree_on_is_disputed(tmp_path, old, new,
     assert not outcome.proved
 
 
+def test_a_formulation_may_refuse_a_start_and_return_no_plan(tmp_path):
+    """Both ended the run with an exception."""
+    refusing = (
+        "class Refusing(Sharding):\n"
+        "    def encode(self, *given):\n        raise FormulationError('no room for it')\n\n"
+        "    def decode(self, *given):\n        return None\n\n\n"
+        "from milp_plan.core import FormulationError\n\nFORMULATION = Refusing(_Builder)"
+    )
+    path = altered(tmp_path, "FORMULATION = Sharding(_Builder)", refusing)
+    best = solve(crowded(), ALONE)
+    outcome = solve(crowded(), replace(ALONE, formulation=path, start=best.plan))
+    assert (outcome.defects, outcome.disputed_because) == ((), "")
+    assert outcome.record["startless"] == "no room for it"
+    assert outcome.value == best.value
+
+
 def test_a_restriction_proves_nothing(tmp_path):
     """Only the first strategy of the first operator: a plan, and no proof that it is the best."""
     restricted = altered(

@@ -133,7 +133,7 @@ def test_what_is_no_number_is_said_in_a_sentence(tmp_path, step, code, words):
         source = validated.built(found, problem, options, guide)
         model = validated.compiled(found, source)
         validated.scale_of(found, problem, options, guide)
-        vector = validated.start_of(found, problem, options, source, model, plan)
+        vector, _ = validated.start_of(found, problem, options, source, model, plan)
         validated.plan_of(found, problem, options, guide, model.name_values(vector))
 
     with pytest.raises(FormulationFailureError) as caught:

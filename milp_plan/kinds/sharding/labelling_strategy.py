@@ -99,10 +99,11 @@ def _answer(  # noqa: PLR0917 (as above)
         source = validated.built(formulation, subject, options, guide)
         model = validated.compiled(formulation, source)
         scale = validated.scale_of(formulation, subject, options, guide)
-        vector = None
+        vector, startless = None, ""
         if start is not None:
             plan: Any = ShardingPlan("", tuple(int(label) for label in start))
-            vector = validated.start_of(formulation, subject, options, source, model, plan)
+            asked = (formulation, subject, options, source, model, plan)
+            vector, startless = validated.start_of(*asked)
     labelling = read_labelling(problem, fewer_rows=False)
     assert isinstance(labelling, Labelling), labelling
     limits = replace(limits, gap_abs=0.5 if scale.unit <= 1.0 else 1e-9)  # half a cost is no gap
@@ -123,6 +124,8 @@ def _answer(  # noqa: PLR0917 (as above)
             raise
         except FormulationError as error:
             disputed = str(error)
+            break
+        if decoded is None:
             break
         labels = np.array(decoded.chosen, dtype=np.int64)
         if not _overflows_a_little(labelling, labels):
@@ -148,6 +151,7 @@ def _answer(  # noqa: PLR0917 (as above)
         proves=solver.proves,
         doubt=doubt,
         model=model if disputed and not doubt else None,
+        startless=startless,
     )
 
 
