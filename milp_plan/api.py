@@ -28,12 +28,12 @@ from milp_plan.kinds.schedule.model.sets import Leg, ScheduleSets, TransferTask,
 from milp_plan.lp.tableau import Tableau, Term
 from milp_plan.models.builders import (
     BuilderFormulation,
-    at_most,
+    add_le,
     coarser,
     column_values,
     label,
+    require_supported,
     spread_levels,
-    suited,
 )
 from milp_plan.models.protocol import Card, CompiledModel, Guide, Neighbourhood, Scale, Values
 
@@ -69,7 +69,7 @@ __all__ = [
     "TransferTask",
     "Value",
     "Values",
-    "at_most",
+    "add_le",
     "chain_windows",
     "coarser",
     "column_values",
@@ -77,7 +77,7 @@ __all__ = [
     "interchangeable_devices",
     "label",
     "needed_routes",
+    "require_supported",
     "retime",
     "spread_levels",
-    "suited",
 ]

@@ -99,7 +99,7 @@ class FormulationContract:
         handled = self.formulation.handles
         if not issubclass(PlanningProblem, handled):
             ask = "override planted(seed, objective): return one and a valid plan of it"
-            others = "and verdict and starved, which are for placement as well"
+            others = "and verdict and without_memory, which are for placement as well"
             said = f"{self.reference} is for problems of the class {handled.__name__}"
             raise FormulationError(f"{said}; {ask}, {others}")
         problem, plan = planted_with_plan(seed, objective)
@@ -113,7 +113,7 @@ class FormulationContract:
         """Hold a plan against its problem: the checker."""
         return verify(problem, plan)
 
-    def starved(self, problem: Any) -> Any:
+    def without_memory(self, problem: Any) -> Any:
         """Return the problem without any memory to use."""
         none: dict[str, int | None] = dict.fromkeys(problem.cluster.device_names, 0)
         return replace(problem, cluster=problem.cluster.with_memory(none))
@@ -148,17 +148,17 @@ class FormulationContract:
         return Solved(float(answer.fun) + model.offset, np.asarray(answer.x), infeasible=False)
 
     def variants(self) -> list[Any]:
-        """Return options to hold ``restricts`` against: each switch otherwise, one by one."""
+        """Return options to hold ``restricts`` against: each changed, one by one."""
         kind, hints = self.formulation.Options, get_type_hints(self.formulation.Options)
         found = [self.make_options()]
-        for switch in fields(kind):
-            others = get_args(hints[switch.name]) if get_origin(hints[switch.name]) else ()
-            if hints[switch.name] is bool:
+        for entry in fields(kind):
+            others = get_args(hints[entry.name]) if get_origin(hints[entry.name]) else ()
+            if hints[entry.name] is bool:
                 others = (True, False)
-            found += [replace(found[0], **{switch.name: other}) for other in others]
+            found += [replace(found[0], **{entry.name: other}) for other in others]
         return [options for place, options in enumerate(found) if options not in found[:place]]
 
-    def roomy(self, problem: Any) -> Any:
+    def unconstrained(self, problem: Any) -> Any:
         """Return the problem where nothing hinders: much memory, fast links; ``None`` without one.
 
         In what is planted limits bind and transfers are long, so a model that leaves out plans may
@@ -183,13 +183,13 @@ class FormulationContract:
                 continue
             if len(problem.graph.operators) > MOST_WITNESSED:
                 continue
-            switches = found.Options()
-            if found.unsupported(problem, switches) is None:
+            options = found.Options()
+            if found.unsupported(problem, options) is None:
                 guide = Guide()
-                compiled = compile_pyomo(found.build(problem, switches, guide))
+                compiled = compile_pyomo(found.build(problem, options, guide))
                 vector = self.solve(compiled).vector
                 assert vector is not None
-                plan = found.decode(problem, switches, guide, compiled.name_values(vector))
+                plan = found.decode(problem, options, guide, compiled.name_values(vector))
                 verdict = self.verdict(problem, plan)
                 return verdict.value if verdict.ok else None
         return None
@@ -303,18 +303,18 @@ class FormulationContract:
 
     # -- the contract ------------------------------------------------------------------------
 
-    def test_card_and_switches_say_what_they_are(self) -> None:
-        """The card is filled in, and every switch has a default and a line of help."""
+    def test_card_and_options_say_what_they_are(self) -> None:
+        """The card is filled in, and every option has a default and a line of help."""
         card, kind = self.formulation.card, self.formulation.Options
         assert card.name
         assert card.title
         assert card.source
         assert card.objectives
         assert is_dataclass(kind), "Options is a dataclass"
-        switches = fields(kind)
-        silent = [switch.name for switch in switches if not switch.metadata.get("help")]
-        assert not silent, f"switches without help: {silent}"
-        assert kind() == kind(), "each switch has a default"
+        entries = fields(kind)
+        silent = [entry.name for entry in entries if not entry.metadata.get("help")]
+        assert not silent, f"options without help: {silent}"
+        assert kind() == kind(), "each option has a default"
         assert isinstance(self.formulation.handles, type), "handles is a class of problems"
         restricts = self.formulation.restricts(self.make_options())
         assert not (card.exact and restricts), "what restricts by default is not exact"
@@ -395,9 +395,9 @@ class FormulationContract:
         honest = [one for one in self.variants() if not self.formulation.restricts(one)]
         for planted in self.instances() if honest else ():
             self._admits(planted.problem, honest, planted.value)
-            roomy = self.roomy(planted.problem)
-            if roomy is not None:
-                self._admits(roomy, honest, None)
+            unconstrained = self.unconstrained(planted.problem)
+            if unconstrained is not None:
+                self._admits(unconstrained, honest, None)
 
     def _admits(self, problem: Any, variants: list[Any], known: int | None) -> None:
         """No model of a problem excludes the best value that is known."""
@@ -429,7 +429,7 @@ class FormulationContract:
             return
         options = self.make_options()
         for problem, _, _ in self.instances():
-            empty = self.starved(problem)
+            empty = self.without_memory(problem)
             if self.formulation.unsupported(empty, options) is None:
                 _, model, _ = self.compiled(empty)
                 assert self.solve(model).infeasible, f"{problem.name}: a plan without memory"

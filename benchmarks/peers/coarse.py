@@ -33,7 +33,7 @@ from milp_plan.kinds.schedule.planners.enumeration.search import Enumeration
 from milp_plan.kinds.schedule.planners.learning import ClauseLearning
 from milp_plan.kinds.schedule.planners.portfolio import best_plan
 from milp_plan.kinds.schedule.strategies.stage_series import LEARN_SHARE, LISTS
-from milp_plan.models import handed
+from milp_plan.models import validated
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import Found, discover
 from milp_plan.run.kinds import kind_of
@@ -185,9 +185,9 @@ def uses_model(
 def lp_bound(problem: PlanningProblem, solver: FormulationSolver, case: Case) -> int | None:
     """Return what the linear relaxation of a formulation's model proves, if it ends in time."""
     guide = Guide()
-    source = handed.built(solver.formulation, problem, solver.options, guide)
-    model = handed.compiled(solver.formulation, source)
-    scale = handed.scale_of(solver.formulation, problem, solver.options, guide)
+    source = validated.built(solver.formulation, problem, solver.options, guide)
+    model = validated.compiled(solver.formulation, source)
+    scale = validated.scale_of(solver.formulation, problem, solver.options, guide)
     limits = Limits(time_s=case["limit"], threads=case["threads"])
     report = highs.solve(model.relaxed(), limits)
     if report.stop is not Stop.PROVED or report.objective is None:

@@ -49,7 +49,7 @@ from milp_plan.api import (
     Values,
     chain_windows,
     coarser,
-    suited,
+    require_supported,
 )
 from milp_plan.kinds.placement.serial.graph import SerialGraph, read_serial
 from milp_plan.kinds.placement.serial.order import chain_graph
@@ -100,7 +100,7 @@ class _Builder:
     """One model under construction, and what encoding a plan into it needs."""
 
     def __init__(self, problem: PlanningProblem, _: Switches, guide: Guide) -> None:
-        self.graph = graph = suited(read_serial(problem), problem.name)
+        self.graph = graph = require_supported(read_serial(problem), problem.name)
         self.guide = guide
         self.chain = chain_graph(graph)
         self.scale = Scale(*_units(graph))

@@ -92,7 +92,7 @@ class _Builder:
         m.makespan = pyo.Var(bounds=(0, max(self.last.values(), default=0)))
         m.objective, m.rows = pyo.Objective(expr=m.makespan), pyo.ConstraintList()
         if self.sets.empty:  # no plan ends by the cutoff
-            api.at_most(m.rows, 1, 0)
+            api.add_le(m.rows, 1, 0)
             return m
         self.on: Any = dict(m.on.items())
         self.start = dict(zip(self.head, m.start.values(), strict=True))
@@ -107,7 +107,7 @@ class _Builder:
                 self.uses[v, b][r] = self.uses[v, b].get(r, 0) + m.send[v, a, b]
         self.stop = {task: self.start[task] + length[task] for task in self.head}
         for small, large in (*self.assign(), *self.supply(), *self.order(), *self.finish()):
-            api.at_most(m.rows, small, large)
+            api.add_le(m.rows, small, large)
         return m
 
     def assign(self) -> Rows:

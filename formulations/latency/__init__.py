@@ -45,7 +45,7 @@ from milp_plan.api import (
     PlanningProblem,
     Scale,
     Values,
-    suited,
+    require_supported,
 )
 from milp_plan.kinds.placement.serial.atoms import merged_tables
 from milp_plan.kinds.placement.serial.graph import read_serial
@@ -90,7 +90,7 @@ class _Builder:
     """One model under construction, and what encoding a plan into it needs."""
 
     def __init__(self, problem: PlanningProblem, options: Switches, guide: Guide) -> None:
-        graph = suited(read_serial(problem), problem.name)
+        graph = require_supported(read_serial(problem), problem.name)
         self.tables = tables = merged_tables(graph)
         self.options = options
         self.tick_work, self.tick_host = self.possible()

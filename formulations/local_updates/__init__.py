@@ -39,7 +39,7 @@ from milp_plan.api import (
     Objective,
     Scale,
     Values,
-    at_most,
+    add_le,
     coarser,
     column_values,
 )
@@ -56,7 +56,8 @@ class Switches:
     """Switches of the formulation."""
 
     rows: int = field(
-        default=200_000, metadata={"help": "refuse problems whose model has more rows than this"}
+        default=200_000,
+        metadata={"help": "refuse problems whose model has more rows than this", "least": 0},
     )
 
 
@@ -154,7 +155,7 @@ class _Builder:
         if self.problem.budget is not None and self.last:
             prices = [(self.stages[k].price, m.z[k]) for k in range(self.last)]
             spent = sum(price * bit for price, bit in prices if price)
-            at_most(m.budget, spent, self.problem.budget)
+            add_le(m.budget, spent, self.problem.budget)
         for k in range(self.last + 1):
             m.chunk.add(m.e[k, 0] == (m.z[k] if k < self.last else 1))
             m.chunk.add(pyo.quicksum(m.e[k, d] for d in range(self.last - k + 1)) == 1)

@@ -41,7 +41,7 @@ from milp_plan.api import (
     Scale,
     Values,
     conflicts_below,
-    suited,
+    require_supported,
 )
 from milp_plan.kinds.placement.serial.colocation import colocated
 from milp_plan.kinds.placement.serial.graph import SerialGraph, read_serial
@@ -112,7 +112,7 @@ class _Builder:
     """One model under construction, and what encoding a plan into it needs."""
 
     def __init__(self, problem: PlanningProblem, options: Switches, guide: Guide) -> None:
-        self.graph = graph = suited(read_serial(problem), problem.name)
+        self.graph = graph = require_supported(read_serial(problem), problem.name)
         self.options, self.guide = options, guide
         self.payers, self.hosts = len(graph.payers), len(graph.hosts)
         self.unit = _unit(graph)

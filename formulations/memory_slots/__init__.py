@@ -61,9 +61,9 @@ from milp_plan.api import (
     Scale,
     Value,
     Values,
-    at_most,
+    add_le,
     column_values,
-    suited,
+    require_supported,
 )
 
 from .copies import Starts, lying, plan_of, starts_of, tidied
@@ -75,7 +75,7 @@ class Switches:
     """Switches of the formulation."""
 
     columns: int = field(
-        default=20_000, metadata={"help": "refuse problems with more columns than this"}
+        default=20_000, metadata={"help": "refuse problems with more columns than this", "least": 0}
     )
 
 
@@ -109,7 +109,7 @@ class _Builder:
     """One model, and what decoding needs."""
 
     def __init__(self, problem: PlanningProblem, _: Switches, guide: Guide) -> None:
-        data = suited(read_slot_data(problem), problem.name)
+        data = require_supported(read_slot_data(problem), problem.name)
         self.data, self.grain = data, data.grain
         self.scale = Scale(float(self.grain), self.grain)
         paths = (data.heads[n] + data.ticks[n] + data.tails[n] for n in data.names)
@@ -198,18 +198,18 @@ class _Builder:
             length = self.slots[name]
             last = self.horizon - data.tails[name] // self.grain - length
             first = pyo.quicksum(m.run[name, t] for t in window if t <= last)
-            at_most(m.once, 1 - beyond, first)
+            add_le(m.once, 1 - beyond, first)
             work += [length * m.run[name, t] for t in window]
             if name not in data.again:
-                at_most(m.once, first, 1 - beyond)
+                add_le(m.once, first, 1 - beyond)
             if not data.problem.graph.successors[name]:
                 stop = pyo.quicksum((t + length) * m.run[name, t] for t in window)
-                at_most(m.finish, stop, m.value)
-        at_most(m.finish, pyo.quicksum(work), m.value)
-        at_most(m.finish, (self.horizon + 1) * beyond, m.value)
+                add_le(m.finish, stop, m.value)
+        add_le(m.finish, pyo.quicksum(work), m.value)
+        add_le(m.finish, (self.horizon + 1) * beyond, m.value)
         for slot in range(self.horizon):
             columns = [c for name in data.names for c in self.running(name, slot)]
-            at_most(m.turn, pyo.quicksum(columns), 1)
+            add_le(m.turn, pyo.quicksum(columns), 1)
 
     def copies(self, value: Value) -> None:
         """``keep``, ``read``, ``leave``, ``there`` and ``one`` of a value."""
@@ -219,16 +219,16 @@ class _Builder:
             lies = self.lie(name, slot)
             new = [(m.run, (producer, slot - self.slots[producer])), (m.back, (name, slot - back))]
             arriving = [family[index] for family, index in new if index in family]
-            at_most(m.keep, lies, self.lie(name, slot - 1) + pyo.quicksum(arriving))
+            add_le(m.keep, lies, self.lie(name, slot - 1) + pyo.quicksum(arriving))
             reading = [c for reader in value.consumers for c in self.running(reader, slot)]
-            at_most(m.read, pyo.quicksum(reading), lies)
-            at_most(m.leave, pyo.quicksum(self.busy(m.out, name, out, slot)), lies)
+            add_le(m.read, pyo.quicksum(reading), lies)
+            add_le(m.leave, pyo.quicksum(self.busy(m.out, name, out, slot)), lies)
             if (name, slot) in m.back:
                 gone = [m.out[name, t] for t in range(slot - out + 1) if (name, t) in m.out]
-                at_most(m.there, m.back[name, slot], pyo.quicksum(gone))
-            at_most(m.one, pyo.quicksum(self.held(value, slot)), 1)
+                add_le(m.there, m.back[name, slot], pyo.quicksum(gone))
+            add_le(m.one, pyo.quicksum(self.held(value, slot)), 1)
             self.somewhere(value, slot, lies)
-        at_most(m.leave, pyo.quicksum(m.out[i] for i in m.out if i[0] == name), 1)
+        add_le(m.leave, pyo.quicksum(m.out[i] for i in m.out if i[0] == name), 1)
 
     def somewhere(self, value: Value, slot: int, lies: Any) -> None:
         """``some``: what is read later lies here, has gone to the host, or is made later."""
@@ -242,7 +242,7 @@ class _Builder:
         for reader in value.consumers:
             if reader not in self.data.again:
                 later = [m.run[i] for t in window if (i := (reader, t)) in m.run]
-                at_most(m.some, pyo.quicksum(later), there)
+                add_le(m.some, pyo.quicksum(later), there)
 
     def held(self, value: Value, slot: int) -> list[Any]:
         """Columns whose sum says how many copies hold memory in a slot."""
@@ -260,7 +260,7 @@ class _Builder:
                     c for name, trip in self.trips.items()
                     for c in self.busy(family, name, trip[way], slot)
                 ]  # fmt: skip
-                at_most(self.m.lane, pyo.quicksum(columns), 1)
+                add_le(self.m.lane, pyo.quicksum(columns), 1)
 
     def memory(self) -> None:
         """``memory``: bytes in each slot, as parts of what there is."""
@@ -268,7 +268,7 @@ class _Builder:
         if room is None:
             return
         if data.cramped:
-            at_most(self.m.memory, 1, 0)
+            add_le(self.m.memory, 1, 0)
             return
         unit = max(1, room)
         graph = data.problem.graph
@@ -294,7 +294,7 @@ class _Builder:
                 for name, size in unread.items() if size
                 for column in self.running(name, slot)
             ]  # fmt: skip
-            at_most(self.m.memory, pyo.quicksum(terms), room / unit)
+            add_le(self.m.memory, pyo.quicksum(terms), room / unit)
 
     # -- answers -----------------------------------------------------------------------------
 

@@ -6,12 +6,13 @@ horizon.
 
 ================  ===============================================================================
 ``choose_place``  sum_p place[i,p] = 1; operators of a group choose the same devices
+``on``            on[i,d] = sum_p place[i,p], p on d: an expression, for constraints of one's own
 (flows)           which pairs of placements are chosen, which transfers run: :mod:`.flow_rows`
 ``precede``       start[k] >= start[i] + length[i] + longest route of the chosen flow
 ``travel``        start[t] >= stop[i];  start[k] >= stop[t] (if k needs t)
 ``order_tasks``   start[k] >= stop[i] - M (1 - before[i,k]), M = latest stop - earliest start
-``order_tasks``   before[k,i] = meets[i,k] - before[i,k] >= 0: see :mod:`.meetings`
-(objective)       the column of the objective and its rows: see :mod:`.goals`
+``order_tasks``   before[k,i] = conflict[i,k] - before[i,k] >= 0: see :mod:`.conflicts`
+(objective)       the variable of the objective and its constraints: see :mod:`.goals`
 ``memory``        later[e,m] = 1 -> start[m] > start[e];  ended[r,e] = 1 -> start[e] >= stop[r]
 ``memory``        alive[c,e] >= read[r,c] + on[e,d] - 1 - later[e,maker] - ended[r,e]
 (alike devices)   the same without a device: see :mod:`.event_rows`
@@ -48,35 +49,39 @@ from milp_plan.api import (
     Scale,
     TransferTask,
     Values,
-    at_most,
+    add_le,
     column_values,
     interchangeable_devices,
     label,
     needed_routes,
 )
 
-from .columns import Columns, Weights, choose
+from .columns import Columns, Weights, set_to_one
+from .conflicts import ConflictPairs
 from .decoding import decoded
 from .event_rows import EventRows, devices_are_alike
 from .flow_rows import FlowRows
 from .goals import GOALS, tick_of
-from .meetings import Meetings
 from .memory_rows import MemoryRows, StaticRows
-from .rooms import Held, Rooms
+from .memory_units import Held, MemoryUnits
 from .sequence import Interval, Sequence, counted_sets, guided_sets, intervals
 from .symmetry import canonical_devices
 from .units import MARGIN, horizon, time_unit
 
 
 @dataclass(frozen=True)
-class Switches:
-    """Switches of the formulation."""
+class ScheduleOptions:
+    """Options of the formulation."""
 
     symmetry: bool = field(
         default=True, metadata={"help": "break the symmetry between identical devices"}
     )
     load_thresholds: int = field(
-        default=12, metadata={"help": "head and tail levels of the load rows, per device or group"}
+        default=12,
+        metadata={
+            "help": "head and tail levels of load constraints, per device or group",
+            "least": 0,
+        },
     )
 
 
@@ -91,9 +96,9 @@ class OperatorSchedule(BuilderFormulation):
         exact=True,
     )
     handles = PlanningProblem
-    Options = Switches
+    Options = ScheduleOptions
 
-    def unsupported(self, problem: PlanningProblem, options: Switches) -> str | None:
+    def unsupported(self, problem: PlanningProblem, options: ScheduleOptions) -> str | None:
         """Everything but the serial law is supported."""
         if problem.serial is not None:
             return "the problem is under the serial law, whose plans have no times"
@@ -103,25 +108,29 @@ class OperatorSchedule(BuilderFormulation):
 class _Builder:
     """One model under construction, and what encoding a plan into it needs."""
 
-    def __init__(self, problem: PlanningProblem, options: Switches, guide: Guide) -> None:
+    def __init__(self, problem: PlanningProblem, options: ScheduleOptions, guide: Guide) -> None:
         self.problem, self.options, self.guide = problem, options, guide
         self.timed = guided_sets(problem, guide)
         self.sets = sets = counted_sets(self.timed, guide)
         self.horizon = self.latest_end = horizon(sets, guide)
         self.unit = time_unit(sets, self.horizon)
-        self.rooms = Rooms(problem, guide.cutoff)
+        self.memory_units = MemoryUnits(problem, guide.cutoff)
         self.devices = problem.cluster.device_names
         self.goal = GOALS[problem.objective](self)
-        self.risky = self.goal.risky() if guide.memory else []
+        self.limited_devices = self.goal.limited_devices() if guide.memory else []
         contended = problem.cluster.communication.value != "delay"
-        self.transfers: tuple[TransferTask, ...] = sets.transfers if contended or self.risky else ()
+        self.transfers: tuple[TransferTask, ...] = (
+            sets.transfers if contended or self.limited_devices else ()
+        )
         self.columns = Columns(sets, self.transfers)
         self.names = [*sets.operators, *(task.name for task in self.transfers)]
         # any plan can be spread out so that different starts differ by the margin
         self.tick = tick_of(sets)
         self.strict = max(self.tick / self.unit, MARGIN)
-        self.spread = self.strict if self.risky and self.strict * self.unit > self.tick else 0.0
-        self.horizon += ceil(self.spread * self.unit * len(self.names))
+        self.margin = (
+            self.strict if self.limited_devices and self.strict * self.unit > self.tick else 0.0
+        )
+        self.horizon += ceil(self.margin * self.unit * len(self.names))
 
     @property
     def scale(self) -> Scale:
@@ -133,6 +142,7 @@ class _Builder:
         if self.sets.empty:
             return self.nothing()
         self.choose_place()
+        self.name_devices()
         FlowRows(self).write()
         self.declare_times()
         self.precede()
@@ -148,14 +158,14 @@ class _Builder:
     def nothing(self) -> pyo.ConcreteModel:
         """Write a model without a solution: no plan ends by the horizon."""
         self.m.refuted = pyo.ConstraintList()
-        at_most(self.m.refuted, 1, 0)
+        add_le(self.m.refuted, 1, 0)
         self.m.objective = pyo.Objective(expr=self.m.never)
         return self.m
 
     def choose_place(self) -> None:
         """Exactly one placement per operator; one set of devices per group."""
         m, sets, places = self.m, self.sets, self.columns.places
-        own = {name: sets.placements[name] for name in self.columns.deciders}
+        own = {name: sets.placements[name] for name in self.columns.group_representatives}
         m.place = pyo.Var(
             [
                 (name, label(p))
@@ -180,8 +190,19 @@ class _Builder:
                         sum(places[n, p] for p in own[n] if p.devices == site)
                         for n in (first, other)
                     )
-                    at_most(m.same_devices, one, two)
-                    at_most(m.same_devices, two, one)
+                    add_le(m.same_devices, one, two)
+                    add_le(m.same_devices, two, one)
+
+    def name_devices(self) -> None:
+        """``on[i,d]``: whether an operator runs on a device, for constraints of one's own."""
+        sums: dict[tuple[str, str], list[Any]] = {
+            (name, device): [] for name in self.sets.operators for device in self.devices
+        }
+        for name in self.sets.operators:
+            for placement in self.sets.placements[name]:
+                for device in placement.devices:
+                    sums[name, device].append(self.columns.place(name, placement))
+        self.m.on = pyo.Expression(list(sums), initialize=lambda _, *spot: pyo.quicksum(sums[spot]))
 
     def declare_times(self) -> None:
         """Starts within windows from heads, tails and the horizon."""
@@ -201,34 +222,34 @@ class _Builder:
         self.lengths = {name: self.timed_sum(self.columns.lengths(name)) for name in self.names}
 
     def timed_sum(self, weights: Weights) -> Any:
-        """Sum of ticks times columns, in units."""
+        """Sum of ticks times variables, in units."""
         return pyo.quicksum(ticks / self.unit * column for ticks, column in weights if ticks)
 
     def stop(self, name: str) -> Any:
         return self.m.start[name] + self.lengths[name]
 
     def precede(self) -> None:
-        """Producers before consumers, with the longest journey their placements call for."""
+        """Producers before consumers, with the longest transfer between their placements."""
         m, sets = self.m, self.sets
         m.precede = pyo.ConstraintList()
         for pair in sets.values_between:
             wait = self.timed_sum(self.columns.wait(pair))
-            at_most(m.precede, self.stop(pair[0]) + wait, m.start[pair[1]])
+            add_le(m.precede, self.stop(pair[0]) + wait, m.start[pair[1]])
 
     def travel(self) -> None:
         """Transfers after their producer and before the consumers that need them."""
         m = self.m
         m.travel = pyo.ConstraintList()
         for task in self.transfers:
-            at_most(m.travel, self.stop(task.producer), m.start[task.name])
-            at_most(m.travel, self.stop(task.name), self.latest_stop[task.name] / self.unit)
+            add_le(m.travel, self.stop(task.producer), m.start[task.name])
+            add_le(m.travel, self.stop(task.name), self.latest_stop[task.name] / self.unit)
             for consumer in task.consumers:
                 slack: Any = 0
                 if task.shared:
                     big = (self.latest_stop[task.name] - self.earliest[consumer]) / self.unit
                     calls = self.columns.calls(task, consumer)
                     slack = big * (1 - pyo.quicksum(c * column for c, column in calls))
-                at_most(m.travel, self.stop(task.name) - slack, m.start[consumer])
+                add_le(m.travel, self.stop(task.name) - slack, m.start[consumer])
 
     def order_tasks(self) -> None:
         """Order bits, for pairs that can meet on a resource and are not ordered already."""
@@ -236,60 +257,61 @@ class _Builder:
         m.before = pyo.Var(pyo.Any, domain=pyo.Binary, dense=False)
         m.sequence, m.meet = pyo.ConstraintList(), pyo.ConstraintList()
         self.sequence = Sequence(self.columns, self.names)
-        self.meetings = Meetings(self.sequence, m)
+        self.conflicts = ConflictPairs(self.sequence, m)
         self.bits: dict[tuple[str, str], Any] = {}
         for first, second in self.sequence.pairs():
-            meets = self.meetings.of(first, second)
-            forth, back = self.may_precede(first, second), self.may_precede(second, first)
-            if forth and back:
+            conflict = self.conflicts.of(first, second)
+            can_precede = self.may_precede(first, second)
+            can_follow = self.may_precede(second, first)
+            if can_precede and can_follow:
                 before = m.before[first, second]
-                if not isinstance(meets, int):
-                    at_most(m.meet, before, meets)
-            elif not forth and not back:
-                at_most(m.meet, meets, 0)
+                if not isinstance(conflict, int):
+                    add_le(m.meet, before, conflict)
+            elif not can_precede and not can_follow:
+                add_le(m.meet, conflict, 0)
                 continue
             else:
-                before = meets if forth else 0
-            self.bits[first, second], self.bits[second, first] = before, meets - before
-            if forth:
+                before = conflict if can_precede else 0
+            self.bits[first, second], self.bits[second, first] = before, conflict - before
+            if can_precede:
                 self.after_if(m.sequence, first, second, before)
-            if back:
-                self.after_if(m.sequence, second, first, meets - before)
+            if can_follow:
+                self.after_if(m.sequence, second, first, conflict - before)
 
     def may_precede(self, first: str, second: str) -> bool:
         shortest = self.sets.shortest.get(first, 0)
         return self.earliest[first] + shortest <= self.latest[second]
 
     def order(self, first: str, second: str) -> Any:
-        """Column or number: 1 where the first of two tasks that meet comes first."""
+        """Variable or number: 1 where the first of two tasks that meet comes first."""
         return self.bits.get((first, second), 0)
 
     def after_if(self, rows: Any, first: str, second: str, bit: Any) -> None:
         """``bit`` = 1 -> the second task starts when the first has stopped, or later."""
         big = max(0, self.latest_stop[first] - self.earliest[second]) / self.unit
-        at_most(rows, self.stop(first) - big * (1 - bit), self.m.start[second])
+        add_le(rows, self.stop(first) - big * (1 - bit), self.m.start[second])
 
     def memory(self) -> None:
         """Memory over time or in all, on the devices where it can bind."""
-        self.m.near_covers = pyo.ConstraintList()
+        self.m.tight_covers = pyo.ConstraintList()
         if self.problem.memory_law is MemoryLaw.STATIC:
             self.rows: MemoryRows = StaticRows(self)
         else:
             self.rows = EventRows(self) if devices_are_alike(self.problem) else MemoryRows(self)
-        self.rows.write_all(self.risky)
+        self.rows.write_all(self.limited_devices)
 
-    def fits(self, device: str, held: list[Held]) -> None:
+    def add_capacity(self, device: str, held: list[Held]) -> None:
         """``capacity``: bytes on a device at most its memory, or the peak."""
-        rooms, limit = self.rooms, self.rooms.limit(device)
+        units, limit = self.memory_units, self.memory_units.limit(device)
         if limit is not None:
-            at_most(self.m.capacity, rooms.total(held, device, rooms.unit_of(device)), limit)
+            add_le(self.m.capacity, units.total(held, device, units.unit_of(device)), limit)
         if self.problem.objective is Objective.PEAK_MEMORY:
-            at_most(self.m.capacity, rooms.total(held, device, rooms.unit), self.goal.column)
+            add_le(self.m.capacity, units.total(held, device, units.unit), self.goal.column)
 
-    def apart(self, device: str, held: list[Held]) -> None:
-        """``near_covers``: what exceeds a device by very little is not all there."""
-        for columns in self.rooms.near_covers(held, device):
-            at_most(self.m.near_covers, sum(columns), len(columns) - 1)
+    def add_cover_cuts(self, device: str, held: list[Held]) -> None:
+        """``tight_covers``: what exceeds a device by very little is not all there."""
+        for columns in self.memory_units.tight_covers(held, device):
+            add_le(self.m.tight_covers, sum(columns), len(columns) - 1)
 
     def first_use(self) -> None:
         """Interchangeable devices are first used in device order."""
@@ -298,12 +320,12 @@ class _Builder:
         for members in interchangeable_devices(self.problem):
             for lower, upper in pairwise(members):
                 used: list[Any] = []
-                for name in self.columns.deciders:
+                for name in self.columns.group_representatives:
                     places = self.sets.placements[name]
                     for placement in places:
                         if upper in placement.devices and lower not in placement.devices:
                             place = self.columns.place(name, placement)
-                            at_most(m.first_use, place, pyo.quicksum(used))
+                            add_le(m.first_use, place, pyo.quicksum(used))
                     used += self.columns.on(name, lower)
 
     def decode(self, values: Values) -> Plan:
@@ -316,44 +338,44 @@ class _Builder:
         if sets.empty or (plan.stop_ticks > self.latest_end and not sets.steps):
             return None
         if self.options.symmetry:
-            plan = canonical_devices(self.problem, plan, columns.deciders)
+            plan = canonical_devices(self.problem, plan, columns.group_representatives)
         for column in m.component_data_objects(pyo.Var):
             column.set_value(0, skip_validation=True)
         placements = {run.operator: run.placement for run in plan.runs}
         for name, placement in placements.items():
-            choose(columns.place(name, placement))
+            set_to_one(columns.place(name, placement))
         for pair in sets.values_between:
             if pair not in sets.local_pairs:
-                choose(columns.flows[(*pair, placements[pair[0]], placements[pair[1]])])
+                set_to_one(columns.flows[(*pair, placements[pair[0]], placements[pair[1]])])
         for ends, together in columns.together.items():
             sites = [placements[name].devices for name in ends]
             if sites[0] == sites[1]:
-                choose(together)
+                set_to_one(together)
         sources = {(t.value, t.target, t.layout): t.source for t in plan.transfers}
         needed = needed_routes(sets, placements, sources)
         for task in self.transfers:
             if task.shared and task.name in needed:
                 source = needed[task.name][0].source
-                choose(columns.use[task.name, placements[task.producer], source])
-                choose(columns.sent.get(task.name, 1))
+                set_to_one(columns.use[task.name, placements[task.producer], source])
+                set_to_one(columns.sent.get(task.name, 1))
         times = intervals(sets, plan)
         moments = sorted({interval.start_ticks for interval in times.values()})
-        later_by = {moment: rank * self.spread for rank, moment in enumerate(moments)}
+        margin_at = {moment: rank * self.margin for rank, moment in enumerate(moments)}
         for name in self.names:
             begin = times[name].start_ticks
-            m.start[name].set_value(begin / self.unit + later_by[begin])
+            m.start[name].set_value(begin / self.unit + margin_at[begin])
         self.encode_bits(times)
         self.rows.encode(times)
         end = max((interval.stop_ticks for interval in times.values()), default=0)
-        self.goal.encode(end / self.unit + later_by[moments[-1]])
+        self.goal.encode(end / self.unit + margin_at[moments[-1]])
         return column_values(m)
 
     def encode_bits(self, times: dict[str, Interval]) -> None:
         """Order bits as the times say, for tasks that meet."""
-        self.meetings.encode()
+        self.conflicts.encode()
         for (first, second), column in self.m.before.items():
             ordered = times[first].stop_ticks <= times[second].start_ticks
-            column.set_value(int(ordered and pyo.value(self.meetings.of(first, second)) > 0.5))
+            column.set_value(int(ordered and pyo.value(self.conflicts.of(first, second)) > 0.5))
 
 
 FORMULATION = OperatorSchedule(_Builder)

@@ -1,6 +1,6 @@
-"""What the columns of a scheduling model mean: placements, flows and uses, by name.
+"""What the variables of a scheduling model mean: placements, flows and uses, by name.
 
-A decision that is already taken is the number 1 or 0 in place of a column, so that restricted
+A decision that is already taken is the number 1 or 0 in place of a variable, so that restricted
 models shrink by themselves.
 """
 
@@ -18,19 +18,19 @@ Pair = tuple[str, str]
 Combination = tuple[Placement, Placement]
 Spot = tuple[str, Placement]
 Weights = list[tuple[int, Column]]
-"""(ticks, column) whose products sum to a time; the column may be the number 1."""
+"""(ticks, variable) whose products sum to a time; the variable may be the number 1."""
 Copy = tuple[str, tuple[str, ...], str]
 """Value, target and layout of what a transfer makes."""
 
 
-def choose(column: Column) -> None:
-    """Set a column to 1 in a start; nothing to do where the decision is a number already."""
+def set_to_one(column: Column) -> None:
+    """Set a variable to 1 in a start; nothing to do where the decision is a number already."""
     if not isinstance(column, int):
         column.set_value(1)
 
 
 class Columns:
-    """Look-up of decision columns.
+    """Look-up of decision variables.
 
     Parameters
     ----------
@@ -43,8 +43,8 @@ class Columns:
     def __init__(self, sets: ScheduleSets, transfers: tuple[TransferTask, ...]) -> None:
         self.sets = sets
         self.task = {task.name: task for task in transfers}
-        self.owner = _owners(sets)
-        self._owned = dict(self._ownership())
+        self.representative = _representatives(sets)
+        self._represented = dict(self._representation())
         self.shortest = sets.shortest | {task.name: task.shortest_ticks for task in transfers}
         self.places: dict[tuple[str, Placement], Column] = {}
         self.flows: dict[tuple[str, str, Placement, Placement], Column] = {}
@@ -57,45 +57,45 @@ class Columns:
     @cached_property
     def rank(self) -> dict[str, int]:
         """Position of each decider."""
-        return {name: number for number, name in enumerate(self.deciders)}
+        return {name: number for number, name in enumerate(self.group_representatives)}
 
     @cached_property
-    def deciders(self) -> list[str]:
-        """Operators that own placement columns, in topological order."""
-        return [name for name in self.sets.operators if name not in self.owner]
+    def group_representatives(self) -> list[str]:
+        """Operators that own placement variables, in topological order."""
+        return [name for name in self.sets.operators if name not in self.representative]
 
-    def owned(self, name: str, placement: Placement) -> tuple[str, Placement]:
-        """Owner of an operator's column, and its placement on the same devices."""
-        return self._owned[name, placement]
+    def represented(self, name: str, placement: Placement) -> tuple[str, Placement]:
+        """Representative of an operator, and its placement on the same devices."""
+        return self._represented[name, placement]
 
-    def _ownership(self) -> Iterator[tuple[Spot, Spot]]:
+    def _representation(self) -> Iterator[tuple[Spot, Spot]]:
         for name, places in self.sets.placements.items():
-            owner = self.owner.get(name, name)
-            at = {p.devices: p for p in self.sets.placements[owner]}
+            representative = self.representative.get(name, name)
+            at = {p.devices: p for p in self.sets.placements[representative]}
             for placement in places:
-                own = placement if owner == name else at[placement.devices]
-                yield (name, placement), (owner, own)
+                own = placement if representative == name else at[placement.devices]
+                yield (name, placement), (representative, own)
 
-    def owned_combinations(self, pair: Pair) -> tuple[Pair, dict[Combination, Combination]]:
-        """Owners of a pair's columns, in the order of deciders; their placements -> the pair's."""
-        names = tuple(self.owner.get(name, name) for name in pair)
+    def represented_combinations(self, pair: Pair) -> tuple[Pair, dict[Combination, Combination]]:
+        """Representatives of a pair, in order; their placements -> the pair's."""
+        names = tuple(self.representative.get(name, name) for name in pair)
         turned = self.rank[names[0]] > self.rank[names[1]]
         found = {}
         for both in self.sets.combinations[pair]:
-            one, other = (self._owned[spot][1] for spot in zip(pair, both, strict=True))
+            one, other = (self._represented[spot][1] for spot in zip(pair, both, strict=True))
             found[(other, one) if turned else (one, other)] = both
         return (names[1], names[0]) if turned else (names[0], names[1]), found
 
     def place(self, name: str, placement: Placement) -> Column:
         """Whether an operator has this placement."""
-        return self.places[self.owned(name, placement)]
+        return self.places[self.represented(name, placement)]
 
     def decided_placements(self, chosen: Mapping[Any, float]) -> dict[str, Placement]:
-        """Placement of every operator, given the values of the placement columns."""
+        """Placement of every operator, given the values of the placement variables."""
 
         def weight(name: str, placement: Placement) -> float:
-            owner, own = self.owned(name, placement)
-            return chosen.get((owner, label(own)), 0.0)
+            representative, own = self.represented(name, placement)
+            return chosen.get((representative, label(own)), 0.0)
 
         return {
             name: max(places, key=lambda p, n=name: weight(n, p))  # type: ignore[misc]
@@ -103,7 +103,7 @@ class Columns:
         }
 
     def decided_sources(self, used: Mapping[Any, float]) -> dict[Copy, tuple[str, ...]]:
-        """Where copies leave from, given the values of the use columns."""
+        """Where copies leave from, given the values of the use variables."""
         found: dict[Copy, tuple[str, ...]] = {}
         for task in self.task.values():
             for leg in task.legs:
@@ -113,12 +113,12 @@ class Columns:
         return found
 
     def on(self, name: str, device: str) -> list[Column]:
-        """Columns whose sum says whether an operator runs on a device."""
+        """Variables whose sum says whether an operator runs on a device."""
         return [self.place(name, p) for p in self.sets.placements[name] if device in p.devices]
 
     def one_device(self, first: str, second: str) -> Column | None:
-        """Column of whether two operators that exchange values share a device, if there is one."""
-        one, other = (self.owner.get(name, name) for name in (first, second))
+        """Whether two operators that exchange values share a device: a variable, if any."""
+        one, other = (self.representative.get(name, name) for name in (first, second))
         return self.together.get((one, other), self.together.get((other, one)))
 
     def flow(self, task: TransferTask, leg: Leg) -> Column:
@@ -126,7 +126,7 @@ class Columns:
         return self.flows[(task.producer, leg.consumer, *leg.combination)]
 
     def uses(self, task: TransferTask) -> list[tuple[Column, Any]]:
-        """(column, route) for each way a transfer can run; the columns sum to its presence."""
+        """(variable, route) for each way a transfer can run; the variables sum to its presence."""
         if task.shared:
             ways = {(leg.combination[0], leg.route.source): leg.route for leg in task.legs}
             return [(self.use[task.name, *way], route) for way, route in ways.items()]
@@ -135,9 +135,9 @@ class Columns:
     def calls(self, task: TransferTask, consumer: str) -> Weights:
         """Weights that sum to 1 where a consumer calls for a shared task."""
         called = {leg.combination: 1 for leg in task.legs if leg.consumer == consumer}
-        return self.paired((task.producer, consumer), called)
+        return self.pair_weights((task.producer, consumer), called)
 
-    def paired(self, pair: Pair, ticks: Mapping[Combination, int]) -> Weights:
+    def pair_weights(self, pair: Pair, ticks: Mapping[Combination, int]) -> Weights:
         """Weights that sum to the ticks of a pair's chosen placements; 0 where none are given."""
         every = self.sets.combinations[pair]
         weights = [(ticks.get(both, 0), self.flows[(*pair, *both)]) for both in every]
@@ -151,7 +151,7 @@ class Columns:
         return found
 
     def wait(self, pair: Pair) -> Weights:
-        """Ticks of the longest journey between a producer and a consumer."""
+        """Ticks of the longest transfer between a producer and a consumer."""
         if pair in self.sets.local_pairs:
             return []
         return self.one_of([(t, self.flows[(*pair, *both)]) for both, t in self._waits(pair)], 1)
@@ -172,7 +172,7 @@ class Columns:
             yield both, max((r.duration_ticks for way in needed.values() for r in way), default=0)
 
     def column(self, reference: tuple[Any, ...]) -> Column:
-        """Column that a reference of the memory sets means."""
+        """Variable that a reference of the memory sets means."""
         kind, *index = reference
         if kind == "place":
             return self.place(*index)
@@ -187,30 +187,36 @@ class Columns:
                 [(self.sets.duration[name, p], self.place(name, p)) for p in places], 1
             )
         if task.shared:
-            return self.shorter([(route.duration_ticks, use) for use, route in self.uses(task)])
+            return self.substitute_sums(
+                [(route.duration_ticks, use) for use, route in self.uses(task)]
+            )
         ticks = {leg.combination: leg.route.duration_ticks for leg in task.legs}
-        return self.paired((task.producer, task.legs[0].consumer), ticks)
+        return self.pair_weights((task.producer, task.legs[0].consumer), ticks)
 
     def presence(self, name: str, which: Callable[[Route], Any]) -> Weights:
         """Weights that sum to 1 where a transfer takes a route of some kind."""
         task = self.task[name]
         if task.shared:
-            return self.shorter([(1, use) for use, route in self.uses(task) if which(route)])
+            return self.substitute_sums(
+                [(1, use) for use, route in self.uses(task) if which(route)]
+            )
         taken = {leg.combination: 1 for leg in task.legs if which(leg.route)}
-        return self.paired((task.producer, task.legs[0].consumer), taken)
+        return self.pair_weights((task.producer, task.legs[0].consumer), taken)
 
     def one_of(self, weights: Weights, whole: Column) -> Weights:
-        """Weights with the same sum and fewer columns, for columns that sum to ``whole``.
+        """Weights with the same sum and fewer variables, for variables that sum to ``whole``.
 
         They are relative to the most common ticks.
         """
         most = Counter(ticks for ticks, _ in weights).most_common(1)
         base = most[0][0] if most else 0
         found = [(base, whole)] if base else []
-        return found + self.shorter([(t - base, column) for t, column in weights if t != base])
+        return found + self.substitute_sums(
+            [(t - base, column) for t, column in weights if t != base]
+        )
 
-    def shorter(self, weights: Weights) -> Weights:
-        """Weights with the same sum, with the column of a sum for its parts."""
+    def substitute_sums(self, weights: Weights) -> Weights:
+        """Weights with the same sum, with the variable of a sum for its parts."""
         parts: dict[int, list[Column]] = {}
         for ticks, column in weights:
             if not (isinstance(column, int) and column == 0):
@@ -222,11 +228,11 @@ class Columns:
         return found
 
     def holds(self, name: str) -> dict[str, list[Column]]:
-        """Resource -> columns whose sum says whether a task holds it."""
+        """Resource -> variables whose sum says whether a task holds it."""
         return {place: [column for _, column in parts] for place, parts in self.work(name).items()}
 
     def work(self, name: str) -> dict[str, list[tuple[int, Column]]]:
-        """Resource -> (ticks, column) whose products sum to the time a task holds it."""
+        """Resource -> (ticks, variable) whose products sum to the time a task holds it."""
         found: dict[str, list[tuple[int, Column]]] = {}
         if name in self.task:
             for use, route in self.uses(self.task[name]):
@@ -250,8 +256,8 @@ class Columns:
         return producer in after[first] or (second in self.task and producer == first)
 
 
-def _owners(sets: ScheduleSets) -> dict[str, str]:
-    """Operators that share the columns of their group's first member (one option per site)."""
+def _representatives(sets: ScheduleSets) -> dict[str, str]:
+    """Operators that share the variables of their group's first member (one option per site)."""
     found: dict[str, str] = {}
     for members in sets.graph.groups.values():
         sites = [[p.devices for p in sets.placements[name]] for name in members]

@@ -1,4 +1,4 @@
-"""From the columns of a solution to a plan: decisions are rounded, times are computed anew."""
+"""From the variables of a solution to a plan: decisions are rounded, times are computed anew."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def decoded(sets: ScheduleSets, unit: float, values: Values) -> Plan:
     unit
         Ticks per unit of ``values["start"]``.
     values
-        Column values by family and index.
+        Variable values by family and index.
     """
     columns = Columns(sets, sets.transfers)
     placements = columns.decided_placements(values.get("place", {}))

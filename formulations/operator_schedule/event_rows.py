@@ -1,4 +1,4 @@
-"""The memory law where devices are alike: rows for each event, on whatever device it happens.
+"""The memory law where devices are alike: constraints for each event, wherever it happens.
 
 With one memory size, and whole copies on single devices, nothing depends on *which* device an
 event is on: what counts is what lies together with it. So ``alive[c,e]`` needs no device::
@@ -6,8 +6,8 @@ event is on: what counts is what lies together with it. So ``alive[c,e]`` needs 
     alive[c,e] >= reads[r,c] + here[e] + together[c,e] - 2 - later[e, maker of c] - ended[r,e]
 
 ``reads``: holder r keeps c; ``here``: the event happens; ``together``: c lies on its device. That
-is as many times fewer columns and rows as there are devices. A place is a group, *wherever it
-runs*, or a device, for copies that may be sent to several.
+is as many times fewer variables and constraints as there are devices. A place is a group, *wherever
+it runs*, or a device, for copies that may be sent to several.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import Any
 
 import pyomo.environ as pyo
 
-from milp_plan.api import FULL, MemoryLaw, PlanningProblem, TransferTask, Value, at_most
+from milp_plan.api import FULL, MemoryLaw, PlanningProblem, TransferTask, Value, add_le
 
 from .memory_rows import MemoryRows
-from .rooms import Held
+from .memory_units import Held
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Keeper:
+class Holder:
     """A task that keeps a copy until it stops: terms that are all 1 if it does.
 
     ``lasting``: the same, if it takes time.
@@ -45,13 +45,13 @@ class Keeper:
 
 
 @dataclass(frozen=True)
-class Lying:
-    """Bytes at a place from the start of ``maker`` until the last keeper stops, or to the end."""
+class StoredCopy:
+    """Bytes at a place from the start of ``maker`` until the last holder stops, or to the end."""
 
     maker: str
     place: Place
     bytes: int
-    keepers: list[Keeper] = field(compare=False)
+    holders: list[Holder] = field(compare=False)
     stays: bool = False
 
 
@@ -68,11 +68,11 @@ def devices_are_alike(problem: PlanningProblem) -> bool:
 
 
 class EventRows(MemoryRows):
-    """Rows and columns of the memory law for devices that are alike."""
+    """Constraints and variables of the memory law for devices that are alike."""
 
     def __init__(self, model: Any) -> None:
         super().__init__(model)
-        self.journeys: dict[str, Keeper] = {}
+        self.transfer_holders: dict[str, Holder] = {}
 
     def write_all(self, devices: list[str]) -> None:
         """At each allocating task what lies on its device fits; persistent values do by device."""
@@ -80,8 +80,8 @@ class EventRows(MemoryRows):
             return
         for device in devices:
             base = self.persistent(device)
-            self.model.fits(device, base)
-            self.model.apart(device, base)
+            self.model.add_capacity(device, base)
+            self.model.add_cover_cuts(device, base)
         items = [*self.workspaces(), *self.copies()]
         places = {item.maker: item.place for item in items}
         known: dict[Place, list[Held]] = {}
@@ -93,8 +93,8 @@ class EventRows(MemoryRows):
                 column = self.counted(number, item, event, place)
                 if not isinstance(column, int) or column:
                     held.append((item.bytes, column))
-            self.model.fits(devices[0], held)
-            self.model.apart(devices[0], held)
+            self.model.add_capacity(devices[0], held)
+            self.model.add_cover_cuts(devices[0], held)
 
     def together(self, one: Place, other: Place) -> Any:
         """1 where two places are one device."""
@@ -107,11 +107,11 @@ class EventRows(MemoryRows):
         held = self.model.sequence.held
         if held[first].keys().isdisjoint(held[second]):
             return 0
-        return self.model.meetings.of(first, second)
+        return self.model.conflicts.of(first, second)
 
     def of(self, name: str) -> Place:
         """Where an operator runs."""
-        return Place(self.columns.owner.get(name, name))
+        return Place(self.columns.representative.get(name, name))
 
     def share_device(self, first: str, second: str, device: str) -> bool:
         """Whether both are operators that may run on one device."""
@@ -144,12 +144,12 @@ class EventRows(MemoryRows):
                 key = f"{value.name}/{FULL}", place.operator or place.device
                 kept = self.m.keep[key]
                 for term in terms.values():
-                    at_most(self.m.kept, term, kept)
+                    add_le(self.m.kept, term, kept)
                     self.lower.setdefault(("keep", *key), []).append(term)
             found.append((size, kept))
         return found
 
-    def workspaces(self) -> Iterator[Lying]:
+    def workspaces(self) -> Iterator[StoredCopy]:
         """Yield the workspace of each operator."""
         for name in self.sets.operators:
             sizes: dict[int, list[Any]] = {}
@@ -159,9 +159,9 @@ class EventRows(MemoryRows):
                     sizes.setdefault(size, []).append(p)
             for size, places in sizes.items():
                 runs = self.chosen(name, places)
-                yield Lying(name, self.of(name), size, [Keeper(name, (runs,), (runs,))])
+                yield StoredCopy(name, self.of(name), size, [Holder(name, (runs,), (runs,))])
 
-    def copies(self) -> Iterator[Lying]:
+    def copies(self) -> Iterator[StoredCopy]:
         """Yield the copy where each value is made, and those that are sent."""
         for value in self.sets.graph.values:
             size = value.bytes.get(FULL, 0)
@@ -172,27 +172,27 @@ class EventRows(MemoryRows):
             for task in tasks:
                 yield self.sent(task, size)
 
-    def made(self, value: Value, maker: str, size: int, tasks: list[TransferTask]) -> Lying:
+    def made(self, value: Value, maker: str, size: int, tasks: list[TransferTask]) -> StoredCopy:
         """Return the copy where a value is made; its readers there and its transfers keep it."""
-        keepers = [self.runs(maker)]
+        holders = [self.runs(maker)]
         if value.is_kept:
-            return Lying(maker, self.of(maker), size, keepers, stays=True)
+            return StoredCopy(maker, self.of(maker), size, holders, stays=True)
         for reader in value.consumers:
             there = self.together(self.of(maker), self.of(reader))
             if not _is(there, 0):
-                keepers.append(self.runs(reader, there))
-        keepers += [self.travels(task) for task in tasks]
-        return Lying(maker, self.of(maker), size, keepers)
+                holders.append(self.runs(reader, there))
+        holders += [self.travels(task) for task in tasks]
+        return StoredCopy(maker, self.of(maker), size, holders)
 
-    def sent(self, task: TransferTask, size: int) -> Lying:
+    def sent(self, task: TransferTask, size: int) -> StoredCopy:
         """Return the copy that a transfer makes; the readers that call for it keep it."""
-        keepers = [own := self.travels(task)]
+        holders = [own := self.travels(task)]
         for reader in task.consumers:
             called = own.reads[0]
             if task.shared:
                 called = _weighted(self.columns.calls(task, reader))
-            keepers.append(self.runs(reader, called))
-        return Lying(task.name, self.target(task), size, keepers)
+            holders.append(self.runs(reader, called))
+        return StoredCopy(task.name, self.target(task), size, holders)
 
     def target(self, task: TransferTask) -> Place:
         """Where a transfer goes: to a device, or wherever its reader is."""
@@ -201,24 +201,24 @@ class EventRows(MemoryRows):
             return Place(device=next(iter(targets))[0])
         return self.of(task.legs[0].consumer)
 
-    def runs(self, name: str, *when: Any) -> Keeper:
-        """Return an operator as a keeper, under conditions."""
+    def runs(self, name: str, *when: Any) -> Holder:
+        """Return an operator as a holder, under conditions."""
         places = self.sets.placements[name]
         lasting = [p for p in places if self.sets.duration[name, p]]
         timed = (*when, self.chosen(name, lasting)) if lasting else None
-        return Keeper(name, when or (1,), timed)
+        return Holder(name, when or (1,), timed)
 
-    def travels(self, task: TransferTask) -> Keeper:
-        """Return a transfer as a keeper."""
-        if task.name not in self.journeys:
+    def travels(self, task: TransferTask) -> Holder:
+        """Return a transfer as a holder."""
+        if task.name not in self.transfer_holders:
             every = _weighted(self.columns.presence(task.name, lambda _route: True))
             ticks = {leg.route.duration_ticks > 0 for leg in task.legs}
             lasting: tuple[Any, ...] | None = (every,) if True in ticks else None
             if len(ticks) > 1:
                 timed = self.columns.presence(task.name, lambda route: route.duration_ticks > 0)
                 lasting = (_weighted(timed),)
-            self.journeys[task.name] = Keeper(task.name, (every,), lasting)
-        return self.journeys[task.name]
+            self.transfer_holders[task.name] = Holder(task.name, (every,), lasting)
+        return self.transfer_holders[task.name]
 
     def chosen(self, name: str, places: list[Any]) -> Any:
         """1 where an operator has one of some placements."""
@@ -226,10 +226,10 @@ class EventRows(MemoryRows):
             return 1
         return _sum([self.columns.place(name, p) for p in places])
 
-    # -- rows --------------------------------------------------------------------------------
+    # -- constraints ---------------------------------------------------------------------------
 
-    def counted(self, number: int, item: Lying, event: str, place: Place) -> Any:
-        """Return what says that something lies on an event's device: a number, a sum, a column."""
+    def counted(self, number: int, item: StoredCopy, event: str, place: Place) -> Any:
+        """Return whether something lies on an event's device: a number, a sum, a variable."""
         together = self.together(item.place, place)
         if _is(together, 0):
             return 0
@@ -250,24 +250,26 @@ class EventRows(MemoryRows):
         column = self.m.alive[number, event]
         for terms, without in bounds:
             reached = pyo.quicksum(terms) - (len(terms) - 1) - pyo.quicksum(without)
-            at_most(self.m.living, reached, column)
+            add_le(self.m.living, reached, column)
             self.lower.setdefault(("alive", number, event), []).append(reached)
         return column
 
-    def reasons(self, item: Lying, event: str, together: Any) -> Iterator[tuple[list[Any], Any]]:
-        """Yield terms that are 1 where a keeper has something at an event, and whether it ended."""
+    def reasons(
+        self, item: StoredCopy, event: str, together: Any
+    ) -> Iterator[tuple[list[Any], Any]]:
+        """Yield terms that are 1 where a holder has something at an event, and whether it ended."""
         task = self.columns.task.get(event)
-        for keeper in item.keepers:
+        for holder in item.holders:
             here = 1 if task is None else self.travels(task).reads[0]
-            terms, ended = keeper.reads, 0
-            if keeper.task == event:
+            terms, ended = holder.reads, 0
+            if holder.task == event:
                 if event != item.maker and task is not None:
                     continue  # it leaves from there, and happens where it arrives
                 here = 1
             elif not item.stays:
-                ended = self.ended(keeper.task, event, "")
-            if not item.stays and keeper.task in {event, item.maker}:
-                terms = keeper.lasting or (0,)  # what takes no time keeps nothing
+                ended = self.ended(holder.task, event, "")
+            if not item.stays and holder.task in {event, item.maker}:
+                terms = holder.lasting or (0,)  # what takes no time keeps nothing
             found = {id(term): term for term in (*terms, here, together) if not _is(term, 1)}
             if not _is(ended, 1) and not any(_is(term, 0) for term in found.values()):
                 yield list(found.values()), ended
@@ -278,7 +280,7 @@ def _is(term: Any, number: int) -> bool:
 
 
 def _sum(columns: list[Any]) -> Any:
-    """Sum of columns; a number where all of them are numbers."""
+    """Sum of variables; a number where all of them are numbers."""
     if all(isinstance(column, int) for column in columns):
         return sum(columns)
     return columns[0] if len(columns) == 1 else pyo.quicksum(columns)

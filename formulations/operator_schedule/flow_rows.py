@@ -7,7 +7,7 @@
 ``use_legs``          sent[t] = sum_pa use[t,p,a]
 ====================  ==========================================================================
 
-``together`` and ``sent`` stand for their sums wherever these occur, so that rows stay short.
+``together`` and ``sent`` stand for their sums wherever these occur, so that constraints stay short.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Any
 
 import pyomo.environ as pyo
 
-from milp_plan.api import Placement, TransferTask, at_most, label
+from milp_plan.api import Placement, TransferTask, add_le, label
 
 from .columns import Combination, Pair
 
 
 class FlowRows:
-    """Columns ``flow``, ``together``, ``use`` and ``sent`` and their rows.
+    """Variables ``flow``, ``together``, ``use`` and ``sent`` and their constraints.
 
     Parameters
     ----------
@@ -41,9 +41,9 @@ class FlowRows:
         self.use_legs()
 
     def link_flows(self) -> None:
-        """Pair the placements of deciders whose operators exchange values.
+        """Pair the placements of representatives whose operators exchange values.
 
-        All values between two of them share the columns. Forbidden pairs have none.
+        All values between two of them share the variables. Forbidden pairs have none.
         """
         m, sets, columns = self.m, self.sets, self.columns
         m.flow, m.link_flows = pyo.Var(pyo.Any, bounds=(0, 1), dense=False), pyo.ConstraintList()
@@ -51,19 +51,19 @@ class FlowRows:
         tables: dict[Pair, dict[Pair, dict[Combination, Combination]]] = {}
         for pair in sets.values_between:
             if pair not in sets.local_pairs:
-                ends, found = columns.owned_combinations(pair)
+                ends, found = columns.represented_combinations(pair)
                 tables.setdefault(ends, {})[pair] = found
         for ends, table in tables.items():
             first, *others = table.values()
             allowed = [both for both in first if all(both in other for other in others)]
             flows = self.link(ends, allowed)
-            self.join(ends, flows)
+            self.add_same_device(ends, flows)
             for pair, combinations in table.items():
                 for own, both in combinations.items():
                     columns.flows[(*pair, *both)] = flows.get(own, 0)
 
     def link(self, ends: Pair, allowed: list[Combination]) -> dict[Combination, Any]:
-        """Columns of the allowed pairs of placements of two deciders; they sum to 1."""
+        """Variables of the allowed pairs of placements of two representatives; they sum to 1."""
         columns = self.columns
         sides = [(name, self.sets.placements[name]) for name in ends]
         flows: dict[Combination, Any] = {}
@@ -82,12 +82,12 @@ class FlowRows:
             for placement, sharing in table.items():
                 place = columns.place(name, placement)
                 if len(sharing) != 1 or sharing[0] is not place:
-                    at_most(self.m.link_flows, pyo.quicksum(sharing), place)
-                    at_most(self.m.link_flows, place, pyo.quicksum(sharing))
+                    add_le(self.m.link_flows, pyo.quicksum(sharing), place)
+                    add_le(self.m.link_flows, place, pyo.quicksum(sharing))
         return flows
 
-    def join(self, ends: Pair, flows: Mapping[Combination, Any]) -> None:
-        """A column for whether two deciders share a device, where each runs on one."""
+    def add_same_device(self, ends: Pair, flows: Mapping[Combination, Any]) -> None:
+        """A variable for whether two representatives share a device, where each runs on one."""
         if any(len(p.devices) > 1 for both in flows for p in both):
             return
         shared = [flow for (one, other), flow in flows.items() if one.devices == other.devices]
@@ -98,9 +98,9 @@ class FlowRows:
         self.columns.together[ends] = column
 
     def total(self, columns: list[Any], total: Any, rows: Any) -> None:
-        """Have a column be the sum of others, in whose place it appears in other rows."""
-        at_most(rows, pyo.quicksum(columns), total)
-        at_most(rows, total, pyo.quicksum(columns))
+        """Have a variable be the sum of others, in whose place it appears in other constraints."""
+        add_le(rows, pyo.quicksum(columns), total)
+        add_le(rows, total, pyo.quicksum(columns))
         self.columns.sums[frozenset(map(id, columns))] = total
 
     def use_legs(self) -> None:
@@ -129,7 +129,7 @@ class FlowRows:
     def use(
         self, task: TransferTask, made: Placement, sources: list[tuple[str, ...]], wanted: list[Any]
     ) -> None:
-        """One column per device that the copy may leave from; 1 if it is sure to leave there."""
+        """One variable per device that the copy may leave from; 1 if it is sure to leave there."""
         m, columns = self.m, self.columns
         if len(sources) == 1 and any(isinstance(t, int) and t == 1 for t in wanted):
             columns.use[task.name, made, sources[0]] = 1
@@ -141,6 +141,6 @@ class FlowRows:
             columns.use[task.name, made, source] = column
         total = sum(columns.use[task.name, made, source] for source in sources)
         for call in wanted:
-            at_most(m.use_legs, call, total)
+            add_le(m.use_legs, call, total)
         if len(sources) > 1:
-            at_most(m.use_legs, total, 1)
+            add_le(m.use_legs, total, 1)

@@ -1,4 +1,4 @@
-"""What a plan is worth, as one column and the rows that carry it.
+"""What a plan is worth, as one variable and the constraints that carry it.
 
 ====================  =========================================================================
 ``span``              makespan >= stop[i] + tail[i]
@@ -8,7 +8,7 @@
 ``device_span``       widest >= last[d] - first[d]
 ``device_load``       widest >= sum of duration on d: a device runs one operator at a time
 ``resource_load``     busiest >= sum of duration on r, for each device, channel and port
-``capacity``          peak >= bytes on d (the rows of memory)
+``capacity``          peak >= bytes on d (the constraints of memory)
 ====================  =========================================================================
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 
 import pyomo.environ as pyo
 
-from milp_plan.api import Objective, Scale, ScheduleSets, at_most
+from milp_plan.api import Objective, Scale, ScheduleSets, add_le
 
 from .group_rows import GroupRows
 from .retention import devices_at_risk
@@ -41,40 +41,40 @@ class Goal:
     Parameters
     ----------
     model
-        Builder with ``m``, ``sets``, ``columns``, ``names``, ``unit``, ``rooms``,
+        Builder with ``m``, ``sets``, ``columns``, ``names``, ``unit``, ``memory_units``,
         ``horizon``, ``tick``, windows and ``stop``.
     """
 
     def __init__(self, model: Any) -> None:
         self.model, self.sets = model, model.sets
 
-    def risky(self) -> list[str]:
-        """Devices whose memory needs rows."""
+    def limited_devices(self) -> list[str]:
+        """Devices whose memory needs constraints."""
         return devices_at_risk(self.sets)
 
     @property
     def column(self) -> Any:
-        """Column of the objective."""
+        """Variable of the objective."""
         raise NotImplementedError
 
     def scale(self) -> Scale:
         """Unit and grain of the objective, and what margins may add to it."""
         model = self.model
-        return Scale(model.unit, model.tick, model.spread * len(model.names))
+        return Scale(model.unit, model.tick, model.margin * len(model.names))
 
     def declare(self) -> None:
-        """Declare the column, in its unit, with the bound that is known."""
+        """Declare the variable, in its unit, with the bound that is known."""
         raise NotImplementedError
 
     def write(self) -> None:
-        """Add the rows."""
+        """Add the constraints."""
 
     def encode(self, makespan: float) -> None:
-        """Set the column from the other columns and the makespan, all in units of the model."""
+        """Set the variable from the other variables and the makespan, all in units of the model."""
         raise NotImplementedError
 
     def at_least(self, unit: float, upper: float | None = None) -> Any:
-        """Return a column with the known bound as its lower one."""
+        """Return a variable with the known bound as its lower one."""
         return pyo.Var(bounds=(max(0, self.model.guide.bound or 0) / unit, upper))
 
 
@@ -83,26 +83,26 @@ class Makespan(Goal):
 
     @property
     def column(self) -> Any:
-        """Column of the objective."""
+        """Variable of the objective."""
         return self.model.m.makespan
 
     def declare(self) -> None:
-        """Declare the columns."""
+        """Declare the variables."""
         model = self.model
         model.m.makespan = self.at_least(model.unit, model.horizon / model.unit)
 
     def write(self) -> None:
-        """Add the rows."""
+        """Add the constraints."""
         m, model = self.model.m, self.model
         m.span = pyo.ConstraintList()
         for name in self.sets.operators:
-            at_most(m.span, model.stop(name) + self.sets.tails[name] / model.unit, m.makespan)
+            add_le(m.span, model.stop(name) + self.sets.tails[name] / model.unit, m.makespan)
         WorkRows(model).write(model.options.load_thresholds)
         self.groups = GroupRows(model)
         self.groups.write(model.options.load_thresholds)
 
     def encode(self, makespan: float) -> None:
-        """Set the columns from those of times and places."""
+        """Set the variables from those of times and places."""
         self.model.m.makespan.set_value(makespan)
         self.groups.encode()
 
@@ -112,11 +112,11 @@ class Span(Goal):
 
     @property
     def column(self) -> Any:
-        """Column of the objective."""
+        """Variable of the objective."""
         return self.model.m.widest
 
     def declare(self) -> None:
-        """Declare the columns."""
+        """Declare the variables."""
         model = self.model
         model.m.widest = self.at_least(model.unit)
         within = (0, model.horizon / model.unit)
@@ -124,7 +124,7 @@ class Span(Goal):
         model.m.last = pyo.Var(model.devices, bounds=within)
 
     def write(self) -> None:
-        """Add the rows."""
+        """Add the constraints."""
         model, m = self.model, self.model.m
         m.device_span, m.device_load = pyo.ConstraintList(), pyo.ConstraintList()
         for device in model.devices:
@@ -133,16 +133,16 @@ class Span(Goal):
                 if on:
                     off = 1 - sum(on)
                     late = (model.horizon - model.earliest[name]) / model.unit * off
-                    at_most(m.device_span, m.first[device], m.start[name] + late)
+                    add_le(m.device_span, m.first[device], m.start[name] + late)
                     early = model.latest_stop[name] / model.unit * off
-                    at_most(m.device_span, model.stop(name) - early, m.last[device])
-            at_most(m.device_span, m.last[device] - m.first[device], m.widest)
+                    add_le(m.device_span, model.stop(name) - early, m.last[device])
+            add_le(m.device_span, m.last[device] - m.first[device], m.widest)
         works = _works(model, self.sets.operators)
         for total in works.values():
-            at_most(m.device_load, total, m.widest)
+            add_le(m.device_load, total, m.widest)
 
     def encode(self, makespan: float) -> None:
-        """Set the columns from those of times and places."""
+        """Set the variables from those of times and places."""
         del makespan
         m, model = self.model.m, self.model
         widest = m.widest.lb
@@ -165,7 +165,7 @@ class Bottleneck(Goal):
 
     @property
     def column(self) -> Any:
-        """Column of the objective."""
+        """Variable of the objective."""
         return self.model.m.busiest
 
     def scale(self) -> Scale:
@@ -173,18 +173,18 @@ class Bottleneck(Goal):
         return Scale(self.model.unit, self.model.tick)
 
     def declare(self) -> None:
-        """Declare the columns."""
+        """Declare the variables."""
         self.model.m.busiest = self.at_least(self.model.unit)
 
     def write(self) -> None:
-        """Add the rows."""
+        """Add the constraints."""
         model, m = self.model, self.model.m
         m.resource_load = pyo.ConstraintList()
         for total in _works(model, model.names).values():
-            at_most(m.resource_load, total, m.busiest)
+            add_le(m.resource_load, total, m.busiest)
 
     def encode(self, makespan: float) -> None:
-        """Set the columns from those of times and places."""
+        """Set the variables from those of times and places."""
         del makespan
         m = self.model.m
         totals = [pyo.value(total) for total in _works(self.model, self.model.names).values()]
@@ -196,25 +196,25 @@ class PeakMemory(Goal):
 
     @property
     def column(self) -> Any:
-        """Column of the objective."""
+        """Variable of the objective."""
         return self.model.m.peak
 
-    def risky(self) -> list[str]:
+    def limited_devices(self) -> list[str]:
         """All: each of them may be the fullest."""
         return list(self.model.devices)
 
     def scale(self) -> Scale:
         """Say what it counts in; no margin adds to it."""
-        return Scale(self.model.rooms.unit, self.model.rooms.grain)
+        return Scale(self.model.memory_units.unit, self.model.memory_units.grain)
 
     def declare(self) -> None:
-        """Declare the columns."""
-        rooms = self.model.rooms
-        most = None if rooms.most is None else rooms.most / rooms.unit
-        self.model.m.peak = self.at_least(rooms.unit, most)
+        """Declare the variables."""
+        units = self.model.memory_units
+        most = None if units.most is None else units.most / units.unit
+        self.model.m.peak = self.at_least(units.unit, most)
 
     def encode(self, makespan: float) -> None:
-        """Set the columns from those of times and places."""
+        """Set the variables from those of times and places."""
         del makespan
         m = self.model.m
         totals = [pyo.value(row.body) for row in m.capacity.values()]

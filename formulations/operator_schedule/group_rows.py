@@ -5,11 +5,11 @@ its operators with a head (or tail) of at least so many ticks. ``begin[g,l]`` is
 start in a level, ``rest[g,l]`` at most the time from its last stop to the end::
 
     begin[g,l] >= begin[f,j] + least work of f + least journey from f to g
-    makespan >= begin[g,l] + work of g in both levels + sum of work of h * meets[g,h] + rest[g,j]
+    makespan >= begin[g,l] + work of g in both levels + sum of work of h * conflict[g,h] + rest[g,j]
 
-In the first row level j of group f has a producer of each operator by which level l can begin. In
-the second row the sum is over groups h, and only what has an ancestor in the one and a descendant
-in the other level of g counts. An operator without a group is a group by itself.
+In the first constraint level j of group f has a producer of each operator by which level l can
+begin. In the second constraint the sum is over groups h, and only what has an ancestor in the one
+and a descendant in the other level of g counts. An operator without a group is a group by itself.
 
 Source: this project; heads and tails of one machine are Carlier's (1982, European Journal of
 Operational Research 11, 42-47).
@@ -22,10 +22,10 @@ from typing import Any
 
 import pyomo.environ as pyo
 
-from milp_plan.api import at_most, spread_levels
+from milp_plan.api import add_le, spread_levels
 
 MOST_GROUPS = 150
-"""Groups of a model beyond which rows of theirs would be more than they help."""
+"""Groups of a model beyond which constraints of theirs would be more than they help."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Side:
         self.known: dict[Level, dict[str, int]] = {}
 
     def declare(self, family: str) -> None:
-        """Add the columns of groups with several operators."""
+        """Add the variables of groups with several operators."""
         m, unit = self.model.m, self.model.unit
         column = pyo.Var(pyo.Any, bounds=(0, m.makespan.ub), dense=False)
         m.add_component(family, column)
@@ -89,7 +89,7 @@ class Side:
         return m.start[name] if self.forward else m.makespan - self.model.stop(name)
 
     def encode(self) -> None:
-        """Set the columns as the starts say."""
+        """Set the variables as the starts say."""
         for level, column in self.times.items():
             if len(self.levels[level.group][0].names) > 1:
                 column.set_value(min(pyo.value(self.time(name)) for name in level.names))
@@ -101,15 +101,15 @@ class Side:
                 ends = [n for n in level.names if level.names.isdisjoint(self.near[n])]
                 if len(levels[0].names) > 1:
                     for name in sorted(ends):
-                        at_most(rows, self.times[level], self.time(name))
+                        add_le(rows, self.times[level], self.time(name))
                 self.journeys(rows, level, sorted(ends))
 
     def journeys(self, rows: Any, level: Level, ends: list[str]) -> None:
-        """Rows from each group that has a neighbour of every operator at the end of a level."""
+        """Constraints from each group with a neighbour of every operator at a level's end."""
         near = [{self.group[other] for other in self.near[name]} for name in ends]
         for group in sorted(set.intersection(*near)):
             if len(self.levels[group][0].names) == len(self.levels[level.group][0].names) == 1:
-                continue  # a row of ``precede``
+                continue  # a constraint of ``precede``
             pairs = []
             for name in ends:
                 others = [other for other in self.near[name] if self.group[other] == group]
@@ -123,7 +123,7 @@ class Side:
             work = min(self.known[before][other] for other, _ in pairs) / self.model.unit
             ordered = pairs if self.forward else [pair[::-1] for pair in pairs]
             wait = self.model.timed_sum(self.model.columns.least_wait(ordered))
-            at_most(rows, self.times[before] + work + wait, self.times[level])
+            add_le(rows, self.times[before] + work + wait, self.times[level])
 
     def depths(self, level: Level) -> dict[str, int]:
         """Least work of a level along chains that end with an operator, itself included."""
@@ -137,12 +137,13 @@ class Side:
 
 
 class GroupRows:
-    """Rows ``journey`` and ``occupied`` and columns ``begin`` and ``rest`` of a model.
+    """Constraints ``journey`` and ``occupied`` and variables ``begin`` and ``rest`` of a model.
 
     Parameters
     ----------
     model
-        Builder with ``m`` (column ``makespan``), ``sets``, ``columns``, ``meetings``, ``lengths``,
+        Builder with ``m`` (variable ``makespan``), ``sets``, ``columns``, ``conflicts``,
+        ``lengths``,
         ``sequence``, ``unit``, ``stop`` and ``timed_sum``.
     """
 
@@ -150,11 +151,11 @@ class GroupRows:
         self.model, self.sets = model, model.sets
         self.members: dict[str, list[str]] = {}
         for name in self.sets.operators:
-            self.members.setdefault(model.columns.owner.get(name, name), []).append(name)
+            self.members.setdefault(model.columns.representative.get(name, name), []).append(name)
         self.sides: list[Side] = []
 
     def write(self, levels: int) -> None:
-        """Add columns and rows; none where every group is one operator."""
+        """Add variables and constraints; none where every group is one operator."""
         m = self.model.m
         alone = all(len(names) == 1 for names in self.members.values())
         if not levels or alone or len(self.members) > MOST_GROUPS:
@@ -168,7 +169,7 @@ class GroupRows:
             self.occupied(group)
 
     def encode(self) -> None:
-        """Set the columns as the starts and the makespan say."""
+        """Set the variables as the starts and the makespan say."""
         for side in self.sides:
             side.encode()
 
@@ -188,11 +189,11 @@ class GroupRows:
                     continue
                 total = pyo.quicksum(self.model.lengths[name] for name in sorted(names))
                 total += pyo.quicksum(
-                    ticks / self.model.unit * self.model.meetings.of(group, other)
+                    ticks / self.model.unit * self.model.conflicts.of(group, other)
                     for other, ticks in others
                 )
                 total += heads.times[low] + tails.times[high]
-                at_most(self.model.m.occupied, total, self.model.m.makespan)
+                add_le(self.model.m.occupied, total, self.model.m.makespan)
 
     def inside(
         self, group: str, low: frozenset[str], high: frozenset[str]

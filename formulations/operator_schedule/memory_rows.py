@@ -1,4 +1,4 @@
-"""The memory law as rows: what is alive when something is allocated fits.
+"""The memory law as constraints: what is alive when something is allocated fits.
 
 A device's memory can only peak where something is allocated. So at the start of every task that
 allocates (an *event*), everything that has been allocated and not yet released is summed up::
@@ -6,12 +6,12 @@ allocates (an *event*), everything that has been allocated and not yet released 
     alive[c, e] >= read[r, c] + on[e, d] - 1 - later[e, maker of c] - ended[r, e]
 
 for each holder r of holding c: unless the maker starts later than the event, or the holder has
-stopped when the event starts, the holding counts. Each bit set to 1 is a truth about time (a row
-of ``started`` or ``stopped``); a bit left at 0 only counts more. Exact, and without a time index.
-What stays to the end has no ``ended``.
+stopped when the event starts, the holding counts. Each bit set to 1 is a truth about time (a
+constraint of ``started`` or ``stopped``); a bit left at 0 only counts more. Exact, and without a
+time index. What stays to the end has no ``ended``.
 
 Under the static law there is no time: every copy a device ever holds counts, and its largest
-workspace (column ``room``).
+workspace (variable ``room``).
 """
 
 from __future__ import annotations
@@ -21,58 +21,58 @@ from typing import Any, Protocol
 
 import pyomo.environ as pyo
 
-from milp_plan.api import at_most
+from milp_plan.api import add_le
 
 from .columns import Columns
-from .meetings import Meetings
+from .conflicts import ConflictPairs
+from .memory_units import Held, MemoryUnits
 from .retention import Holding, copies, holdings, persistent, workspaces
-from .rooms import Held, Rooms
 from .sequence import Interval, Sequence
 
 
-class Model(Protocol):
-    """What the rows need of the scheduling model they are added to.
+class Builder(Protocol):
+    """What the constraints need of the scheduling model they are added to.
 
-    ``m`` is the Pyomo model, with ``start`` columns; times are in units of ``unit`` ticks, bytes
-    as ``rooms`` counts them; ``earliest`` and ``latest`` bound starts. Different starts differ by
-    at least ``tick`` ticks, in the model by ``strict`` units.
+    ``m`` is the Pyomo model, with ``start`` variables; times are in units of ``unit`` ticks, bytes
+    as ``memory_units`` counts them; ``earliest`` and ``latest`` bound starts. Different starts
+    differ by at least ``tick`` ticks, in the model by ``strict`` units.
     """
 
     m: Any
     columns: Columns
     sequence: Sequence
-    meetings: Meetings
+    conflicts: ConflictPairs
     unit: float
-    rooms: Rooms
+    memory_units: MemoryUnits
     tick: int
     strict: float
     earliest: dict[str, int]
     latest: dict[str, int]
 
     def order(self, first: str, second: str) -> Any:
-        """Column or number: 1 where the first of two tasks that meet comes first."""
+        """Variable or number: 1 where the first of two tasks that meet comes first."""
         ...
 
     def after_if(self, rows: Any, first: str, second: str, bit: Any) -> None:
         """Add: bit = 1 -> the second task starts no earlier than the first stops."""
         ...
 
-    def fits(self, device: str, held: list[Held]) -> None:
+    def add_capacity(self, device: str, held: list[Held]) -> None:
         """Add: what is held fits on the device."""
         ...
 
-    def apart(self, device: str, held: list[Held]) -> None:
+    def add_cover_cuts(self, device: str, held: list[Held]) -> None:
         """Add: what exceeds the device by very little is not all there."""
         ...
 
 
 class MemoryRows:
-    """Rows and columns of the memory law, added to a scheduling model device by device."""
+    """Constraints and variables of the memory law, added to a scheduling model device by device."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Builder) -> None:
         self.model, self.m, self.columns = model, model.m, model.columns
         self.sets = model.columns.sets
-        self.lower: dict[Any, list[Any]] = {}  # column -> expressions it must reach
+        self.lower: dict[Any, list[Any]] = {}  # variable -> expressions it must reach
         m = self.m
         # implied by the others, but HiGHS 1.15.1 loses plans of models that leave them continuous
         m.keep = pyo.Var(pyo.Any, domain=pyo.Binary, dense=False)
@@ -88,22 +88,22 @@ class MemoryRows:
             done = times[reader].stop_ticks <= times[event].start_ticks
             self.m.ended[reader, event].set_value(int(done))
         for event, maker in self.m.later:
-            apart = times[maker].start_ticks >= times[event].start_ticks + self.model.tick
-            self.m.later[event, maker].set_value(int(apart))
+            later = times[maker].start_ticks >= times[event].start_ticks + self.model.tick
+            self.m.later[event, maker].set_value(int(later))
         for (family, *key), expressions in self.lower.items():
             reached = max(0.0, *(pyo.value(expression) for expression in expressions))
             self.m.component(family)[tuple(key)].set_value(min(1.0, reached))
 
     def write_all(self, devices: list[str]) -> None:
-        """Write the rows of devices whose memory may overflow."""
+        """Write the constraints of devices whose memory may overflow."""
         for device in devices:
             self.write(device)
 
     def write(self, device: str) -> None:
         """At the start of every allocating task, what is alive on the device fits."""
         base = self.persistent(device)
-        self.model.fits(device, base)
-        self.model.apart(device, base)
+        self.model.add_capacity(device, base)
+        self.model.add_cover_cuts(device, base)
         items = holdings(self.sets, device)
         for event in dict.fromkeys(item.maker for item in items):
             present = [self.columns.column(r) for r in self.presence(items, event, device)]
@@ -112,11 +112,11 @@ class MemoryRows:
                 if self.alive(device, number, item, event, present):
                     column = self.m.alive[device, number, event]
                     terms.append((item.bytes, column))
-            self.model.fits(device, base + terms)
-            self.model.apart(device, base + terms)
+            self.model.add_capacity(device, base + terms)
+            self.model.add_cover_cuts(device, base + terms)
 
     def presence(self, items: list[Holding], event: str, device: str) -> Iterable[tuple[Any, ...]]:
-        """Columns that say whether an allocating task is on the device."""
+        """Variables that say whether an allocating task is on the device."""
         if event in self.sets.shortest:
             return [("place", event, p) for p in self.sets.placements[event] if device in p.devices]
         return dict.fromkeys(
@@ -140,7 +140,7 @@ class MemoryRows:
                 kept = self.m.keep[item.label, device]
                 for columns in sums.values():
                     reached = pyo.quicksum(self.columns.column(r) for r in columns)
-                    at_most(self.m.kept, reached, kept)
+                    add_le(self.m.kept, reached, kept)
                     self.lower.setdefault(("keep", item.label, device), []).append(reached)
             terms.append((item.bytes, kept))
         return terms
@@ -170,11 +170,11 @@ class MemoryRows:
                 columns = [
                     self.columns.column(r) for r, ticks in holder.references if ticks or not makes
                 ]
-                meets = pyo.quicksum(columns) + pyo.quicksum(present) - 1
-                reached = meets - later - ended
+                conflict = pyo.quicksum(columns) + pyo.quicksum(present) - 1
+                reached = conflict - later - ended
             if columns:
                 key = (device, number, event)
-                at_most(self.m.living, reached, self.m.alive[key])
+                add_le(self.m.living, reached, self.m.alive[key])
                 self.lower.setdefault(("alive", *key), []).append(reached)
                 found = True
         return found
@@ -185,7 +185,7 @@ class MemoryRows:
         return all(n in operators and self.columns.on(n, device) for n in (first, second))
 
     def ended(self, reader: str, event: str, device: str) -> Any:
-        """1 where the reader has stopped when the event starts: a constant, or a column."""
+        """1 where the reader has stopped when the event starts: a constant, or a variable."""
         columns = self.columns
         if columns.surely_before(reader, event):
             return 1
@@ -202,7 +202,7 @@ class MemoryRows:
         return self.m.ended[reader, event]
 
     def later(self, event: str, maker: str, device: str) -> Any:
-        """1 where the maker has not started when the event starts: a constant, or a column."""
+        """1 where the maker has not started when the event starts: a constant, or a variable."""
         columns, model = self.columns, self.model
         if maker == event or columns.surely_before(maker, event):
             return 0
@@ -215,14 +215,14 @@ class MemoryRows:
             big = max(0, model.latest[event] - model.earliest[maker]) / model.unit + model.strict
             bit = self.m.later[event, maker]
             start = self.m.start
-            at_most(self.m.started, start[event] + model.strict - big * (1 - bit), start[maker])
+            add_le(self.m.started, start[event] + model.strict - big * (1 - bit), start[maker])
         return self.m.later[event, maker]
 
 
 class StaticRows(MemoryRows):
     """The memory law without a clock: what a device ever holds fits at once."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Builder) -> None:
         super().__init__(model)
         self.m.room = pyo.Var(pyo.Any, bounds=(0, None), dense=False)
         self.m.workspace = pyo.ConstraintList()
@@ -236,24 +236,24 @@ class StaticRows(MemoryRows):
 
     def write(self, device: str) -> None:
         """Persistent values, copies and the largest workspace fit together."""
-        rooms = self.model.rooms
+        units = self.model.memory_units
         held = self.persistent(device)
         held += [(item.bytes, self.maker_here(item)) for item in copies(self.sets, device)]
-        self.model.apart(device, held)
-        unit = rooms.unit_of(device)
+        self.model.add_cover_cuts(device, held)
+        unit = units.unit_of(device)
         by_operator: dict[str, list[Any]] = {}
         for item in workspaces(self.sets, device):
-            size = rooms.amount(item.bytes, device) / unit * self.maker_here(item)
+            size = units.amount(item.bytes, device) / unit * self.maker_here(item)
             by_operator.setdefault(item.maker, []).append(size)
-            self.model.apart(device, [*held, (item.bytes, self.maker_here(item))])
+            self.model.add_cover_cuts(device, [*held, (item.bytes, self.maker_here(item))])
         if by_operator:
             room = self.m.room[device]
             self.needed[device] = [pyo.quicksum(sizes) for sizes in by_operator.values()]
             for size in self.needed[device]:
-                at_most(self.m.workspace, size, room)
+                add_le(self.m.workspace, size, room)
             held.append((unit, room))
-        self.model.fits(device, held)
+        self.model.add_capacity(device, held)
 
     def maker_here(self, item: Holding) -> Any:
-        """Sum of the columns that say whether a holding is made."""
+        """Sum of the variables that say whether a holding is made."""
         return pyo.quicksum(self.columns.column(r) for r, _ in item.holders[0].references)

@@ -1,6 +1,6 @@
 """What may lie on a device and who holds it there: the memory law as sets.
 
-Columns of a model are named by references, so that this module knows no variables:
+Variables of a model are named by references, so that this module knows no variables:
 ``("place", operator, placement)``, ``("flow", producer, consumer, made, read)`` and
 ``("use", transfer task, made, source)`` for shared transfer tasks.
 """
@@ -20,7 +20,7 @@ Reference = tuple[Any, ...]
 class Holder:
     """A task that keeps something on the device until it stops.
 
-    ``references`` are the columns whose sum says whether it does; each comes with the length the
+    ``references`` are the variables whose sum says whether it does; each comes with the length the
     task has in that case (what lasts no time holds nothing).
     """
 
@@ -52,7 +52,7 @@ class Persistent:
 
 
 def leg_reference(task: TransferTask, leg: Leg) -> Reference:
-    """Column that says whether a transfer runs that way."""
+    """Variable that says whether a transfer runs that way."""
     if task.shared:
         return ("use", task.name, leg.combination[0], leg.route.source)
     return ("flow", task.producer, leg.consumer, *leg.combination)

@@ -90,14 +90,14 @@ class Sequence:
     Parameters
     ----------
     columns
-        Columns of the model.
+        Variables of the model.
     names
         Tasks, in the model's order.
 
     Attributes
     ----------
     held
-        Task -> resource -> columns whose sum says whether the task holds it.
+        Task -> resource -> variables whose sum says whether the task holds it.
     """
 
     def __init__(self, columns: Columns, names: list[str]) -> None:

@@ -1,8 +1,8 @@
-"""Work on devices and channels between heads and tails, as rows of the makespan.
+"""Work on devices and channels between heads and tails, as constraints of the makespan.
 
 makespan >= least head + work of the tasks on a resource + least tail, for the tasks whose head and
 tail are at least a level each. Source: Carlier 1982 (European Journal of Operational Research 11,
-42-47), for one machine and given tasks; here what runs on a resource is decided by columns.
+42-47), for one machine and given tasks; here what runs on a resource is decided by variables.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from typing import Any
 
 import pyomo.environ as pyo
 
-from milp_plan.api import at_most, spread_levels
+from milp_plan.api import add_le, spread_levels
 
 Ends = tuple[str, int, int]
 """A task, and the least ticks before and after it."""
 
 
 class WorkRows:
-    """Rows ``workload`` of a model of placed tasks.
+    """Constraints ``workload`` of a model of placed tasks.
 
     Parameters
     ----------
     model
-        Builder with ``m`` (column ``makespan``), ``sets``, ``columns``, ``transfers``, ``earliest``
-        and ``unit``.
+        Builder with ``m`` (variable ``makespan``), ``sets``, ``columns``, ``transfers``,
+        ``earliest`` and ``unit``.
     """
 
     def __init__(self, model: Any) -> None:
@@ -32,7 +32,7 @@ class WorkRows:
         self.rows = model.m.workload = pyo.ConstraintList()
 
     def write(self, levels: int) -> None:
-        """Rows for so many levels of heads and tails; none for 0."""
+        """Add constraints for some levels of heads and tails; none for 0."""
         if not levels:
             return
         heads, tails = self.sets.heads, self.sets.tails
@@ -50,7 +50,7 @@ class WorkRows:
         self.between(journeys)
 
     def between(self, tasks: list[Ends]) -> None:
-        """One row per resource: earliest head + work on it + least tail."""
+        """One constraint per resource: earliest head + work on it + least tail."""
         unit = self.model.unit
         work: dict[str, list[Any]] = {}
         edges: dict[str, list[tuple[int, int]]] = {}
@@ -62,4 +62,4 @@ class WorkRows:
             if len(terms) > 1:
                 fixed = min(h for h, _ in edges[resource]) + min(t for _, t in edges[resource])
                 total = pyo.quicksum(terms) + fixed / unit
-                at_most(self.rows, total, self.model.m.makespan)
+                add_le(self.rows, total, self.model.m.makespan)

@@ -60,7 +60,8 @@ class Switches:
     """Switches of the formulation."""
 
     pairs: int = field(
-        default=4_000, metadata={"help": "refuse problems with more pairs of buffers that meet"}
+        default=4_000,
+        metadata={"help": "refuse problems with more pairs of buffers that meet", "least": 0},
     )
 
 

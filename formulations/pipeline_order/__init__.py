@@ -43,8 +43,8 @@ from milp_plan.api import (
     Scale,
     Values,
     coarser,
+    require_supported,
     spread_levels,
-    suited,
 )
 from milp_plan.kinds.pipeline.reading import read_shop
 from milp_plan.kinds.pipeline.shop import Shop
@@ -73,7 +73,8 @@ class Switches:
     """Switches of the formulation."""
 
     levels: int = field(
-        default=2, metadata={"help": "head and tail levels per stretch for the work rows"}
+        default=2,
+        metadata={"help": "head and tail levels per stretch for the work rows", "least": 0},
     )
     mirror: bool = field(
         default=False,
@@ -81,7 +82,10 @@ class Switches:
     )
     spread: float = field(
         default=0.0,
-        metadata={"help": "part of a tick (below 0.5) for early starts among plans equally good"},
+        metadata={
+            "help": "part of a tick (below 0.5) for early starts among plans equally good",
+            "least": 0,
+        },
     )
 
 
@@ -123,7 +127,7 @@ class _Builder:
     """One model under construction, and what encoding and decoding need."""
 
     def __init__(self, problem: PlanningProblem, options: Switches, guide: Guide) -> None:
-        shop = suited(read_shop(problem), problem.name)
+        shop = require_supported(read_shop(problem), problem.name)
         self.shop, self.options, self.guide = shop, options, guide
         self.problem = problem
         self.span = problem.objective is Objective.SPAN

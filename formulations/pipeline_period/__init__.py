@@ -43,7 +43,7 @@ from milp_plan.api import (
     PlanningProblem,
     Scale,
     Values,
-    suited,
+    require_supported,
 )
 from milp_plan.kinds.pipeline.reading import read_shop
 
@@ -56,18 +56,21 @@ class Switches:
     """Switches of the formulation."""
 
     micro_batches: int = field(
-        default=1, metadata={"help": "micro-batches per period and route (1 to 3 are useful)"}
+        default=1,
+        metadata={"help": "micro-batches per period and route (1 to 3 are useful)", "least": 0},
     )
-    period: int = field(default=0, metadata={"help": "ticks of a period; 0: the shortest"})
+    period: int = field(
+        default=0, metadata={"help": "ticks of a period; 0: the shortest", "least": 0}
+    )
     search_s: float = field(
-        default=20.0, metadata={"help": "seconds to look for the shortest period"}
+        default=20.0, metadata={"help": "seconds to look for the shortest period", "least": 0}
     )
     mirror: bool = field(
         default=True, metadata={"help": "opposite routes do the same on opposite devices"}
     )
     even: int = field(
         default=0,
-        metadata={"help": "n: every n-th device does the same, a far smaller model"},
+        metadata={"help": "n: every n-th device does the same, a far smaller model", "least": 0},
     )
 
 
@@ -102,7 +105,7 @@ class PipelinePeriod(BuilderFormulation):
 
 def _pattern(problem: PlanningProblem, options: Switches) -> PeriodRows:
     mirror = options.mirror and not options.even
-    shop = suited(read_shop(problem), problem.name)
+    shop = require_supported(read_shop(problem), problem.name)
     return PeriodRows(shop, max(1, options.micro_batches), mirror)
 
 

@@ -60,10 +60,12 @@ class Switches:
     """Switches of the formulation."""
 
     depth: int = field(
-        default=3, metadata={"help": "levels of inputs that may run again for one event"}
+        default=3,
+        metadata={"help": "levels of inputs that may run again for one event", "least": 0},
     )
     columns: int = field(
-        default=200_000, metadata={"help": "refuse problems with more columns than this"}
+        default=200_000,
+        metadata={"help": "refuse problems with more columns than this", "least": 0},
     )
 
 

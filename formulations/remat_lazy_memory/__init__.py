@@ -59,7 +59,10 @@ class Switches:
 
     columns: int = field(
         default=80_000,
-        metadata={"help": "columns at first, about; where all full steps take more, some are left"},
+        metadata={
+            "help": "columns at first, about; where all full steps take more, some are left",
+            "least": 0,
+        },
     )
     integers: bool = field(
         default=True, metadata={"help": "False: the linear relaxation, for its bound alone"}

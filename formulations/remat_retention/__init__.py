@@ -52,10 +52,12 @@ class Switches:
     """Switches of the formulation."""
 
     intervals: int = field(
-        default=0, metadata={"help": "intervals of one result at most (C); 0: any number"}
+        default=0,
+        metadata={"help": "intervals of one result at most (C); 0: any number", "least": 0},
     )
     entries: int = field(
-        default=4_000_000, metadata={"help": "refuse problems with more matrix entries than this"}
+        default=4_000_000,
+        metadata={"help": "refuse problems with more matrix entries than this", "least": 0},
     )
 
 

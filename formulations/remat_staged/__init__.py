@@ -48,7 +48,8 @@ class Switches:
     """Switches of the formulation."""
 
     columns: int = field(
-        default=100_000, metadata={"help": "refuse problems with more columns than this"}
+        default=100_000,
+        metadata={"help": "refuse problems with more columns than this", "least": 0},
     )
 
 

@@ -67,10 +67,11 @@ class Switches:
         default="auto", metadata={"help": "time by slots, by order, or slots where they are few"}
     )
     entries: int = field(
-        default=200_000, metadata={"help": "most entries of the matrix of a model by slots"}
+        default=200_000,
+        metadata={"help": "most entries of the matrix of a model by slots", "least": 0},
     )
     pairs: int = field(
-        default=50_000, metadata={"help": "most pairs of slices of a model by order"}
+        default=50_000, metadata={"help": "most pairs of slices of a model by order", "least": 0}
     )
 
 

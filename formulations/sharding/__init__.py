@@ -35,7 +35,7 @@ from milp_plan.api import (
     ShardingPlan,
     ShardingProblem,
     Values,
-    suited,
+    require_supported,
 )
 from milp_plan.kinds.sharding.labelling import Labelling
 from milp_plan.kinds.sharding.reading import read_labelling
@@ -98,7 +98,7 @@ class _Builder:
     def __init__(
         self, problem: ShardingProblem | Labelling, options: Switches, guide: Guide
     ) -> None:
-        labelling = suited(read_labelling(problem, options.fewer_rows), "sharding")
+        labelling = require_supported(read_labelling(problem, options.fewer_rows), "sharding")
         self.problem = problem
         self.polytope = Polytope(labelling, guide.cutoff)
         self.scale = Scale(self.polytope.unit)

@@ -35,7 +35,7 @@ from milp_plan.api import (
     Objective,
     Scale,
     Values,
-    at_most,
+    add_le,
     coarser,
     column_values,
 )
@@ -160,14 +160,14 @@ class _Builder:
             own = [fill.times(*part[:3]) / self.unit for part in parts]
             if s in m.fill:
                 for each in own:
-                    at_most(m.rows, each, m.fill[s])
+                    add_le(m.rows, each, m.fill[s])
             fills.append(m.fill[s] if s in m.fill else own[0])
             count = problem.micro_batches / self.unit
             busy = sum(sum(part[:3]) for part in parts)
             lane = sum(part[3] for part in parts)
-            at_most(m.rows, count * busy - fills[s], m.most)
+            add_le(m.rows, count * busy - fills[s], m.most)
             if not isinstance(lane, int) or lane:
-                at_most(m.rows, count * lane - fills[s], m.most)
+                add_le(m.rows, count * lane - fills[s], m.most)
         total = m.most + sum(fills)
         m.objective = pyo.Objective(expr=total)
         if self.guide.cutoff is not None:
@@ -221,14 +221,14 @@ class _Builder:
         """Add that a sum of whole amounts is at most a limit, to the last of them."""
         m = self.m
         if limit <= WHOLE:
-            at_most(m.rows, sum(amount * column for column, amount in terms if amount), limit + 0.5)
+            add_le(m.rows, sum(amount * column for column, amount in terms if amount), limit + 0.5)
             return
         base = 1 << (limit.bit_length() + 1) // 2
         high = sum(amount // base * column for column, amount in terms if amount >= base)
         low = [(column, amount % base) for column, amount in terms if amount % base]
         self.carries[key] = _Carry(low, base, limit % base)
-        at_most(m.rows, high + m.carry[key], limit // base + 0.5)
-        at_most(m.rows, sum(n * c for c, n in low) - base * m.carry[key], limit % base + 0.5)
+        add_le(m.rows, high + m.carry[key], limit // base + 0.5)
+        add_le(m.rows, sum(n * c for c, n in low) - base * m.carry[key], limit % base + 0.5)
 
     def decode(self, values: Values) -> training_stages.TrainingStagesPlan:
         """Round the counts; the value is computed in integers."""

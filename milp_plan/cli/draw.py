@@ -265,7 +265,7 @@ def _write_model(
 ) -> None:
     from milp_plan.api import Guide
     from milp_plan.backends.export import write_model
-    from milp_plan.models.handed import compile_source
+    from milp_plan.models.validated import compile_source
 
     guide = Guide(cutoff=cutoff)
     model = compile_source(solver.formulation.build(problem, solver.options, guide))

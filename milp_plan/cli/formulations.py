@@ -1,4 +1,4 @@
-"""The formulation a command line names, and its switches."""
+"""The formulation a command line names, and its options."""
 
 from __future__ import annotations
 
@@ -7,49 +7,57 @@ from typing import Any
 
 import click
 
-from milp_plan.core import FormulationError
-
-from . import switches
-from .output import note
+from milp_plan.core import FormulationError, InputError
 
 
 def chosen_switches(
-    reference: str, texts: Iterable[str], *, without_s: float | None = None
+    reference: str, texts: Iterable[str], limit_s: float | None = None, *, needed: bool = True
 ) -> dict[str, Any]:
-    """Return the typed switches of a formulation.
+    """Return the typed options of a formulation.
 
     Parameters
     ----------
     reference
         Name, or path to a ``.py`` file or a package.
     texts
-        ``key=value``, as given.
-    without_s
-        Given by a command that can do without the formulation: seconds that loading it may take.
-        One that does not load is a note then, and has no switches.
+        ``key=value``, as given; a later one of the same key counts.
+    limit_s
+        Seconds that loading it may take.
+    needed
+        ``False`` for a command that can do without the formulation: one that does not load has no
+        options then; the run says why.
 
     Raises
     ------
     click.BadParameter
-        There is no formulation of that name, or a switch is wrong.
+        There is no formulation of that name, or an option is wrong.
     FormulationError
         The formulation does not load, or there is nothing at that path.
     """
     from milp_plan.models import registry
+    from milp_plan.models.options import typed
 
     try:
-        found = registry.find(reference, without_s)
-    except FormulationError:
+        found = registry.find(reference, limit_s)
+    except FormulationError as error:
         if registry.is_path(reference):
             raise
-        names = ", ".join(sorted(registry.discover()))
-        raise click.BadParameter(
-            f"there is no {reference!r}; there are: {names}; or name a .py file",
-            param_hint="'--formulation'",
-        ) from None
-    if found.error is not None and without_s is not None and found.formulation is not None:
-        note(f"{found.error}; heuristics and bounds go on without it")
+        raise click.BadParameter(str(error), param_hint="'--formulation'") from None
+    if found.error is not None and not needed and found.formulation is not None:
         return {}
     found = registry.get(reference)
     assert found.formulation is not None
-    return switches.parse(found.formulation.Options, texts, found.name)
+    try:
+        return typed(found.formulation.Options, _split(texts), found.name)
+    except InputError as error:
+        raise click.BadParameter(str(error), param_hint="'--option'") from None
+
+
+def _split(texts: Iterable[str]) -> dict[str, str]:
+    chosen = {}
+    for text in texts:
+        key, equals, word = text.partition("=")
+        if not equals:
+            raise click.BadParameter(f"found {text!r}, expected key=value", param_hint="'--option'")
+        chosen[key] = word
+    return chosen

@@ -100,7 +100,7 @@ def _entries(pilot: Any, solver: FormulationSolver) -> int:
     """Coefficients and columns of a model; 0 where there is none."""
     from milp_plan.api import Guide
     from milp_plan.core import InputError
-    from milp_plan.models.handed import compile_source
+    from milp_plan.models.validated import compile_source
 
     try:
         if solver.unsupported(pilot) is not None:
@@ -118,7 +118,7 @@ def _of_pairs(problem: PlanningProblem, solver: FormulationSolver) -> int | None
         return None
     from milp_plan.api import Guide
     from milp_plan.kinds.schedule.coarsen.stage import coarsen
-    from milp_plan.models.handed import compile_source
+    from milp_plan.models.validated import compile_source
 
     pilot = coarsen(problem, PILOT).problem
     if solver.unsupported(pilot) is not None:

@@ -146,8 +146,12 @@ def solve(
     if asked["formulation"] == "auto" and switches:
         asked["formulation"] = "operator_schedule"  # whose switches they are
     if asked["formulation"] != "auto":
-        seconds = LOADING_SHARE * asked["time_limit"]
-        asked["options"] = chosen_switches(asked["formulation"], switches, without_s=seconds)
+        asked["options"] = chosen_switches(
+            asked["formulation"],
+            switches,
+            LOADING_SHARE * asked["time_limit"],
+            needed=asked["only"],
+        )
     settings = Settings(time_limit_s=asked.pop("time_limit"), **asked)
     request = Request(settings, start, plan_output, plot, record_folder, as_json, quiet, changes)
     codes: list[Exit] = []

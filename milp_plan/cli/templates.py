@@ -66,7 +66,7 @@ class @CLASS@(ScheduleFormulation):
         for o in data.operators:
             m.assign.add(sum(m.on[o, d] for d in data.devices(o)) == 1)
             m.finish.add(stop[o] <= m.makespan)
-        for first, *others in problem.graph.groups.values():
+        for first, *others in data.groups:
             for other, d in product(others, data.devices(first)):
                 same = [m.on[other, e] for e in data.devices(other) if e == d]
                 m.together.add(m.on[first, d] <= sum(same))

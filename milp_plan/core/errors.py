@@ -98,7 +98,7 @@ class FormulationError(MilpPlanError):
 
 
 class FormulationFailureError(FormulationError):
-    """A formulation's own code came to a bad end, in words; nothing is known from it.
+    """A formulation's own code raised or timed out, in words; nothing is known from it.
 
     Parameters
     ----------

@@ -29,10 +29,14 @@ def compile_pyomo(model: Any) -> CompiledModel:
         The model maximises, or has not exactly one active objective.
     """
     objectives = list(model.component_data_objects(Objective, active=True))
-    if len(objectives) != 1 or objectives[0].sense != minimize:
+    if len(objectives) != 1:
         raise FormulationError(
-            f"model {model.name!r}: found {len(objectives)} active objectives, expected one to "
-            "minimise; state it as a minimisation"
+            f"model {model.name!r}: found {len(objectives)} active objectives, expected one"
+        )
+    if objectives[0].sense != minimize:
+        raise FormulationError(
+            f"model {model.name!r}: objective {objectives[0].name!r} maximises, expected one to "
+            "minimise: negate it"
         )
     try:
         form = LinearStandardFormCompiler().write(model, mixed_form=True)

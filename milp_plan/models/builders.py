@@ -1,4 +1,4 @@
-"""What builders of models share: being asked, rows of terms, values of columns."""
+"""What builders of models share: being asked, constraints of terms, values of variables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class NoOptions:
 class BuilderFormulation:
     """Half of a formulation: a builder for each question writes the model and reads its answers.
 
-    Without options, and without a switch that leaves out plans, unless a subclass says otherwise.
+    Without options, and without one that leaves out plans, unless a subclass says otherwise.
 
     Parameters
     ----------
@@ -65,15 +65,8 @@ class BuilderFormulation:
         values: Values | None = model.builder.encode(plan)
         return values
 
-    def refined(self, problem: Any, options: Any, guide: Guide, plan: Any) -> Guide | None:  # noqa: ARG002
-        """Return the next question, with rows (``guide.lazy``) that a plan breaks, or ``None``.
 
-        Only for formulations whose card says ``relaxes``.
-        """
-        return None
-
-
-def at_most(rows: Any, small: Any, large: Any) -> None:
+def add_le(rows: Any, small: Any, large: Any) -> None:
     """Add ``small <= large``, also where both turn out to be numbers."""
     import pyomo.environ as pyo  # takes long to load
 
@@ -87,7 +80,7 @@ def at_most(rows: Any, small: Any, large: Any) -> None:
         rows.add(model.never >= 1)
 
 
-def suited(found: T | str, name: str) -> T:
+def require_supported(found: T | str, name: str) -> T:
     """Return how a problem was read, once it is known to be one of the formulation's.
 
     Raises
@@ -116,12 +109,12 @@ def spread_levels(numbers: Iterable[int], count: int) -> list[int]:
 
 
 def label(placement: Placement) -> str:
-    """Name of a placement in column indices."""
+    """Name of a placement in variable indices."""
     return f"{placement.option} on {'+'.join(placement.devices)}"
 
 
 def column_values(model: pyo.ConcreteModel) -> Values:
-    """Values of all columns of a model, by family and index."""
+    """Values of all variables of a model, by family and index."""
     import pyomo.environ as pyo
 
     named: Values = {}

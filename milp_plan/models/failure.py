@@ -10,8 +10,8 @@ from pathlib import Path
 from milp_plan.core import FormulationError, FormulationFailureError
 
 
-class UnsoundNumberError(ValueError):
-    """A formulation returns NaN or another invalid number; the message is shown as it is."""
+class InvalidAnswerError(ValueError):
+    """A formulation returns what is no answer, such as NaN; the message is shown as it is."""
 
 
 LONGEST_MESSAGE = 300
@@ -65,7 +65,7 @@ def step(name: str, called: str) -> Iterator[None]:
     except MemoryError as error:
         words = "ran out of memory"
         raise FormulationFailureError(sentence(name, "", called, words), "memory_limit") from error
-    except UnsoundNumberError as error:
+    except InvalidAnswerError as error:
         raise FormulationFailureError(sentence(name, "", called, str(error)), "error") from error
     except Exception as error:  # whatever its code does wrong, the run goes on without it
         if called == "decode" and isinstance(error, FormulationError):

@@ -30,8 +30,8 @@ from milp_plan.core.process import end, spawn
 from milp_plan.lp import CompiledModel, Values
 
 from .failure import sentence
+from .options import Described, given, options_type
 from .protocol import Card, Formulation, Guide, Scale
-from .switches import Described, given, options_type
 
 IMPORT_S = 20.0
 """Seconds that loading a formulation may take, unless the caller has less."""
@@ -71,11 +71,11 @@ def memory_of_machine() -> int:
     return min(limits)
 
 
-class _Process:
-    """A guest that has been started, and what it was told."""
+class _Worker:
+    """A worker that has been started, and what it was told."""
 
     def __init__(self) -> None:
-        self.process = spawn("milp_plan.models.guest", quiet=False)
+        self.process = spawn("milp_plan.models.formulation_process", quiet=False)
         self.problems: dict[int, Any] = {}
         self.next_key = 0
 
@@ -125,7 +125,7 @@ def _converse(
         answers.put(None)
 
 
-class Host:
+class ProcessClient:
     """Keeps the process of one formulation, and says how its steps went wrong.
 
     Parameters
@@ -143,7 +143,7 @@ class Host:
         self.failures = 0
         self.last: FormulationFailureError | None = None
         self._lock = threading.Lock()
-        self._guest: _Process | None = None
+        self._worker: _Worker | None = None
         atexit.register(self.close)
 
     def describe(self, limit_s: float, memory_bytes: int) -> Described:
@@ -166,20 +166,20 @@ class Host:
         FormulationError
             It refuses, in words of its own.
         FormulationFailureError
-            It came to a bad end; or it did so too often, and is not asked any more.
+            It raised or timed out; or it did so too often, and is not asked any more.
         """
         if self.last is not None and self.failures >= MOST_FAILURES:
             raise self.last
         limit_s, memory_bytes = limits
         with self._lock:
             until = now() + limit_s
-            if self._guest is None and step in {"encode", "decode"}:
+            if self._worker is None and step in {"encode", "decode"}:
                 self._fail(step, "killed", "lost the process that built the model")
-            if self._guest is None:
+            if self._worker is None:
                 self._load(limit_s, memory_bytes)
-            assert self._guest is not None
+            assert self._worker is not None
             if problem is not None:
-                key = self._guest.key(problem)
+                key = self._worker.key(problem)
                 if isinstance(key, tuple):
                     key, forgotten = key
                     told = (key, problem, forgotten)
@@ -191,14 +191,14 @@ class Host:
 
     def close(self) -> None:
         """End the process."""
-        if self._guest is not None:
-            end(self._guest.process)
-            self._guest = None
+        if self._worker is not None:
+            end(self._worker.process)
+            self._worker = None
 
     def _load(self, limit_s: float, memory_bytes: int) -> Described:
-        self._guest = _Process()
+        self._worker = _Worker()
         try:
-            ready = self._guest.exchange(None, START_S)
+            ready = self._worker.exchange(None, START_S)
         except TimeoutError:
             ready = None
         except BaseException:
@@ -215,12 +215,12 @@ class Host:
         self, question: str, step: str, limit_s: float, memory_bytes: int, content: tuple[Any, ...]
     ) -> Any:
         """Put one question on behalf of a step."""
-        guest = self._guest
-        assert guest is not None
+        worker = self._worker
+        assert worker is not None
         message = pickle.dumps((question, memory_bytes, *content), pickle.HIGHEST_PROTOCOL)
         limit_s = max(0.05, limit_s)
         try:
-            said = guest.exchange(message, limit_s)
+            said = worker.exchange(message, limit_s)
         except TimeoutError:
             self._fail(step, "time_limit", f"did not finish within {limit_s:.3g} s")
         except BaseException:  # Ctrl-C: what the process is doing, nobody waits for
@@ -242,9 +242,9 @@ class Host:
 
     def _fail_by_exit(self, step: str) -> NoReturn:
         """Say how the process ended that said nothing more."""
-        assert self._guest is not None
+        assert self._worker is not None
         try:
-            code = self._guest.process.wait(timeout=EXIT_S)
+            code = self._worker.process.wait(timeout=EXIT_S)
         except subprocess.TimeoutExpired:
             self._fail(step, "killed", "ended the conversation with its process")
         if code >= 0:
@@ -271,7 +271,7 @@ class Isolated:
 
     Parameters
     ----------
-    host
+    client
         Keeps the process.
     card, handles
         What it says about itself.
@@ -283,7 +283,7 @@ class Isolated:
         Memory that its process may take.
     """
 
-    host: Host
+    client: ProcessClient
     card: Card
     handles: type
     Options: type
@@ -295,11 +295,11 @@ class Isolated:
         return replace(self, limit_s=limit_s)
 
     def _ask(self, step: str, problem: Any, *content: Any) -> Any:
-        return self.host.ask(step, (self.limit_s, self.memory_bytes), problem, *content)
+        return self.client.ask(step, (self.limit_s, self.memory_bytes), problem, *content)
 
     def restricts(self, options: Any) -> bool:
         """Ask whether better plans than all others may be missing; true where it does not say."""
-        known, key = self.host.restricts, repr(options)
+        known, key = self.client.restricts, repr(options)
         if key not in known:
             try:
                 known[key] = self._ask("restricts", None, given(options))
@@ -315,7 +315,7 @@ class Isolated:
     def build(self, problem: Any, options: Any, guide: Guide) -> CompiledModel:
         """Have the model built and compiled."""
         model: CompiledModel = self._ask("build", problem, given(options), guide)
-        self.host.columns = model.columns
+        self.client.columns = model.columns
         return model
 
     def scale(self, problem: Any, options: Any, guide: Guide) -> Scale:
@@ -330,9 +330,14 @@ class Isolated:
 
     def decode(self, problem: Any, options: Any, guide: Guide, values: Values) -> Any:
         """Ask for the plan of a solution of the model that was built last."""
-        vector = np.array([values[family][index] for family, index in self.host.columns])
+        vector = np.array([values[family][index] for family, index in self.client.columns])
         answer: Any = self._ask("decode", problem, given(options), guide, vector)
         return answer
+
+    def refined(self, problem: Any, options: Any, guide: Guide, plan: Any) -> Guide | None:
+        """Ask for the next question, with rows that a plan breaks."""
+        more: Guide | None = self._ask("refined", problem, given(options), guide, plan)
+        return more
 
 
 def isolate(
@@ -342,15 +347,15 @@ def isolate(
 
     One that failed answers every question with its error, and has a card that promises nothing.
     """
-    host = Host(name, reference)
-    loading = Isolated(host, _unknown(name), object, options_type(()))
+    client = ProcessClient(name, reference)
+    loading = Isolated(client, _unknown(name), object, options_type(()))
     try:
         seconds = IMPORT_S if limit_s is None else min(limit_s, IMPORT_S)
-        found = host.describe(seconds, loading.memory_bytes)
+        found = client.describe(seconds, loading.memory_bytes)
     except FormulationFailureError as error:
         return loading, str(error)
-    host.name = found.card.name
-    made = options_type(found.switches)
+    client.name = found.card.name
+    made = options_type(found.options)
     return replace(loading, card=found.card, handles=found.handles, Options=made), None
 
 

@@ -30,7 +30,7 @@ class Card:
     objectives
         Objectives it can minimise.
     exact
-        Whether its optimum is the problem's optimum, unless a switch says otherwise
+        Whether its optimum is the problem's optimum, unless an option says otherwise
         (:meth:`Formulation.restricts`); a relaxation or restriction says ``False``.
     neighbourhoods
         Whether it can search near a plan (:class:`Neighbourhood`).
@@ -41,7 +41,9 @@ class Card:
         not compared, and bounds prove nothing.
     relaxes
         Whether the model leaves out rules, and no plan: its bounds hold, but its plans may break a
-        law or be worse than the solver says. It is not exact.
+        law or be worse than the solver says. It is not exact. Its formulation may have a method
+        ``refined(problem, options, guide, plan)``: of a plan that breaks a law it returns the guide
+        of the next question, with ``lazy`` constraints that the plan breaks, or ``None``.
     """
 
     name: str
@@ -87,10 +89,10 @@ class Guide:
     neighbourhood
         Look only near this plan; only for formulations whose card offers it.
     memory
-        ``False`` leaves out rows about memory over time: the caller checks each plan itself.
+        ``False`` leaves out constraints about memory over time: the caller checks each plan itself.
     lazy
-        Rows to write beside those that the formulation always writes, in its own words; ``None``
-        for none. See :meth:`.builders.BuilderFormulation.refined`.
+        Constraints to write beside those that the formulation always writes, in its own words;
+        ``None`` for none. See :attr:`Card.relaxes`.
     """
 
     cutoff: int | None = None
@@ -143,8 +145,8 @@ class Formulation(Protocol[P_contra, S]):
     """One mixed-integer formulation of problems of a type P, whose plans have a type S.
 
     ``handles`` is the class of problems it is for, as in :mod:`milp_plan.core`. ``Options`` is a
-    frozen dataclass: each switch typed, with a default, and its one-line help in
-    ``field(metadata={"help": ...})``.
+    frozen dataclass: each option typed, with a default, and its one-line help in
+    ``field(metadata={"help": ..., "least": 0})``; ``least`` may be left out.
     """
 
     card: Card
@@ -180,7 +182,10 @@ class Formulation(Protocol[P_contra, S]):
         ...
 
     def encode(self, problem: P_contra, options: Any, model: Any, plan: S) -> Values | None:
-        """Turn a valid plan into a complete start for ``model``, or ``None`` if it cannot be."""
+        """Turn a valid plan into a complete start for ``model``, or ``None`` if it cannot be.
+
+        ``FormulationError`` says why it cannot: the run goes on without a start and says so.
+        """
         ...
 
 

@@ -21,6 +21,7 @@ from types import ModuleType
 from typing import Any
 
 from milp_plan.core import FormulationError
+from milp_plan.io.defects import nearest
 
 from .failure import shipped_folders
 from .protocol import Formulation
@@ -184,7 +185,12 @@ def _hash(path: Path) -> str | None:
 
 def _checked(candidate: Any) -> Formulation[Any, Any]:
     if candidate is None:
-        raise FormulationError(f"defines no {ATTRIBUTE}")
+        raise FormulationError(f"it defines no {ATTRIBUTE}")
+    if isinstance(candidate, type):
+        name = candidate.__name__
+        raise FormulationError(
+            f"{ATTRIBUTE} is a class, expected an instance: {ATTRIBUTE} = {name}()"
+        )
     if not isinstance(candidate, Formulation):
         missing = [part for part in PARTS if not hasattr(candidate, part)]
         known = " and ".join(f"`{ADVICE[part]}`" for part in missing if part in ADVICE)
@@ -251,6 +257,20 @@ def is_path(reference: str) -> bool:
     return reference.endswith(".py") or "/" in reference or os.sep in reference
 
 
+def path_of(reference: str) -> Path:
+    """Return the path that names a formulation.
+
+    Raises
+    ------
+    FormulationError
+        There is nothing.
+    """
+    path = Path(reference)
+    if not path.exists():
+        raise FormulationError(f"formulation {reference!r}: there is no such file or folder")
+    return path
+
+
 def get(reference: str) -> Found:
     """Return a loaded formulation by name, or by path to a ``.py`` file or a package.
 
@@ -283,9 +303,7 @@ def find(reference: str, limit_s: float | None = None) -> Found:
         There is none of that name, or nothing at that path.
     """
     if is_path(reference):
-        path = Path(reference)
-        if not path.exists():
-            raise FormulationError(f"formulation {reference!r}: there is no such file or folder")
+        path = path_of(reference)
         return _from(path.stem, path, limit_s)
     for name, source in _all():
         if name == reference:
@@ -294,6 +312,7 @@ def find(reference: str, limit_s: float | None = None) -> Found:
     if reference not in known:
         raise FormulationError(
             f"formulation {reference!r}: found no such name, expected one of "
-            f"{sorted(known)} or a path to a .py file"
+            f"{', '.join(sorted(known))} or a path to a .py file; "
+            f"{nearest(reference, known, 'correct the name')}"
         )
     return known[reference]

@@ -36,6 +36,9 @@ BEYOND = "the model finds no plan within its horizon; there may be one beyond"
 RELAXED = "the model leaves out rules: its solution breaks one of them, or says less than its plan"
 """Why a model that relaxes the problem leaves a gap."""
 
+NO_SOLUTION = "its model has no solution"
+"""First words of what is proved of a model without a solution."""
+
 BOUND_SHARE = 0.1
 """Part of the time limit that bounds may take."""
 
@@ -59,7 +62,7 @@ class AcceptedAnswer(NamedTuple):
     seconds
         Spent in the solver.
     failed
-        The formulation's own code came to a bad end.
+        The formulation's own code raised or timed out.
     """
 
     better: bool
@@ -338,6 +341,8 @@ class Ledger(Generic[P, S]):
         self.bounds = tuple(known for known in self.bounds if known.name != bound.name)
         self.bound = max(self.bounds, key=lambda known: known.value, default=None)
         claim = f"no plan is below {text(bound.value)}"
+        if bound.detail.startswith(NO_SOLUTION):
+            claim = bound.detail
         self._say_refuted(claim, bound.name, planner, value)
 
     def _say_refuted(self, claim: str, by: str, planner: str, value: int) -> None:
@@ -403,9 +408,11 @@ class Ledger(Generic[P, S]):
                 self.stop = report.stop
         if answer.doubt:
             self.say(phase, answer.doubt)
+        if self.formulation is not None and not self.formulation.guided:
+            cutoff = None
         if whole:
-            self.unproved_because = self._unproved(answer)
-            self.details |= answer.described()
+            self.unproved_because = self._unproved(answer, cutoff)
+            self.details |= answer.described() | {"startless": answer.startless or None}
         better = False
         if answer.plan is not None and answer.value is not None:
             plan = answer.plan if undo is None else undo(answer.plan)
@@ -422,22 +429,30 @@ class Ledger(Generic[P, S]):
         found, complete = answer.value is not None, report.stop is Stop.PROVED
         return AcceptedAnswer(better, found, complete, report.seconds, answer.failed)
 
-    @staticmethod
-    def _unproved(answer: ModelAnswer) -> str:
+    def _unproved(self, answer: ModelAnswer, cutoff: int | None) -> str:
         """Return why an answer about the whole problem proves nothing; empty if it may."""
         if answer.beyond:
             return f"{answer.failure}: {answer.doubt}"
-        if answer.proves or answer.failed:
+        if answer.proves or answer.failed or answer.doubt:
             return answer.doubt
-        return answer.doubt or f"{answer.by} may leave out plans, so its bounds prove nothing"
+        if answer.report.stop is Stop.INFEASIBLE:
+            return (
+                f"the solver proves of {answer.by} that {self._no_solution(cutoff)}; it may leave "
+                "out plans, so that says nothing about the problem"
+            )
+        return f"{answer.by} may leave out plans, so its bounds prove nothing"
+
+    def _no_solution(self, cutoff: int | None) -> str:
+        """Say that a model has no solution, among those that were asked for."""
+        text = self.kind.measure(self.problem).text
+        return NO_SOLUTION + ("" if cutoff is None else f" up to the cutoff, {text(cutoff)}")
 
     def _believe_bound(self, answer: ModelAnswer, cutoff: int | None) -> None:
         name = answer.by
-        text = self.kind.measure(self.problem).text
         self._claimants.add(name)
         if answer.report.stop is Stop.INFEASIBLE:
             if cutoff is not None:
-                self.prove(Bound(name, cutoff + 1, f"no plan of {text(cutoff)} or less"))
+                self.prove(Bound(name, cutoff + 1, self._no_solution(cutoff)))
             else:
                 self.refute(f"{name} has no solution: proved by the solver", name)
         elif answer.bound is not None:

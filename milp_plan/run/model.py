@@ -11,15 +11,14 @@ from typing import Any
 
 from milp_plan.backends import Limits, SolverReport, Stop, TracePoint
 from milp_plan.core import (
-    Finding,
     FormulationError,
     FormulationFailureError,
-    InputError,
     PlanningProblem,
     Verdict,
 )
 from milp_plan.core.budget import Budget, undisturbed
 from milp_plan.models.failure import step
+from milp_plan.models.options import typed
 from milp_plan.models.protocol import CompiledModel, Formulation, Guide, Scale
 from milp_plan.models.registry import Found, get
 
@@ -37,6 +36,12 @@ SAFETY = 1e-6
 LEAST_S = 1.0
 """Seconds that building, and solving, may take at least."""
 
+REFUSED = "the checker refuses the plan that decode made"
+"""First words of a dispute about a plan that breaks a law."""
+
+UNREAD = "decode refuses the solution"
+"""First words of a dispute about a solution that stands for no plan."""
+
 REFUTED = "the formulation's claim is refuted by"
 """First words of a dispute that is a defect of a formulation, or of its solver."""
 
@@ -45,18 +50,24 @@ REFUTED = "the formulation's claim is refuted by"
 class FormulationSolver:
     """How models are solved: a formulation that loaded, its options, and the backend.
 
+    Parameters
+    ----------
+    guided
+        Whether models are built for a guide; ``False`` where the model is given.
+
     Raises
     ------
     InputError
-        An option is not one of its switches.
+        An option is not one of its own.
     """
 
     found: Found
     options: Any = None
     name: str = "highs"
+    guided: bool = True
 
     def with_options(self, given: Mapping[str, Any]) -> FormulationSolver:
-        """Return the same formulation with other switches."""
+        """Return the same formulation with other options."""
         return FormulationSolver(self.loaded, make_options(self.loaded, given), self.name)
 
     @property
@@ -111,16 +122,28 @@ class FormulationSolver:
             formulation.restricts(self.options)  # known from now on
             return formulation.unsupported(problem, self.options)
 
-    def refined(self, problem: Any, guide: Guide, answer: ModelAnswer) -> Guide | None:
+    def refined(
+        self, problem: Any, guide: Guide, answer: ModelAnswer, limit_s: float
+    ) -> Guide | None:
         """Return what to ask next of a formulation with lazy rows: those that a plan breaks.
 
         ``None`` where the answer has no plan, one that keeps every law, or nothing more is known.
+
+        Raises
+        ------
+        FormulationFailureError
+            Its code failed.
         """
+        from milp_plan.models.isolated import within
+
         if answer.plan is None or answer.value is not None or not self.formulation.card.relaxes:
             return None
-        relaxing: Any = self.formulation
-        found: Guide | None = relaxing.refined(problem, self.options, guide, answer.plan)
-        return found
+        refined = getattr(within(self.formulation, limit_s), "refined", None)
+        if refined is None:
+            return None
+        with step(self.formulation.card.name, "refined"):
+            found: Guide | None = refined(problem, self.options, guide, answer.plan)
+            return found
 
     def failed(self, error: FormulationFailureError) -> ModelAnswer:
         """Return the answer of a formulation whose code failed: no plan, no proof."""
@@ -190,21 +213,23 @@ class FormulationSolver:
         given: tuple[Any, Callable[[TracePoint], None] | None],
     ) -> ModelAnswer:
         """Answer like :meth:`run`; raises ``FormulationFailureError``."""
-        from milp_plan.models import handed
-        from milp_plan.models.handed import uncollected
+        from milp_plan.models import validated
         from milp_plan.models.isolated import within
+        from milp_plan.models.validated import uncollected
 
         start, on_progress = given
         options = self.options
+        guide = guide if self.guided else Guide()
         formulation = within(self.formulation, max(LEAST_S, budget.left_s))
         with budget.phase("build"), uncollected():
-            source = handed.built(formulation, problem, options, guide)
+            source = validated.built(formulation, problem, options, guide)
         with budget.phase("compile"), uncollected():
-            model = handed.compiled(formulation, source)
-            vector = None
+            model = validated.compiled(formulation, source)
+            vector, startless = None, ""
             if start is not None:
-                vector = handed.start_of(formulation, problem, options, source, model, start)
-        scale = handed.scale_of(formulation, problem, options, guide)
+                asked = (formulation, problem, options, source, model, start)
+                vector, startless = validated.start_of(*asked)
+        scale = validated.scale_of(formulation, problem, options, guide)
         exact = dataclasses.replace(
             _resolvable(limits, scale, guide.cutoff),
             time_s=min(limits.time_s, max(LEAST_S, budget.left_s)),
@@ -216,7 +241,10 @@ class FormulationSolver:
         budget.add("hand over", report.handover_s)
         seconds = max(limits.grace_s, min(limits.time_s, budget.left_s))
         reader = within(self.formulation, seconds)
-        return self._read(problem, guide, model, report, scale=scale, budget=budget, reader=reader)
+        answer = self._read(
+            problem, guide, model, report, scale=scale, budget=budget, reader=reader
+        )
+        return dataclasses.replace(answer, startless=startless)
 
     def _read(
         self,
@@ -230,7 +258,7 @@ class FormulationSolver:
         reader: Formulation[Any, Any],
     ) -> ModelAnswer:
         from milp_plan.lp.ranges import doubt_of
-        from milp_plan.models import handed
+        from milp_plan.models import validated
 
         plan, verdict, value, claim, disputed = None, None, None, None, ""
         surrogate, relaxes = self.formulation.card.surrogate, self.formulation.card.relaxes
@@ -238,18 +266,21 @@ class FormulationSolver:
             with budget.phase("decode"):
                 values = model.name_values(report.solution)
                 try:
-                    plan = handed.plan_of(reader, problem, self.options, guide, values)
+                    plan = validated.plan_of(reader, problem, self.options, guide, values)
                 except FormulationFailureError:
                     raise
                 except FormulationError as error:
-                    disputed = str(error)
+                    disputed = f"{UNREAD}: {error}"
             if plan is not None:
                 with budget.phase("check"):
                     verdict = kind_of(problem).verify(problem, plan)
                 value = verdict.value if verdict.ok else None
                 # without some of the rows a plan may rightly fail the check
                 if guide.memory and not (relaxes and not verdict.ok):
-                    disputed = _dispute(verdict, report, None if surrogate else scale, relaxes)
+                    unit = _unit_text(problem, scale)
+                    disputed = _dispute(
+                        verdict, report, None if surrogate else scale, unit, relaxes
+                    )
             if relaxes and report.objective is not None:
                 claim = round(report.objective * scale.unit / scale.grain) * scale.grain
         doubt = doubt_of(model)
@@ -314,15 +345,17 @@ def _highs(*given: Any, **named: Any) -> SolverReport:
 
 
 def _dispute(
-    verdict: Verdict, report: SolverReport, scale: Scale | None, relaxes: bool = False
+    verdict: Verdict, report: SolverReport, scale: Scale | None, unit: str, relaxes: bool = False
 ) -> str:
     """Return why the checker does not accept what the solver claims; empty if it does.
 
     Without a scale the plan alone is looked at: its value is not what the model minimises. Where
-    the model relaxes the problem, a plan may be worse than it claims, but never better.
+    the model relaxes the problem, a plan may be worse than it claims, but never better. ``unit`` is
+    a unit of the model in words.
     """
     if not verdict.ok:
-        return "; ".join(str(violation) for violation in verdict.violations[:3])
+        broken = "; ".join(str(violation) for violation in verdict.violations[:3])
+        return f"{REFUSED}: {broken}"
     if scale is None:
         return ""
     assert verdict.value is not None
@@ -331,13 +364,23 @@ def _dispute(
     counts = scale.unit <= scale.grain  # whole grains: exact up to rounding
     tolerance = 0.5 if counts else RELATIVE_TOLERANCE * max(1.0, abs(claim))
     if value > claim + tolerance and not relaxes:
-        return f"the plan's value is {value:.6g} units, the solver claims {claim:.6g}"
+        return (
+            f"the plan's value is {value:.6g} units of the model, the solver claims {claim:.6g}; "
+            f"by `scale` a unit is {unit}"
+        )
     if report.bound is not None and value < report.bound - scale.slack - tolerance:
         return (
             f"{REFUTED} its own plan: its value {value:.6g} is below the solver's bound "
             f"{report.bound:.6g}"
         )
     return ""
+
+
+def _unit_text(problem: Any, scale: Scale) -> str:
+    """Return a unit of a model in words."""
+    measure = kind_of(problem).measure(problem)
+    whole = scale.unit == int(scale.unit)
+    return measure.text(int(scale.unit)) if whole else f"{scale.unit:g} {measure.grain}"
 
 
 def _hardly_broken(verdict: Verdict, scale: Scale) -> bool:
@@ -391,7 +434,7 @@ class LazySolver(FormulationSolver):
 
     @cached_property
     def options(self) -> Any:
-        """The usual switches."""
+        """The default options."""
         return make_options(self.loaded, {})
 
     @property
@@ -407,19 +450,10 @@ def make_options(found: Found, given: Any) -> Any:
     Raises
     ------
     InputError
-        A name that is not one of its switches.
+        A name that is not one of its options, or a value that is not of its type.
     """
     assert found.formulation is not None
     kind = found.formulation.Options
-    if found.error is not None:  # it did not load: nobody knows its switches
+    if found.error is not None:  # it did not load: nobody knows its options
         return kind()
-    known = [entry.name for entry in dataclasses.fields(kind)]
-    unknown = [name for name in given if name not in known]
-    if unknown:
-        raise InputError(
-            Finding(
-                f"option {n!r}", "no such switch", f"one of {known}", f"see {found.name}'s page"
-            )
-            for n in unknown
-        )
-    return kind(**given)
+    return kind(**typed(kind, given, found.name))

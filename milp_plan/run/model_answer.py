@@ -44,7 +44,7 @@ class ModelAnswer:
     doubt
         Why a claim of the solver does not count, in words; empty if all of them do.
     failed
-        The formulation's own code came to a bad end: there is nothing but the report.
+        The formulation's own code raised or timed out: there is nothing but the report.
     model
         What was solved, where the answer is disputed: so that it can be shown.
     root_bound
@@ -52,6 +52,8 @@ class ModelAnswer:
     claim
         Value of the solution by the solver, rounded, ticks or bytes: of formulations that relax
         the problem, whose plan may be worse, or none at all.
+    startless
+        Why the plan to start from is no start of the model, in the formulation's words.
     """
 
     report: SolverReport
@@ -70,6 +72,7 @@ class ModelAnswer:
     model: CompiledModel | None = None
     root_bound: int | None = None
     claim: int | None = None
+    startless: str = ""
 
     def doubted(self, doubt: str, bound: int | None = None) -> ModelAnswer:
         """Return the answer with another bound, or none, and why."""

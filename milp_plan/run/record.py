@@ -20,7 +20,7 @@ from .key import file_name, run_key
 from .ledger import Ledger
 from .outcome import Outcome
 from .scope import scope_of_run
-from .settings import Progress, Settings
+from .settings import AUTO, Progress, Settings
 
 P = TypeVar("P")
 S = TypeVar("S")
@@ -118,6 +118,7 @@ def _record(outcome: Outcome[P, S], ledger: Ledger[P, S]) -> dict[str, Any]:
         "phases": _rounded(ledger.budget.phases),
         "shares": _rounded(ledger.budget.shares),
         "formulation": {"name": named, "sha256": hashed} if ledger.asked else None,
+        "not_asked": _not_asked(outcome, ledger, named),
         "settings": asked
         | {"start": start is not None, "time_limit_s": None if endless else settings.time_limit_s},
         "versions": installed(),
@@ -126,9 +127,18 @@ def _record(outcome: Outcome[P, S], ledger: Ledger[P, S]) -> dict[str, Any]:
         "model": None,
         "polish": None,
         "start": None,
+        "startless": None,
         **ledger.details,
         "trace": [_point(point) for point in ledger.trace],
     }
+
+
+def _not_asked(outcome: Outcome[P, S], ledger: Ledger[P, S], name: str) -> str | None:
+    """Return why the formulation that the settings name was not asked; ``None`` if it was."""
+    if ledger.asked or ledger.settings.formulation == AUTO:
+        return None
+    settled = outcome.proved or outcome.infeasible_because is not None
+    return f"{name}: not asked ({'proved before' if settled else 'the run ended before'})"
 
 
 def _rounded(seconds: Mapping[str, float]) -> dict[str, float | None]:

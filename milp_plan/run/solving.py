@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from milp_plan.backends import Stop
 from milp_plan.core import (
+    FormulationError,
     FormulationFailureError,
     UnsupportedProblemError,
     UnusedOptionError,
@@ -151,6 +152,7 @@ def _plan(ledger: Ledger[Any, Any], *, derived: bool, solver: FormulationSolver 
     ledger.say("start", choice.left)
     if choice.failure:
         ledger.fail(choice.failure)
+        ledger.say("start", choice.failure)
     ledger.check_start()
     if settings.dask is not None:
         from .dask import client_at
@@ -270,5 +272,16 @@ def choose(
 
 
 def _named(settings: Settings, limit_s: float) -> Found | None:
-    """Return the formulation that the settings name."""
-    return None if settings.formulation == AUTO else find(settings.formulation, limit_s)
+    """Return the formulation that the settings name.
+
+    Raises
+    ------
+    FormulationError
+        There is none, or nothing else is to be asked and it does not load.
+    """
+    if settings.formulation == AUTO:
+        return None
+    found = find(settings.formulation, limit_s)
+    if settings.only and found.error is not None:
+        raise FormulationError(found.error)
+    return found

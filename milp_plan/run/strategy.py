@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
+from milp_plan.core import FormulationFailureError
 from milp_plan.core.bound import Bound
 
 from .settings import MODEL_ALONE, WHY_UNUSED, Settings
@@ -227,7 +228,11 @@ class Strategy(ABC, Generic[P, S]):
             answer = solver.run(ledger.problem, guide, limits, budget, start=start())
             sizes.append([answer.columns, answer.rows])
             ledger.accept_answer(answer, guide.cutoff, **believed)
-            refined = solver.refined(ledger.problem, guide, answer)
+            try:
+                refined = solver.refined(ledger.problem, guide, answer, max(LEAST_S, budget.left_s))
+            except FormulationFailureError as error:
+                ledger.fail(str(error))
+                break
             more = refined is not None and not ledger.done and budget.left_s > LEAST_S
             guide = refined or guide
         return sizes

@@ -7,6 +7,7 @@ from typing import Any
 from milp_plan.backends import Stop
 from milp_plan.core.amounts import DASH, seconds_text, share_text
 
+from .model import REFUSED, UNREAD
 from .outcome import Outcome
 
 
@@ -15,7 +16,7 @@ def facts(outcome: Outcome[Any, Any]) -> list[list[str]]:
     bound = DASH
     if outcome.bound is not None:
         bound = f"{outcome.measure.text(outcome.bound)} by {outcome.bound_name}"
-    start = outcome.record.get("start")
+    start, idle = outcome.record.get("start"), outcome.record.get("not_asked")
     return [
         ["scope", str(outcome.scope)],
         *([] if start is None else [["start", start]]),
@@ -23,6 +24,7 @@ def facts(outcome: Outcome[Any, Any]) -> list[list[str]]:
         ["gap", share_text(outcome.gap)],
         ["check", outcome.record["verdict"]],
         ["planner", outcome.planner or DASH],
+        *([] if idle is None else [["formulation", idle]]),
         ["strategy", outcome.record["strategy"]],
         ["stop", f"{outcome.stop} after {seconds_text(outcome.seconds)}"],
         _size(outcome),
@@ -33,11 +35,15 @@ def warnings(outcome: Outcome[Any, Any]) -> list[str]:
     """Return what a reader of the result must not miss."""
     found = []
     if outcome.disputed and outcome.disputed_because not in outcome.defects:
-        found.append(f"the checker disputes the solver: {outcome.disputed_because}")
+        because = outcome.disputed_because
+        own = because.startswith((REFUSED, UNREAD))
+        found.append(because if own else f"the checker disputes the solver: {because}")
+    if outcome.record.get("startless"):
+        found.append(f"the model had no start: {outcome.record['startless']}")
     alone = outcome.bound is None or outcome.record["settings"]["only"]
     unsettled = not outcome.proved and outcome.infeasible_because is None
     if outcome.unproved_because and alone and unsettled:
-        what = "that there is no plan" if outcome.plan is None else "how good the plan is"
+        what = "that there is no plan" if outcome.plan is None else "optimality"
         found.append(f"{what} is not proved: {outcome.unproved_because}")
     kept = "no plan was found" if outcome.plan is None else "the best plan until then was kept"
     found += [f"{defect}; {kept}" for defect in outcome.defects]

@@ -20,9 +20,9 @@ from milp_plan.core import Placement
 from milp_plan.kinds.placement.planted import planted_serial
 from milp_plan.kinds.schedule.model.planted import planted, planted_pipeline
 from milp_plan.lp import CompiledModel
-from milp_plan.models.handed import compile_source
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import get
+from milp_plan.models.validated import compile_source
 from tests.support.planted_local_updates import planted_local_updates
 from tests.support.planted_rematerialisation import planted_remat
 from tests.support.planted_resharding import planted_resharding

@@ -206,9 +206,9 @@ def test_export_refuses_a_cutoff_from_a_broken_plan(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [
-        (("--formulation", "no_such"), Exit.USAGE, "there are: "),
+        (("--formulation", "no_such"), Exit.USAGE, "expected one of "),
         (("--formulation", "no_such.py"), Exit.BAD_INPUT, "no_such"),
-        (("--option", "colour=red"), Exit.USAGE, "no option 'colour'"),
+        (("--option", "colour=red"), Exit.USAGE, "no such option"),
         (
             ("--formulation", "max_load"),
             *(Exit.BAD_INPUT, "max_load does not apply"),

@@ -19,9 +19,9 @@ from milp_plan.cli.model_memory import (
 from milp_plan.core import UnsupportedProblemError
 from milp_plan.kinds.rematerialisation.problem import Computation, RematerialisationProblem
 from milp_plan.kinds.schedule.formats import read
-from milp_plan.models.handed import compile_source
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import get
+from milp_plan.models.validated import compile_source
 from milp_plan.run.model import FormulationSolver, make_options
 from tests.support.sharding import layered
 
@@ -34,13 +34,13 @@ from milp_plan.cli.model_memory import estimate
 from milp_plan.kinds.schedule.coarsen import coarsen
 from milp_plan.io import read
 from milp_plan.models.registry import get
-from milp_plan.run.model import Solver, make_options
+from milp_plan.run.model import FormulationSolver, make_options
 from milp_plan.api import Guide
-from milp_plan.models.handed import compile_source
+from milp_plan.models.validated import compile_source
 from milp_plan.models.registry import get
-from milp_plan.run.model import Solver, make_options
+from milp_plan.run.model import FormulationSolver, make_options
 problem = coarsen(read({file!r}), {target}).problem
-solver = Solver(get({name!r}), make_options(get({name!r}), {{}}))
+solver = FormulationSolver(get({name!r}), make_options(get({name!r}), {{}}))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 compile_source(solver.formulation.build(problem, solver.options, Guide()))
 after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -326,7 +326,7 @@ def test_options_for_one_file(option: str, here: Path) -> None:
         (("--plot", "x.pdf"), Exit.USAGE, ".png or .svg"),
         (("--plan-output", "no/such/plan.json"), Exit.USAGE, "there is no folder"),
         (("--plot", "no/such/plan.png"), Exit.USAGE, "there is no folder"),
-        (("--formulation", "guess"), Exit.USAGE, "there is no 'guess'; there are: "),
+        (("--formulation", "guess"), Exit.USAGE, "found no such name, expected one of "),
         (("--formulation", "guess.py"), Exit.BAD_INPUT, "guess.py"),
         (("--option", "symmetry"), Exit.USAGE, "expected key=value"),
         (("--time-limit", "0"), Exit.USAGE, "--time-limit"),

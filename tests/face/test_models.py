@@ -10,7 +10,7 @@ import pytest
 
 import milp_plan as mp
 from milp_plan.cli.templates import source
-from milp_plan.core import FormulationError
+from milp_plan.core import FormulationError, InputError
 from milp_plan.kinds.schedule.model.planted import planted
 from milp_plan.kinds.schedule.model.schedule import ScheduleData
 from tests.cli.cases import INSTANCES
@@ -49,6 +49,122 @@ def test_a_model_without_a_solution_is_no_proof() -> None:
     outcome = mp.solve_model(problem, model, "operator_schedule", time_limit=60)
     assert outcome.plan is None
     assert not outcome.proved
+    said = (
+        "the solver proves of operator_schedule that its model has no solution; it may leave out "
+        "plans, so that says nothing about the problem"
+    )
+    assert outcome.unproved_because == said
+    assert f"that there is no plan is not proved: {said}" in str(outcome)
+
+
+def test_a_constraint_on_devices_counts_every_operator() -> None:
+    """The example summed ``place``, which has one operator per colocation group."""
+    problem = mp.read(INSTANCES / "gpt-tiny-training-2xA100.json")
+    model = mp.build_model(problem, "operator_schedule")
+    operators, devices = problem.graph.topological_order, problem.cluster.device_names
+    assert {*model.on} == {(o, d) for o in operators for d in devices}
+    model.at_most_nine = pyo.Constraint(
+        devices, rule=lambda m, d: sum(m.on[o, d] for o in operators) <= 9
+    )
+    outcome = mp.solve_model(problem, model, "operator_schedule", time_limit=60)
+    counts = [sum(run.devices == (d,) for run in outcome.plan.runs) for d in devices]
+    assert sorted(counts) == [8, 9]
+    assert outcome.record["model"]["value"] == outcome.value
+
+
+def test_on_says_where_operators_of_process_groups_run() -> None:
+    problem = mp.read(INSTANCES / "gang-beats-single.json")
+    model = mp.build_model(problem, "operator_schedule")
+    spots = [(o, d) for o in problem.graph.topological_order for d in problem.cluster.device_names]
+    model.everywhere = pyo.Constraint(spots, rule=lambda m, *spot: m.on[spot] == 1)
+    outcome = mp.solve_model(problem, model, "operator_schedule", time_limit=60)
+    assert all(len(run.devices) == 2 for run in outcome.plan.runs)
+
+
+def test_a_model_of_something_else_is_refused() -> None:
+    problem = mp.read(INSTANCES / "two-tower-tiny-inference-2xH100.json")
+    other = mp.read(INSTANCES / "gang-beats-single.json")
+    model = mp.build_model(problem, "operator_schedule")
+    with pytest.raises(InputError, match="a model of problem another problem"):
+        mp.solve_model(other, model, "operator_schedule")
+    with pytest.raises(InputError, match="a model of formulation operator_schedule"):
+        mp.solve_model(problem, model, "flexible_job_shop")
+    with pytest.raises(InputError, match="a model of options"):
+        mp.solve_model(problem, model, "operator_schedule", {"symmetry": False})
+
+
+def test_names_that_do_not_exist_get_a_hint() -> None:
+    problem = mp.read(INSTANCES / "two-tower-tiny-inference-2xH100.json")
+    with pytest.raises(FormulationError, match="did you mean 'operator_schedule'"):
+        mp.build_model(problem, "operator_shedule")
+    with pytest.raises(FormulationError, match=r"'no_such\.py': there is no such file or folder"):
+        mp.build_model(problem, "no_such.py")
+    with pytest.raises(InputError, match="expected true or false"):
+        mp.build_model(problem, "operator_schedule", {"symmetry": "maybe"})
+
+
+def changed(folder: Path, old: str, new: str) -> str:
+    """Write the template with a change; return its path."""
+    text = source("mine")
+    assert old in text
+    path = folder / "mine.py"
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    return str(path)
+
+
+def test_build_that_returns_nothing_is_refused(tmp_path: Path) -> None:
+    problem = mp.read(DIAMOND)
+    path = changed(tmp_path, "        return m\n", "")
+    with pytest.raises(FormulationError, match="build returned a NoneType, expected a Pyomo"):
+        mp.build_model(problem, path)
+    outcome = mp.solve(problem, formulation=path, only=True, time_limit=60)
+    assert outcome.defects == (
+        "formulation 'mine' (mine.py): build returned a NoneType, expected a Pyomo model or a "
+        "CompiledModel",
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("expr=m.makespan)", "expr=m.makespan, sense=pyo.maximize)", "'goal' maximises"),
+        ("m.goal =", "m.two = pyo.Objective(expr=0); m.goal =", "found 2 active objectives"),
+    ],
+)
+def test_objectives_that_no_solver_takes_are_told_apart(
+    tmp_path: Path, old: str, new: str, words: str
+) -> None:
+    problem, path = mp.read(DIAMOND), changed(tmp_path, old, new)
+    outcome = mp.solve_model(problem, mp.build_model(problem, path), path, time_limit=30)
+    (defect,) = outcome.defects
+    assert words in defect
+
+
+def test_a_model_without_on_says_which_variables_it_has(tmp_path: Path) -> None:
+    problem, path = mp.read(DIAMOND), changed(tmp_path, "m.on", "m.assigned")
+    outcome = mp.solve_model(problem, mp.build_model(problem, path), path, time_limit=30)
+    (defect,) = outcome.defects
+    assert "the model has no variable `on`; it has assigned, before, start, makespan" in defect
+
+
+def test_a_variable_without_a_value_costs_the_start_not_in_silence(tmp_path: Path) -> None:
+    problem, path = mp.read(DIAMOND), changed(tmp_path, "m.start", "m.begin")
+    outcome = mp.solve_model(problem, mp.build_model(problem, path), path, time_limit=30)
+    reason = "variables without a value: begin; those of a plan are on, start, before, makespan"
+    assert outcome.record["startless"].startswith(reason)
+    assert f"the model had no start: {reason}" in str(outcome)
+    assert outcome.defects == ()
+
+
+def test_a_formulation_that_was_not_asked_says_so() -> None:
+    problem = mp.read(DIAMOND)
+    outcome = mp.solve(problem, formulation="flexible_job_shop", time_limit=60)
+    assert outcome.proved
+    said = "flexible_job_shop: not asked (proved before)"
+    assert outcome.record["not_asked"] == said
+    assert said in str(outcome)
+    alone = mp.solve(problem, formulation="flexible_job_shop", only=True, time_limit=60)
+    assert alone.record["not_asked"] is None
 
 
 def test_a_formulation_that_is_not_for_a_problem_says_so() -> None:

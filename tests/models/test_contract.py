@@ -22,7 +22,7 @@ class TestOperatorSchedule(_Known):
     least = 6
 
 
-class TestMaxLoad(_Known):
+class TestResourceLoad(_Known):
     reference = "resource_load"
     seeds = range(6)
     least = 6

@@ -13,7 +13,7 @@ from milp_plan.core import Objective
 from milp_plan.kinds.local_updates.check import verify_local_updates
 from milp_plan.kinds.local_updates.planners import chain_of, orders, step_time
 from milp_plan.kinds.local_updates.problem import LocalUpdatesProblem, Stage
-from milp_plan.models.handed import compile_source
+from milp_plan.models.validated import compile_source
 from tests.support.local_updates import least
 from tests.support.planted_local_updates import planted_local_updates
 from tests.support.seeds import few
@@ -37,7 +37,7 @@ class TestLocalUpdates(FormulationContract):
     def verdict(self, problem, plan):
         return verify_local_updates(problem, plan)
 
-    def starved(self, problem):
+    def without_memory(self, problem):
         """Nobody pays for a cut, the first of two stages holds one of two micro-batches."""
         stages = [replace(stage, price=1) for stage in problem.stages]
         stages[0] = replace(stages[0], most=1)

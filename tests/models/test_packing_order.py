@@ -64,7 +64,7 @@ class TestPackingOrder(FormulationContract):
     def verdict(self, problem, plan):
         return verify_packing(problem, plan)
 
-    def starved(self, problem):
+    def without_memory(self, problem):
         return replace(problem, capacity=0)
 
     def optimum(self, problem):

@@ -82,7 +82,7 @@ def test_by_path_and_by_unknown_name(tmp_path: Path) -> None:
     assert isinstance(registry.get(str(copy)).formulation, Isolated)
     assert registry.get(str(copy)).file_hash == hashlib.sha256(copy.read_bytes()).hexdigest()
     assert registry.get("resource_load").reference.endswith("resource_load")
-    with pytest.raises(FormulationError, match=r"'none': found no such name.*'resource_load'"):
+    with pytest.raises(FormulationError, match=r"'none': found no such name.*resource_load"):
         registry.get("none")
     with pytest.raises(FormulationError, match="there is no such file or folder"):
         registry.get(str(tmp_path / "missing.py"))
@@ -110,7 +110,8 @@ def test_a_package_anywhere_is_loaded_as_it_is_now(tmp_path: Path) -> None:
         ("import no_such_module", "ModuleNotFoundError"),
         ("def broken(:", "SyntaxError"),
         ("1 / 0", "ZeroDivisionError"),
-        ("x = 1", "defines no FORMULATION"),
+        ("x = 1", "import failed: it defines no FORMULATION"),
+        ("class F: pass\nFORMULATION = F", "expected an instance: FORMULATION = F()"),
         (
             "class F:\n    card = None\nFORMULATION = F()",
             "FORMULATION lacks handles, Options, restricts, unsupported, build, scale, decode, "

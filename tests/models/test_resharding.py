@@ -11,7 +11,7 @@ from milp_plan.backends import Limits
 from milp_plan.contract import FormulationContract
 from milp_plan.core import Objective
 from milp_plan.kinds.resharding.check import verify_resharding
-from milp_plan.models.handed import compile_source
+from milp_plan.models.validated import compile_source
 from tests.support.planted_resharding import planted_resharding
 from tests.support.resharding import least
 from tests.support.seeds import few
@@ -35,7 +35,7 @@ class TestResharding(FormulationContract):
     def verdict(self, problem, plan):
         return verify_resharding(problem, plan)
 
-    def starved(self, problem):
+    def without_memory(self, problem):
         lost = replace(problem.slices[0], senders=())
         return replace(problem, slices=(lost, *problem.slices[1:]))
 

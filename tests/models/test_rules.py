@@ -400,7 +400,7 @@ def test_columns_do_not_grow_with_pairs_of_operators_between_groups() -> None:
         return len(form.build(case, form.Options(), Guide()).component(family))
 
     assert columns(1, "flow") == columns(4, "flow") == 2 * 3 * 3
-    assert columns(4, "meets") <= 15
+    assert columns(4, "conflict") <= 15
 
 
 def test_memory_has_no_columns_per_device_where_devices_are_alike() -> None:

@@ -71,8 +71,8 @@ def test_a_group_that_reads_together_is_one_reader() -> None:
     ]
     assert sets.local_pairs == {("y", "z")}
     columns = Columns(sets, sets.transfers)
-    assert columns.deciders == ["x", "y"]
-    assert columns.owned("z", place("b")) == ("y", place("b"))
+    assert columns.group_representatives == ["x", "y"]
+    assert columns.represented("z", place("b")) == ("y", place("b"))
 
 
 def test_needed_routes_name_transfers_and_their_readers() -> None:
@@ -110,8 +110,8 @@ def test_times_are_longest_paths() -> None:
         "s": 11,
     }
     assert {t.value: t.start_ticks for t in later.transfers} == {"v": 3, "q": 9}
-    roomy = sets.problem.cluster.with_memory({"a": None})
-    free = type(sets.problem)("hand", sets.problem.graph, roomy)
+    unconstrained = sets.problem.cluster.with_memory({"a": None})
+    free = type(sets.problem)("hand", sets.problem.graph, unconstrained)
     assert not [v for v in verify(free, later).violations if v.rule != "identity"]
 
 

@@ -40,7 +40,7 @@ class TestSharding(FormulationContract):
     def verdict(self, problem, plan):
         return verify_sharding(problem, plan)
 
-    def starved(self, problem):
+    def without_memory(self, problem):
         return replace(problem, limit=0)
 
     def optimum(self, problem):

@@ -12,7 +12,7 @@ from milp_plan.contract import FormulationContract
 from milp_plan.core import InputError
 from milp_plan.kinds.training.check_stages import verify_training_stages
 from milp_plan.kinds.training.stages_problem import Chunk, Device, Load, Run, TrainingStagesProblem
-from milp_plan.models.handed import compile_source
+from milp_plan.models.validated import compile_source
 from tests.support.planted_stages import planted_training_stages
 from tests.support.seeds import few
 from tests.support.training_stages import least
@@ -36,7 +36,7 @@ class TestTrainingStages(FormulationContract):
     def verdict(self, problem, plan):
         return verify_training_stages(problem, plan)
 
-    def starved(self, problem):
+    def without_memory(self, problem):
         return replace(problem, devices=tuple(replace(d, limit=0) for d in problem.devices))
 
     def optimum(self, problem):
@@ -161,6 +161,6 @@ def test_the_checker_sees_order_memory_and_claims():
     devices = (replace(problem.devices[0], limit=16), problem.devices[1])
     verdict = verify_training_stages(problem, plan)
     assert verdict.components == {"peak_memory stage 0": 17, "peak_memory stage 1": 12}
-    starved = replace(problem, devices=devices)
-    broken = verify_training_stages(starved, replace(plan, fingerprint=None)).violations
+    without_memory = replace(problem, devices=devices)
+    broken = verify_training_stages(without_memory, replace(plan, fingerprint=None)).violations
     assert [(v.rule, v.subjects) for v in broken] == [("memory", ("stage 0",))]

@@ -1,4 +1,4 @@
-"""Formulation files whose code comes to a bad end in one of its steps."""
+"""Formulation files whose code raises or times out in one of its steps."""
 
 from __future__ import annotations
 

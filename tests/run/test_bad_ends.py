@@ -10,7 +10,7 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.cli.exits import Exit
-from milp_plan.core import BackendUnavailableError
+from milp_plan.core import BackendUnavailableError, FormulationError
 from milp_plan.kinds.schedule.strategies import schedule, two_stages
 from milp_plan.kinds.sharding.check import verify_sharding
 from milp_plan.models import isolated
@@ -116,7 +116,6 @@ def test_a_command_keeps_its_plans_where_a_file_does_not_load(tmp_path, code, wo
     assert told["value"] == HEURISTIC
     sentence = f"formulation 'bad' (bad.py): {words}"
     assert told["defects"] == [sentence]
-    assert f"{sentence}; heuristics and bounds go on without it" in result.stderr
     assert f"{sentence}; the best plan until then was kept" in result.stderr
 
 
@@ -170,3 +169,18 @@ def test_plans_of_sharding_problems_stay_too(tmp_path, step):
     (failure,) = outcome.record["defects"]
     assert failure == f"formulation 'bad' (bad.py): {step} ended the process with code 3"
     assert outcome.record["bound_name"] != "bad"
+
+
+def test_a_file_without_a_formulation_stops_a_run_of_it_alone(tmp_path):
+    """It went on, and said that heuristics and bounds would."""
+    path = tmp_path / "bad.py"
+    path.write_text("class F: pass\n")
+    records = ("--record-folder", tmp_path / "runs")
+    file = instance_file(tmp_path, pair())
+    result = call("solve", file, "--formulation", path, "--only", "--time-limit", "60", *records)
+    assert result.exit_code == Exit.BAD_INPUT
+    said = "formulation 'bad' (bad.py): import failed: it defines no FORMULATION"
+    assert result.stderr.count(said) == 1
+    assert "go on" not in result.stderr
+    with pytest.raises(FormulationError, match="it defines no FORMULATION"):
+        quick(pair(), formulation=str(path), only=True)

@@ -35,9 +35,13 @@ def weak(monkeypatch):
 @pytest.mark.parametrize(
     ("damage", "because", "value"),
     [
-        (LATE, "the plan's value is 1.7 units, the solver claims 1", 10),  # compacted
-        (INCOMPLETE, "assignment: ", 20),
-        (UNREADABLE, "two placements of one operator", 20),
+        (
+            LATE,
+            "the plan's value is 1.7 units of the model, the solver claims 1; ",
+            10,
+        ),  # compacted
+        (INCOMPLETE, "the checker refuses the plan that decode made: assignment: ", 20),
+        (UNREADABLE, "decode refuses the solution: two placements of one operator", 20),
     ],
     ids=["late", "incomplete", "unreadable"],
 )
@@ -90,7 +94,7 @@ def test_the_same_file_without_a_lie_is_believed(weak, tmp_path):
 def claim(value, objective, bound=None, *, scale):
     """What _dispute says about a valid plan of this value, in ticks."""
     report = SolverReport(Stop.PROVED, objective=objective, bound=bound)
-    return _dispute(Verdict((), "makespan", value), report, scale)
+    return _dispute(Verdict((), "makespan", value), report, scale, "1 us")
 
 
 COUNTS = Scale(unit=10.0, grain=10)
@@ -122,8 +126,8 @@ def test_measured_values_agree_within_the_tolerance(objective):
     assert claim(ticks + 0.99 * tolerance, objective, scale=MEASURES) == ""
     said = claim(ticks + 1.01 * tolerance, objective, scale=MEASURES)
     assert said == (
-        f"the plan's value is {(ticks + 1.01 * tolerance) / 1000:.6g} units, "
-        f"the solver claims {objective:.6g}"
+        f"the plan's value is {(ticks + 1.01 * tolerance) / 1000:.6g} units of the model, "
+        f"the solver claims {objective:.6g}; by `scale` a unit is 1 us"
     )
     assert claim(ticks - 50 * tolerance, objective, scale=MEASURES) == ""
 
@@ -144,8 +148,9 @@ def test_a_plan_below_the_proven_bound_disproves_it():
 def test_broken_rules_are_the_reason():
     violations = [Violation(f"rule{n}", (), "broken", n, 0) for n in range(5)]
     report = SolverReport(Stop.PROVED, objective=1.0)
-    said = _dispute(Verdict(tuple(violations), "makespan", 1), report, COUNTS)
-    assert said == "; ".join(str(violation) for violation in violations[:3])
+    said = _dispute(Verdict(tuple(violations), "makespan", 1), report, COUNTS, "10 ns")
+    broken = "; ".join(str(violation) for violation in violations[:3])
+    assert said == f"the checker refuses the plan that decode made: {broken}"
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ from milp_plan.core.bound import Bound
 from milp_plan.kinds.schedule.bounds import catalogue
 from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from milp_plan.kinds.schedule.strategies import schedule, small_schedule, stage_series, two_stages
-from milp_plan.models.handed import uncollected
 from milp_plan.models.registry import get
+from milp_plan.models.validated import uncollected
 from milp_plan.run import Settings, ledger, solve
 from milp_plan.run.model import make_options
 from milp_plan.run.outcome import headline

@@ -119,7 +119,7 @@ def test_ctrl_c_keeps_the_best_plan(monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(labelling.handed, "compile_source", interrupt)
+    monkeypatch.setattr(labelling.validated, "compile_source", interrupt)
     problem = layered(0, 4, 3, 3)
     start = some_plan(problem, 0)
     outcome = solve(problem, replace(ALONE, start=start))
@@ -289,6 +289,22 @@ def test_what_checker_and_solver_do_not_agree_on_is_disputed(tmp_path, old, new,
     assert not outcome.proved
 
 
+def test_a_formulation_may_refuse_a_start_and_return_no_plan(tmp_path):
+    """Both ended the run with an exception."""
+    refusing = (
+        "class Refusing(Sharding):\n"
+        "    def encode(self, *given):\n        raise FormulationError('no room for it')\n\n"
+        "    def decode(self, *given):\n        return None\n\n\n"
+        "from milp_plan.core import FormulationError\n\nFORMULATION = Refusing(_Builder)"
+    )
+    path = altered(tmp_path, "FORMULATION = Sharding(_Builder)", refusing)
+    best = solve(crowded(), ALONE)
+    outcome = solve(crowded(), replace(ALONE, formulation=path, start=best.plan))
+    assert (outcome.defects, outcome.disputed_because) == ((), "")
+    assert outcome.record["startless"] == "no room for it"
+    assert outcome.value == best.value
+
+
 def test_a_restriction_proves_nothing(tmp_path):
     """Only the first strategy of the first operator: a plan, and no proof that it is the best."""
     restricted = altered(
@@ -320,12 +336,12 @@ def test_no_plan_as_good_as_a_known_one_is_disputed(tmp_path):
     assert outcome.disputed
     said = outcome.record["disputed_because"]
     assert said.startswith("the formulation's claim is refuted by ")
-    assert "no plan is below" in said
+    assert "no solution up to the cutoff" in said
 
 
 def test_formulations_of_other_problems_are_refused():
     problem = layered(0, 3, 2, 2)
     with pytest.raises(UnsupportedProblemError, match="it is for a PlanningProblem"):
         solve(problem, replace(ALONE, formulation="resource_load"))
-    with pytest.raises(InputError, match="no such switch"):
+    with pytest.raises(InputError, match="no such option"):
         solve(problem, replace(ALONE, options={"speed": 3}))

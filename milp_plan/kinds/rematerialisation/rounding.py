@@ -12,9 +12,9 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from milp_plan.backends import Limits
-from milp_plan.models.handed import compile_source
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import get
+from milp_plan.models.validated import compile_source
 from milp_plan.run.model import backend
 
 from .problem import (

@@ -14,7 +14,7 @@ from milp_plan.core import FormulationError, FormulationFailureError
 from milp_plan.core.budget import Budget
 from milp_plan.core.sharding import ShardingPlan, ShardingProblem
 from milp_plan.lp.ranges import doubt_of
-from milp_plan.models import handed
+from milp_plan.models import validated
 from milp_plan.models.isolated import within
 from milp_plan.models.protocol import Guide, Scale
 from milp_plan.run.confirmation import Confirmation
@@ -96,13 +96,14 @@ def _answer(  # noqa: PLR0917 (as above)
     end = Budget(limits.time_s)
     subject: Any = problem
     with budget.phase("build"):
-        source = handed.built(formulation, subject, options, guide)
-        model = handed.compiled(formulation, source)
-        scale = handed.scale_of(formulation, subject, options, guide)
-        vector = None
+        source = validated.built(formulation, subject, options, guide)
+        model = validated.compiled(formulation, source)
+        scale = validated.scale_of(formulation, subject, options, guide)
+        vector, startless = None, ""
         if start is not None:
             plan: Any = ShardingPlan("", tuple(int(label) for label in start))
-            vector = handed.start_of(formulation, subject, options, source, model, plan)
+            asked = (formulation, subject, options, source, model, plan)
+            vector, startless = validated.start_of(*asked)
     labelling = read_labelling(problem, fewer_rows=False)
     assert isinstance(labelling, Labelling), labelling
     limits = replace(limits, gap_abs=0.5 if scale.unit <= 1.0 else 1e-9)  # half a cost is no gap
@@ -118,11 +119,13 @@ def _answer(  # noqa: PLR0917 (as above)
         reader = within(formulation, max(limits.grace_s, end.left_s))
         try:
             values = model.name_values(report.solution)
-            decoded: Any = handed.plan_of(reader, subject, options, guide, values)
+            decoded: Any = validated.plan_of(reader, subject, options, guide, values)
         except FormulationFailureError:
             raise
         except FormulationError as error:
             disputed = str(error)
+            break
+        if decoded is None:
             break
         labels = np.array(decoded.chosen, dtype=np.int64)
         if not _overflows_a_little(labelling, labels):
@@ -148,6 +151,7 @@ def _answer(  # noqa: PLR0917 (as above)
         proves=solver.proves,
         doubt=doubt,
         model=model if disputed and not doubt else None,
+        startless=startless,
     )
 
 

@@ -11,9 +11,9 @@ from math import floor
 
 from milp_plan.backends import Limits, Stop
 from milp_plan.backends.highs import solve
-from milp_plan.models.handed import compile_source
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import get
+from milp_plan.models.validated import compile_source
 
 from .check_stages import verify_training_stages
 from .configuration import Configuration, Recompute

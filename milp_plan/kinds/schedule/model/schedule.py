@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from milp_plan.core import FULL, Option, Placement, Plan, PlanningProblem
-from milp_plan.models.builders import NoOptions, coarser
+from milp_plan.core import FULL, FormulationError, Option, Placement, Plan, PlanningProblem
+from milp_plan.models.builders import NoOptions, coarser, column_values
 from milp_plan.models.protocol import Card, Guide, Scale, Values
 
 from .retime import Arc, retime
@@ -39,6 +39,8 @@ class ScheduleData:
     ----------
     operators
         Names, predecessors first.
+    groups
+        Operators of each colocation group, which run on one device.
     time
         (operator, device) -> duration there.
     delay
@@ -52,6 +54,7 @@ class ScheduleData:
 
     def __init__(self, problem: PlanningProblem) -> None:
         self.problem, self.operators = problem, problem.graph.topological_order
+        self.groups = list(problem.graph.groups.values())
         self.placements: dict[Names, Placement] = {}
         for name in self.operators:
             for placement in problem.placements(name):
@@ -123,7 +126,7 @@ class ScheduleData:
 class ScheduleFormulation:
     """A formulation whose plans follow from its decisions; a subclass has a card and ``build``.
 
-    Columns of these names have a meaning; other columns are the subclass's own:
+    Variables of these names have a meaning; other variables are the subclass's own:
 
     =====================  ======================================================================
     ``on[o, d]``           binary: operator o runs on device d; the one family that must be there
@@ -133,14 +136,15 @@ class ScheduleFormulation:
     ``makespan``           stop of the last operator
     =====================  ======================================================================
 
-    :meth:`decode` rounds ``on``, orders by ``start``, and computes the earliest exact times.
-    :meth:`encode` fills these columns from a plan and calls :meth:`fill` for the others.
+    :meth:`decode` reads ``on`` and ``start`` alone: it rounds ``on``, orders by ``start``, and
+    computes the earliest exact times. :meth:`encode` fills these variables from a plan and calls
+    :meth:`fill` for the others.
 
     Attributes
     ----------
     memory
-        Whether the model has rows about memory. Without, problems in which a device cannot hold
-        every value at once are refused.
+        Whether the model has constraints about memory. Without, problems in which a device cannot
+        hold every value at once are refused.
     """
 
     card: Card
@@ -157,7 +161,7 @@ class ScheduleFormulation:
         return not self.card.exact
 
     def unsupported(self, problem: PlanningProblem, options: Any) -> str | None:  # noqa: ARG002
-        """Return which part of a problem the columns have no room for."""
+        """Return which part of a problem the variables have no room for."""
         if problem.objective not in self.card.objectives:
             return f"objective {problem.objective} is not one of {', '.join(self.card.objectives)}"
         if problem.serial is not None:
@@ -182,6 +186,7 @@ class ScheduleFormulation:
     ) -> Plan | None:
         """Return the plan with the earliest times that placements and order allow."""
         data = ScheduleData(problem)
+        _look_for_on(values)
         on = values["on"]
         places: dict[str, str] = {}
         for name, device in data.placements:
@@ -194,9 +199,16 @@ class ScheduleFormulation:
     def encode(
         self, problem: PlanningProblem, options: Any, model: pyo.ConcreteModel, plan: Plan
     ) -> Values | None:
-        """Return the columns under a plan; ``None`` where one of them has no value."""
+        """Return the variables under a plan; ``None`` where it uses a placement that ``on`` lacks.
+
+        Raises
+        ------
+        FormulationError
+            A variable has no value; says which.
+        """
         import pyomo.environ as pyo
 
+        _look_for_on([family.local_name for family in model.component_objects(pyo.Var)])
         unit = self.scale(problem, options, Guide()).unit
         runs = {run.operator: run for run in plan.runs}
         stop = {run.operator: run.stop_ticks or 0 for run in plan.runs}
@@ -215,17 +227,22 @@ class ScheduleFormulation:
             value = None if rule is None else rule(column.index())
             column.set_value(value, skip_validation=True)
         self.fill(problem, model, plan)
-        named: Values = {}
-        for column in columns:
-            if column.value is None:
-                return None
-            named.setdefault(column.parent_component().local_name, {})[column.index()] = (
-                column.value
+        empty = sorted({c.parent_component().local_name for c in columns if c.value is None})
+        if empty:
+            raise FormulationError(
+                f"variables without a value: {', '.join(empty)}; those of a plan are "
+                f"{', '.join(known)}, and `fill` sets others"
             )
-        return named
+        return column_values(model)
 
     def fill(self, problem: PlanningProblem, model: pyo.ConcreteModel, plan: Plan) -> None:
-        """Set the columns that have no meaning here; nothing, unless a subclass has some."""
+        """Set the variables that have no meaning here; nothing, unless a subclass has some."""
+
+
+def _look_for_on(families: Iterable[str]) -> None:
+    """Say so where a model lacks the variable that decides placements."""
+    if "on" not in families:
+        raise LookupError(f"the model has no variable `on`; it has {', '.join(families)}")
 
 
 def _is_plain(option: Option) -> bool:

@@ -1,8 +1,8 @@
-"""Whether two tasks hold a resource both, as few columns as tell it.
+"""Whether two tasks hold a resource both, as few variables as tell it.
 
-Tasks that hold the same resources by the same columns are of one *kind*: the operators of a
+Tasks that hold the same resources by the same variables are of one *kind*: the operators of a
 colocation group, the transfers between two groups. Two tasks of one kind meet wherever they are
-present; whether two kinds meet is one sum or one column, however many tasks are of them.
+present; whether two kinds meet is one sum or one variable, however many tasks are of them.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ from typing import Any
 
 import pyomo.environ as pyo
 
-from milp_plan.api import at_most
+from milp_plan.api import add_le
 
 from .sequence import Sequence
 
 Pair = tuple[str, str]
 
 
-class Meetings:
-    """Column ``meets`` and its rows ``share``: meets >= on[x,r] + on[y,r] - 1 for each resource r.
+class ConflictPairs:
+    """Variable ``conflict``; ``share``: conflict >= on[x,r] + on[y,r] - 1 for each resource r.
 
     Parameters
     ----------
     sequence
         What each task holds.
     m
-        Pyomo model to which columns and rows are added.
+        Pyomo model to which variables and constraints are added.
     """
 
     def __init__(self, sequence: Sequence, m: Any) -> None:
         self.m, self.columns, self.held = m, sequence.columns, sequence.held
-        m.meets, m.share = pyo.Var(pyo.Any, bounds=(0, 1), dense=False), pyo.ConstraintList()
+        m.conflict, m.share = pyo.Var(pyo.Any, bounds=(0, 1), dense=False), pyo.ConstraintList()
         first: dict[Any, str] = {}
         self.kind = {name: first.setdefault(self._signature(name), name) for name in self.held}
         self.known: dict[Pair, Any] = {}
@@ -44,7 +44,7 @@ class Meetings:
         )
 
     def of(self, first: str, second: str) -> Any:
-        """Number, sum or column: 1 where both tasks hold some resource."""
+        """Number, sum or variable: 1 where both tasks hold some resource."""
         one, other = sorted((self.kind[first], self.kind[second]))
         if (one, other) not in self.known:
             self.known[one, other] = self._make(one, other)
@@ -56,13 +56,13 @@ class Meetings:
         together = self.columns.one_device(one, other)
         if together is not None:
             return together
-        column = self.m.meets[one, other]
+        column = self.m.conflict[one, other]
         self.lower[one, other] = rows = []
         for resource, columns in self.held[one].items():
             if resource in self.held[other]:
                 both = pyo.quicksum(columns) + pyo.quicksum(self.held[other][resource])
                 rows.append(both - 1)
-                at_most(self.m.share, both - 1, column)
+                add_le(self.m.share, both - 1, column)
         return column
 
     def _present(self, name: str) -> Any:
@@ -72,6 +72,6 @@ class Meetings:
         return pyo.quicksum(n * c for n, c in self.columns.presence(name, lambda r: r.resources))
 
     def encode(self) -> None:
-        """Set the columns to the least values that the others allow."""
+        """Set the variables to the least values that the others allow."""
         for key, rows in self.lower.items():
-            self.m.meets[key].set_value(max(0, *(pyo.value(row) for row in rows)))
+            self.m.conflict[key].set_value(max(0, *(pyo.value(row) for row in rows)))

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from formulations.operator_schedule.rooms import MOST_ITEMS, NEAR, Rooms
+from formulations.operator_schedule.memory_units import MOST_ITEMS, NEAR, MemoryUnits
 
 from .hand import op, problem
 
@@ -32,9 +32,9 @@ def test_every_smallest_set_that_is_too_large_by_little(seed: int) -> None:
     sizes = [rng.randint(0, 10 ** rng.randint(1, 10 if large else 2)) for _ in range(9)]
     chosen = rng.sample(sizes, rng.randint(1, 9))
     room = max(1, sum(chosen) - rng.randint(1, 3))
-    rooms = Rooms(problem([op("x", 1)], [], memory={"a": room}), None)
+    memory_units = MemoryUnits(problem([op("x", 1)], [], memory={"a": room}), None)
     held = [(size, place) for place, size in enumerate(sizes)]
-    found = [tuple(sorted(columns)) for columns in rooms.near_covers(held, "a")]
+    found = [tuple(sorted(columns)) for columns in memory_units.tight_covers(held, "a")]
     assert len(set(found)) == len(found)
     assert set(found) == near(sizes, room)
 
@@ -42,8 +42,8 @@ def test_every_smallest_set_that_is_too_large_by_little(seed: int) -> None:
 def test_a_set_among_many_items_is_found_and_too_many_are_left() -> None:
     sizes = [9_006_996_378, 2_416_505_936, 101_058] + [7] * 20
     room = sum(sizes[:3]) - 8
-    rooms = Rooms(problem([op("x", 1)], [], memory={"a": room}), None)
+    memory_units = MemoryUnits(problem([op("x", 1)], [], memory={"a": room}), None)
     held = [(size, place) for place, size in enumerate(sizes)]
-    assert [0, 1, 2] in list(rooms.near_covers(held, "a"))
-    assert not list(rooms.near_covers(held * (MOST_ITEMS // len(held) + 1), "a"))
-    assert not list(rooms.near_covers(held, "b"))
+    assert [0, 1, 2] in list(memory_units.tight_covers(held, "a"))
+    assert not list(memory_units.tight_covers(held * (MOST_ITEMS // len(held) + 1), "a"))
+    assert not list(memory_units.tight_covers(held, "b"))

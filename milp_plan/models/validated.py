@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from milp_plan.core import FormulationError, FormulationFailureError
 from milp_plan.lp import CompiledModel, Values
 
-from .failure import UnsoundNumberError, step
+from .failure import InvalidAnswerError, step
 from .protocol import Formulation, Guide, Scale
 
 LARGEST = 10**30
@@ -31,10 +32,20 @@ LARGEST = 10**30
 Asked = Formulation[Any, Any]
 
 
+A_MODEL = "a Pyomo model or a CompiledModel"
+
+
+def is_model(source: Any) -> bool:
+    """Return whether this is what ``build`` may return."""
+    return isinstance(source, CompiledModel) or hasattr(source, "component_data_objects")
+
+
 def compile_source(source: Any) -> CompiledModel:
     """Return what a formulation has built as a matrix."""
     if isinstance(source, CompiledModel):
         return source
+    if not is_model(source):
+        raise InvalidAnswerError(f"returned a {type(source).__name__}, expected {A_MODEL}")
     from milp_plan.lp.from_pyomo import compile_pyomo
 
     return compile_pyomo(source)
@@ -75,7 +86,7 @@ def compiled(formulation: Asked, source: Any) -> CompiledModel:
     with step(formulation.card.name, "build"):
         model = compile_source(source)
         for found in _numbers_of(model):
-            raise UnsoundNumberError(found)
+            raise InvalidAnswerError(found)
         return model
 
 
@@ -85,21 +96,21 @@ def scale_of(formulation: Asked, problem: Any, options: Any, guide: Guide) -> Sc
     Raises
     ------
     FormulationFailureError
-        It came to a bad end, or nothing can be counted in what it says.
+        It raised or timed out, or nothing can be counted in what it says.
     """
     with step(formulation.card.name, "scale"):
         scale = formulation.scale(problem, options, guide)
         unit, grain, slack = scale.unit, scale.grain, scale.slack
         if not 0 < unit <= LARGEST:
-            raise UnsoundNumberError(
+            raise InvalidAnswerError(
                 f"handed over a unit of {unit!r}, expected a number above 0, at most {LARGEST:.0e}"
             )
         if type(grain) is not int or not 1 <= grain <= LARGEST:
-            raise UnsoundNumberError(
+            raise InvalidAnswerError(
                 f"handed over a grain of {grain!r}, expected an int from 1 to {LARGEST:.0e}"
             )
         if not (isfinite(slack) and slack >= 0):
-            raise UnsoundNumberError(
+            raise InvalidAnswerError(
                 f"handed over a slack of {slack!r}, expected a finite number of at least 0"
             )
         return scale
@@ -107,23 +118,30 @@ def scale_of(formulation: Asked, problem: Any, options: Any, guide: Guide) -> Sc
 
 def start_of(  # noqa: PLR0917 (what encoding is asked with)
     formulation: Asked, problem: Any, options: Any, source: Any, model: CompiledModel, plan: Any
-) -> NDArray[np.float64] | None:
-    """Return a plan as a start of its model; ``None`` where it cannot be one.
+) -> tuple[NDArray[np.float64] | None, str]:
+    """Return a plan as a start of its model; ``None`` where it cannot be one, with the reason.
+
+    The reason is empty unless the formulation refuses in words.
 
     Raises
     ------
     FormulationFailureError
-        It came to a bad end, or the start is not complete or not finite.
+        It raised or timed out, or the start is not complete or not finite.
     """
     with step(formulation.card.name, "encode"):
-        values = formulation.encode(problem, options, source, plan)
+        try:
+            values = formulation.encode(problem, options, source, plan)
+        except FormulationFailureError:
+            raise
+        except FormulationError as error:
+            return None, str(error)
         if values is None:
-            return None
+            return None, ""
         vector = model.vector(values)
         for place in np.flatnonzero(~np.isfinite(vector))[:1].tolist():
             where = _column(model, place)
-            raise UnsoundNumberError(f"handed over a start with {vector[place]} in {where}")
-        return vector
+            raise InvalidAnswerError(f"handed over a start with {vector[place]} in {where}")
+        return vector, ""
 
 
 def plan_of(formulation: Asked, problem: Any, options: Any, guide: Guide, values: Values) -> Any:
@@ -134,12 +152,12 @@ def plan_of(formulation: Asked, problem: Any, options: Any, guide: Guide, values
     FormulationError
         It refuses to decode the solution.
     FormulationFailureError
-        It came to a bad end, or the plan holds something else than whole numbers.
+        It raised or timed out, or the plan holds something else than whole numbers.
     """
     with step(formulation.card.name, "decode"):
         plan = formulation.decode(problem, options, guide, values)
         for where, number in _inexact(plan, "plan"):
-            raise UnsoundNumberError(
+            raise InvalidAnswerError(
                 f"handed over {number!r} of type {type(number).__name__} in {where}, "
                 "expected whole numbers (int)"
             )

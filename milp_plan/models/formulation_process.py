@@ -12,7 +12,7 @@ import os
 import pickle
 import sys
 from collections.abc import Hashable
-from dataclasses import replace
+from dataclasses import fields, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
@@ -24,13 +24,13 @@ from milp_plan.lp import CompiledModel
 from milp_plan.lp.loading import load_pyomo
 
 from . import registry
-from .failure import raised
-from .handed import compile_source, uncollected
+from .failure import InvalidAnswerError, raised
+from .options import Described, described, made
 from .protocol import Card, Formulation, Guide, Scale
-from .switches import Described, described, made
+from .validated import compile_source, uncollected
 
 
-class Guest:
+class FormulationProcess:
     """A formulation, and what it has been told and has built so far."""
 
     def __init__(self) -> None:
@@ -108,7 +108,15 @@ class Guest:
         assert self.model is not None
         guide, values = self.same(guide), self.model.name_values(vector)
         plan = self.formulation.decode(self.problems[key], self.options(chosen), guide, values)
-        return _expected(plan, AnyPlan)
+        return None if plan is None else _expected(plan, AnyPlan)
+
+    def do_refined(self, key: int, chosen: dict[str, Any], guide: Any, plan: Any) -> Any:
+        """Ask which rows to add for a plan that breaks a law, if the formulation has such rows."""
+        refined = getattr(self.formulation, "refined", None)
+        if refined is None:
+            return None
+        more = refined(self.problems[key], self.options(chosen), guide, plan)
+        return None if more is None else _expected(more, Guide)
 
 
 AHEAD = ("milp_plan.api", "milp_plan.lp.from_pyomo")
@@ -117,8 +125,8 @@ AHEAD = ("milp_plan.api", "milp_plan.lp.from_pyomo")
 
 def _expected(answer: Any, kind: type) -> Any:
     if not isinstance(answer, kind):
-        raise TypeError(
-            f"it returned a {type(answer).__name__}, expected a {kind.__name__.removeprefix('Any')}"
+        raise InvalidAnswerError(
+            f"returned a {type(answer).__name__}, expected a {kind.__name__.removeprefix('Any')}"
         )
     return answer
 
@@ -127,14 +135,12 @@ def _plain_card(formulation: Formulation[Any, Any]) -> Card:
     card = formulation.card
     if not isinstance(card, Card):
         raise FormulationError(f"its card is a {type(card).__name__}, expected a Card")
+    plain = {"str": str, "bool": bool}
     return Card(
-        str(card.name),
-        str(card.title),
-        str(card.source),
-        tuple(card.objectives),
-        bool(card.exact),
-        bool(card.neighbourhoods),
-        bool(card.memory_saving),
+        **{
+            entry.name: plain.get(str(entry.type), tuple)(getattr(card, entry.name))
+            for entry in fields(Card)
+        }
     )
 
 
@@ -182,13 +188,13 @@ def main() -> None:
         out.flush()
 
     say("ready")
-    guest = Guest()
+    worker = FormulationProcess()
     while True:
         try:
             step, limit, *content = pickle.load(questions)
         except EOFError:
             return
-        say(*_tried(guest, step, limit, content))
+        say(*_tried(worker, step, limit, content))
 
 
 def _leave(code: object) -> NoReturn:
@@ -199,11 +205,13 @@ def _leave(code: object) -> NoReturn:
     os._exit(code & 0xFF if isinstance(code, int) else int(code is not None))
 
 
-def _tried(guest: Guest, step: str, limit: int, content: list[Any]) -> tuple[Any, ...]:
+def _tried(
+    worker: FormulationProcess, step: str, limit: int, content: list[Any]
+) -> tuple[Any, ...]:
     """Answer, or say how it went wrong; ``sys.exit`` alone does what it says."""
     try:
         limit_memory(limit)
-        answer = guest.answer(step, *content)
+        answer = worker.answer(step, *content)
         limit_memory(None)
         return ("answer", pickle.dumps(answer, protocol=pickle.HIGHEST_PROTOCOL))
     except SystemExit as asked:
@@ -213,11 +221,12 @@ def _tried(guest: Guest, step: str, limit: int, content: list[Any]) -> tuple[Any
         return ("failed", "memory_limit", "ran out of memory")
     except BaseException as error:  # whatever it is, we are asked to say so
         limit_memory(None)
-        if step == "decode" and isinstance(error, FormulationError):
+        if step in {"encode", "decode"} and isinstance(error, FormulationError):
             return ("refused", str(error))
         if step == "import" and isinstance(error, FormulationError):
-            return ("failed", "error", f"failed: it {error}")
-        return ("failed", "error", raised(error, *guest.files))
+            return ("failed", "error", f"failed: {error}")
+        returned = isinstance(error, InvalidAnswerError)
+        return ("failed", "error", str(error) if returned else raised(error, *worker.files))
 
 
 if __name__ == "__main__":

@@ -18,15 +18,15 @@ from milp_plan.api import Objective, PlanningProblem
 from .units import memory_grain, memory_unit
 
 Held = tuple[int, Any]
-"""Bytes, and the column (or number) that says whether they are there."""
+"""Bytes, and the variable (or number) that says whether they are there."""
 
 
 NEAR, MOST_ITEMS, MOST_SETS = 1e-4, 40, 4000
-"""Sets that exceed a room by at most this part of it have rows of their own, where there are at
-most so many items; so many sets are looked at, those of large items first."""
+"""Sets that exceed a memory by at most this part of it have constraints of their own, where there
+are at most MOST_ITEMS items; MOST_SETS sets are looked at, those of large items first."""
 
 
-class Rooms:
+class MemoryUnits:
     """What fits where.
 
     Parameters
@@ -71,12 +71,12 @@ class Rooms:
         unit = self.unit_of(device)
         return (room + (self.grain / 2 if unit > self.grain else 0)) / unit
 
-    def near_covers(self, held: list[Held], device: str) -> Iterator[list[Any]]:
-        """Yield columns of each smallest set that exceeds a room by too little for a solver to see.
+    def tight_covers(self, held: list[Held], device: str) -> Iterator[list[Any]]:
+        """Yield variables of each smallest set that exceeds a room by too little to be seen.
 
-        A column may miss its whole number by a tolerance, and that times the bytes of a large copy
-        may be more than the set exceeds the room by. That not all of the columns are 1 says the
-        same in numbers of one size.
+        A variable may miss its whole number by a tolerance, and that times the bytes of a large
+        copy may be more than the set exceeds the room by. That not all of the variables are 1 says
+        the same in numbers of one size.
         """
         room = self.room(device)
         items = sorted((item for item in held if item[0]), key=lambda item: -item[0])

@@ -8,7 +8,7 @@ from runpy import run_path
 import pytest
 
 from milp_plan.core import FormulationFailureError
-from milp_plan.models import handed
+from milp_plan.models import validated
 from milp_plan.models.protocol import Guide
 from tests.cli.cases import call, instance_file
 
@@ -92,13 +92,13 @@ ODD = [
     ),
     (
         "decode",
-        "it = replace(it, runs=tuple(replace(r, start_ns=math.nan) for r in it.runs))",
-        "decode handed over nan of type float in plan.runs[0].start_ns, expected whole numbers",
+        "it = replace(it, runs=tuple(replace(r, start_ticks=math.nan) for r in it.runs))",
+        "decode handed over nan of type float in plan.runs[0].start_ticks, expected whole numbers",
     ),
     (
         "decode",
-        "it = replace(it, runs=tuple(replace(r, stop_ns=r.stop_ns + 0.0) for r in it.runs))",
-        "of type float in plan.runs[0].stop_ns, expected whole numbers",
+        "it = replace(it, runs=tuple(replace(r, stop_ticks=r.stop_ticks + 0.0) for r in it.runs))",
+        "of type float in plan.runs[0].stop_ticks, expected whole numbers",
     ),
     (
         "encode",
@@ -130,11 +130,11 @@ def test_what_is_no_number_is_said_in_a_sentence(tmp_path, step, code, words):
     options, guide = found.Options(), Guide()
 
     def every_step():
-        source = handed.built(found, problem, options, guide)
-        model = handed.compiled(found, source)
-        handed.scale_of(found, problem, options, guide)
-        vector = handed.start_of(found, problem, options, source, model, plan)
-        handed.plan_of(found, problem, options, guide, model.name_values(vector))
+        source = validated.built(found, problem, options, guide)
+        model = validated.compiled(found, source)
+        validated.scale_of(found, problem, options, guide)
+        vector, _ = validated.start_of(found, problem, options, source, model, plan)
+        validated.plan_of(found, problem, options, guide, model.name_values(vector))
 
     with pytest.raises(FormulationFailureError) as caught:
         every_step()
