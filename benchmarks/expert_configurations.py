@@ -104,7 +104,7 @@ def _row(
         given |= {name: getattr(expert, name) for name in case.get("same", ())}
     refused = refusals(problem)
     if not isinstance(expert, Configuration):
-        expert = _filled(problem, given | expert, limit)
+        expert = _filled(problem, {**given, **expert}, limit)
     step = derive(expert, costs.priced(expert))
     found = search(problem, costs, given, Budget(limit), refused)
     space = Space(problem, given, refused)
