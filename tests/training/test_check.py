@@ -47,7 +47,16 @@ def test_the_searchs_plan_keeps_every_rule_and_has_the_value_it_claims() -> None
     [
         ({"data": 3}, "degrees"),
         ({"micro_batches": 3}, "degrees"),
-        ({"virtual": 2, "schedule": Schedule.DUALPIPE_V}, "schedule"),
+        (
+            {
+                "virtual": 2,
+                "schedule": Schedule.DUALPIPE_V,
+                "micro_batch": 4,
+                "micro_batches": 2,
+                "recompute": Recompute.FULL,
+            },
+            "schedule",
+        ),
     ],
 )
 def test_a_configuration_that_cannot_run_breaks_one_rule(change: dict, rule: str) -> None:

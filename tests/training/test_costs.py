@@ -157,6 +157,38 @@ def test_split_experts_gather_tokens_and_scatter_sums(expert: int, split: int) -
     )
 
 
+def test_a_node_is_sent_a_token_once_and_spreads_it() -> None:
+    """8 of 16 experts on at most 2 of 2 nodes: 2 of 8 copies, of which half stay."""
+    model = replace(GPT, blocks=(replace(GPT.blocks[0], feed_forward=Moe(16, 8, 1024)),))
+    limited = replace(GPT, blocks=(replace(GPT.blocks[0], feed_forward=Moe(16, 8, 1024, nodes=2)),))
+    c = Configuration(data=8, expert=8)
+    sent = 2 * SEQUENCE * 8 * HIDDEN
+    for each, node, network in ((model, 3 / 8, 4 / 8), (limited, 3 / 4, 2 / 8 * 4 / 8)):
+        traffic = stage_works(each, quick("2x4xA100"), c, SEQUENCE, QUIET)[0].passes.forward.expert
+        assert traffic.node_bytes == pytest.approx(2 * node * sent)
+        assert traffic.network_bytes == pytest.approx(2 * network * sent)
+
+
+@pytest.mark.parametrize(("network", "hidden"), [(0.5, True), (0.001, False)])
+def test_dualpipe_hides_traffic_of_experts_under_computation(network: float, hidden: bool) -> None:
+    """What is longer of both remains: all the computation, or all the traffic."""
+    moe = replace(GPT.blocks[0], feed_forward=Moe(16, 2, 1024))
+    model = replace(GPT, blocks=(moe,) * 4, vocabulary=1)
+    efficiency = Efficiency({"A100": replace(PRODUCTS, network=network)}, QUIET)
+    times = {}
+    for schedule in (Schedule.ZB_V, Schedule.DUALPIPE_V):
+        c = Configuration(
+            expert=8, pipeline=2, data=8, micro_batches=4, virtual=2, schedule=schedule
+        )
+        times[schedule] = step_time(model, quick("4x4xA100"), c, SEQUENCE, efficiency)
+    waits, beside = times[Schedule.ZB_V], times[Schedule.DUALPIPE_V]
+    assert waits.expert_ns > 0
+    assert beside.compute_ns == pytest.approx(waits.compute_ns, rel=1e-6)
+    assert (beside.expert_ns == 0) is hidden
+    longer = max(waits.compute_ns, waits.expert_ns)
+    assert beside.compute_ns + beside.expert_ns == pytest.approx(longer, rel=1e-6)
+
+
 def test_gradients_are_reduced_once_a_step() -> None:
     """4 bytes a parameter, ring of 8 in one node, nothing hidden."""
     rates = replace(PRODUCTS, node=0.5)

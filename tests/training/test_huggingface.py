@@ -86,6 +86,8 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "first_k_dense_replace": 3,
         "num_nextn_predict_layers": 1,
         "topk_method": "noaux_tc",
+        "n_group": 8,
+        "topk_group": 4,
         "vocab_size": 129280,
     },
     "gpt-oss-20b": {

@@ -73,7 +73,7 @@ def test_named_models_are_not_slower_than_evenly_split_and_uneven_ones_faster(
     assert api.check(problem, best).ok
     if name != "llama":
         assert step.step_ns < 0.95 * even.step_ns
-    assert step.played.makespan_ns == pytest.approx(found.plan.value, rel=0.02)
+    assert step.played.makespan_ns == pytest.approx(found.plan.value, rel=0.03)
 
 
 def test_variants_of_the_search_are_about_as_fast_as_the_model() -> None:

@@ -151,6 +151,9 @@ class Moe:
         As of :class:`Mlp`, of every expert.
     router_bias
         Whether the router has one bias per expert.
+    nodes
+        Nodes on which the experts of a token lie at most, each of which gets the token once and
+        spreads it; 0 if the router knows no such limit, and every expert is sent a copy.
     """
 
     experts: int
@@ -160,6 +163,7 @@ class Moe:
     gated: bool = True
     bias: bool = False
     router_bias: bool = False
+    nodes: int = 0
 
     @property
     def expert(self) -> Mlp:

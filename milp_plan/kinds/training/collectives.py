@@ -14,7 +14,9 @@ all-reduce      twice that                             twice that
 all-to-all      ``(inner-1)/(inner outer) b``          ``(outer-1)/outer b``
 =============== ====================================== ========================================
 
-For all-to-all ``b`` is what one device sends, its own part included. Rounds are the doublings that
+For all-to-all ``b`` is what one device sends, its own part included. Where every node gets a part
+once and spreads it, a device sends that part between nodes and ``(inner-1)/inner b`` in its own
+(DeepSeek-AI, arXiv:2412.19437, section 3.2.2). Rounds are the doublings that
 a message needs to reach every rank, ``ceil(log2 n)``, twice for an all-reduce. Source: Thakur,
 Rabenseifner and Gropp, "Optimization of Collective Communication Operations in MPICH", 2005.
 """
@@ -104,12 +106,17 @@ class Group:
         node, network, rounds, calls = gathered
         return Traffic(2 * node, 2 * network, 2 * rounds, calls)
 
-    def all_to_all(self, num_bytes: float) -> Traffic:
-        """Return the traffic in which a device sends an equal part of its bytes to every rank."""
+    def all_to_all(self, num_bytes: float, network_bytes: float | None = None) -> Traffic:
+        """Return the traffic in which a device sends an equal part of its bytes to every rank.
+
+        With ``network_bytes`` only these go to nodes, its own included, which spread all of them.
+        """
         if self.ranks == 1:
             return Traffic()
-        node = (self.inner - 1) / self.ranks * num_bytes
-        network = (self.ranks - self.inner) / self.ranks * num_bytes
+        spread = self.inner if network_bytes is not None else self.ranks
+        between = num_bytes if network_bytes is None else network_bytes
+        node = (self.inner - 1) / spread * num_bytes
+        network = (self.ranks - self.inner) / self.ranks * between
         return Traffic(node, network, self._doublings, 1)
 
     def ring_pass(self, num_bytes: float) -> Traffic:

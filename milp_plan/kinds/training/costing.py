@@ -93,23 +93,24 @@ class PlanCosts:
         model at once this is at most the sum over chunks, so it is a bound.
         """
         c = _at_least(configuration)
-        width = width_of(c)
-        if width not in self._whole:
+        hides = c.schedule is Schedule.DUALPIPE_V
+        key = (width_of(c), hides)
+        if key not in self._whole:
             alone = replace(
                 c,
                 pipeline=1,
                 virtual=1,
                 micro_batches=1,
-                schedule=Schedule.ONE_F_ONE_B,
+                schedule=c.schedule if hides else Schedule.ONE_F_ONE_B,
                 layers=(),
                 zero=1,
             )
             groups = self.problem.cluster.groups
             clusters = [replace(self.problem.cluster, groups=(group,)) for group in groups]
-            self._whole[width] = min(
+            self._whole[key] = min(
                 sum(self._seconds(alone, cluster).stages[0][:3]) for cluster in clusters
             )
-        return int(c.micro_batches * self._whole[width] * NANO) // c.pipeline
+        return int(c.micro_batches * self._whole[key] * NANO) // c.pipeline
 
     def variants(
         self, configuration: Configuration, cutoff: float = math.inf

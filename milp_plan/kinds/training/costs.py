@@ -15,7 +15,11 @@ V-Half                      ``(p - 1) (f + b + w) / 2 + m |b - f| / 4``
 V-Min                       ``(p - 1) (f + b + w) * 2 / 3 + m |f + b - 2 w| / 2``
 =========================== ======================================================
 
-Sources: Narayanan et al., arXiv:2104.04473; Qi et al., arXiv:2401.10241 and arXiv:2405.15362.
+DualPipe-V runs a forward pass beside a backward pass, so that the traffic of experts of one hides
+under the computation of the other.
+
+Sources: Narayanan et al., arXiv:2104.04473; Qi et al., arXiv:2401.10241 and arXiv:2405.15362;
+DeepSeek-AI, arXiv:2412.19437, section 3.2.1.
 """
 
 from __future__ import annotations
@@ -30,7 +34,7 @@ from .cluster import DeviceGroup, TrainingCluster
 from .collectives import Traffic
 from .configuration import Configuration, Schedule
 from .efficiency import Efficiency
-from .passes import Pass
+from .passes import Pass, Passes
 from .work import Known, StageWork, stage_works
 
 NANO = 1_000_000_000
@@ -227,10 +231,17 @@ class Clock:
             + work.measured_s
         )
 
-    def run(self, each: Pass) -> tuple[float, float, float, float, float]:
+    def waited(self, passes: Passes, schedule: Schedule) -> float:
+        """Share of the traffic of experts that no pass of another micro-batch hides."""
+        expert = sum(self.traffic(each.expert) for each in passes)
+        if schedule != Schedule.DUALPIPE_V or not expert:
+            return 1.0
+        return max(0.0, 1 - sum(map(self.compute, passes)) / expert)
+
+    def run(self, each: Pass, waited: float = 1.0) -> tuple[float, float, float, float, float]:
         """Seconds of a pass: all, and of that compute, tensor, expert, context."""
         compute = self.compute(each)
-        tensor, expert = self.traffic(each.tensor), self.traffic(each.expert)
+        tensor, expert = self.traffic(each.tensor), waited * self.traffic(each.expert)
         core = each.compute.attention_flops * self.attention
         context = max(0.0, self.traffic(each.context) - core)
         calls = each.tensor.calls + each.expert.calls + each.context.calls
@@ -259,7 +270,8 @@ def step_seconds(
 
 
 def _stage(work: StageWork, clock: Clock, configuration: Configuration) -> _Stage:
-    runs = [clock.run(each) for each in work.passes]
+    waited = clock.waited(work.passes, configuration.schedule)
+    runs = [clock.run(each, waited) for each in work.passes]
     forward, backward, weight = (run[0] for run in runs)
     compute, tensor, expert, context = (sum(run[i] for run in runs) for i in range(1, 5))
     transfer = 0.0
@@ -294,7 +306,12 @@ def overlapped_seconds(
     clock = Clock(group, efficiency, configuration)
     sent = clock.traffic(work.reduce) + m * clock.traffic(work.gather)
     ring = sum(clock.traffic(each.context) for each in work.passes)
-    return {"data parallel": sent - stage.data, "context": m * (ring - stage.context)}
+    expert = sum(clock.traffic(each.expert) for each in work.passes)
+    return {
+        "data parallel": sent - stage.data,
+        "context": m * (ring - stage.context),
+        "expert": m * (expert - stage.expert),
+    }
 
 
 def _step(stages: tuple[_Stage, ...], configuration: Configuration) -> StepSeconds:

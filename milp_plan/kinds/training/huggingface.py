@@ -292,12 +292,14 @@ def _qwen_moe(config: _Config, name: str, *, query_key_norm: bool) -> Architectu
 def _deepseek(config: _Config, name: str) -> Architecture:
     hidden, layers = config.integer("hidden_size"), config.integer("num_hidden_layers")
     inner = config.integer("moe_intermediate_size")
+    limited = config.integer("n_group", 1) > 1
     moe = Moe(
         config.integer("n_routed_experts"),
         config.integer("num_experts_per_tok"),
         inner,
         inner * config.integer("n_shared_experts", 0, 0),
         router_bias=config.members.get("topk_method") == "noaux_tc",
+        nodes=config.integer("topk_group", 0, 0) if limited else 0,
     )
     attention = _latent(config)
     first = min(layers, config.integer("first_k_dense_replace", 0, 0))

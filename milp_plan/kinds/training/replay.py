@@ -26,6 +26,7 @@ EXPERTS = {
     Schedule.ZB_V: "zb_v",
     Schedule.V_HALF: "v_half",
     Schedule.V_MIN: "v_min",
+    Schedule.DUALPIPE_V: "dualpipev",
 }
 """Schedules that are replayed, and their names among the published ones."""
 

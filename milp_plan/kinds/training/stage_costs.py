@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from .configuration import SPLIT_BACKWARD, Configuration, Recompute, Schedule
+from .configuration import Configuration, Recompute, Schedule
 from .costs import in_ns, step_seconds
 from .memory import Meter
 from .replay import shop_and_words
@@ -86,15 +86,7 @@ def stages_problem(
 
 def chunks_apart(c: Configuration, layers: tuple[int, ...]) -> Configuration:
     """Return one micro-batch of a pipeline that has a device for every chunk of some layers."""
-    split = c.schedule in SPLIT_BACKWARD
-    return replace(
-        c,
-        pipeline=len(layers),
-        virtual=1,
-        micro_batches=1,
-        schedule=Schedule.ZB_H1 if split else Schedule.ONE_F_ONE_B,
-        layers=layers,
-    )
+    return replace(c, pipeline=len(layers), virtual=1, micro_batches=1, layers=layers)
 
 
 @dataclass(frozen=True, slots=True)

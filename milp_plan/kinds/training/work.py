@@ -291,20 +291,23 @@ class Counter:
         tensor = self.layout.tensor.all_reduce(self.size * tokens * h).times(2)
         if dispatched and c.tensor > 1:
             tensor = tensor.times(0.5)
-        expert = self._dispatch(self.size * dispatched)
+        expert = self._dispatch(self.size * dispatched, block.feed_forward)
         context = self._context(block, tokens)
         forward = Pass(dense.plus(core), tensor, expert, context)
         return self._backward(block, forward, dense, core)
 
-    def _dispatch(self, sent: float) -> Traffic:
+    def _dispatch(self, sent: float, part: Mlp | Moe) -> Traffic:
         """Tokens to experts and back, of which a device sends ``sent`` bytes.
 
         Where experts are split, their ranks gather what each of them got, and scatter the sums.
         """
+        once = None
+        if isinstance(part, Moe) and part.nodes:
+            once = sent * min(1.0, part.nodes / part.active)
         ranks = self.configuration.expert_tensor
         split, whole = self.layout.expert_split, sent * ranks
         gathered = split.all_gather(whole).plus(split.reduce_scatter(whole))
-        return self.layout.expert.all_to_all(sent).times(2).plus(gathered)
+        return self.layout.expert.all_to_all(sent, once).times(2).plus(gathered)
 
     def _context(self, block: Block, tokens: float) -> Traffic:
         a, c = block.attention, self.configuration
