@@ -27,7 +27,7 @@ from .lines import Layout, placed_layout
 from .zero_bubble_v import Board, Stuck, zb_v_words
 
 _EFFORT = 4_000
-"""Passes of one leg that all tried blocks may have together; at least :data:`_LEAST` are tried."""
+"""Passes of one leg over all blocks that are tried; at least :data:`_LEAST` blocks are tried."""
 _LEAST, _MOST = 2, 60
 
 
@@ -77,7 +77,7 @@ def v_auto_words(shop: Shop, until: float | None = None) -> Words | None:
     Blocks go down and up the V by 1 to 3 slots per device in each of the four legs, and wait 1 to
     6 slots where a leg turns. Those that the limits admit are ranked by an estimate with real
     times, and the best are made schedules; the number tried falls with the size of the pipeline,
-    and none is begun after ``until`` (``now``) where something fits.
+    and none is started after ``until`` (``now``) where something fits.
 
     Source: Qi et al., "Pipeline Parallelism with Controllable Memory", arXiv 2405.15362, section
     3 (uniform offsets, search over building blocks); estimate and search are ours.
@@ -125,7 +125,7 @@ def _candidates(shop: Shop, layout: Layout) -> Iterator[Words]:
 
 
 def _refilled(layout: Layout, orders: Orders, room: int) -> Iterator[Words]:
-    """Same orders of legs, with weight gradients put anew where real times leave gaps."""
+    """Yield words of the same legs, with weight gradients in the gaps that real times leave."""
     legs = [[leg for leg in order if leg < WEIGHT] for order in orders]
     for fill in (True, False):
         board = Board(layout, fill, fill, None)
@@ -159,12 +159,12 @@ class _Shape:
     def slots(self, device: int, devices: int) -> tuple[int, int, int, int]:
         """Slot of each leg on a device."""
         turns = list(accumulate((0, *self.waits)))
-        done, found = 0, []
+        done, slots = 0, []
         for leg, step in enumerate(self.steps):
             hops = devices - 1 - device if leg % 2 else device
-            found.append(turns[leg] + done + step * hops)
+            slots.append(turns[leg] + done + step * hops)
             done += step * (devices - 1)
-        return (found[0], found[1], found[2], found[3])
+        return (slots[0], slots[1], slots[2], slots[3])
 
     def block(self, devices: int) -> Block:
         """Slots on all devices."""
@@ -206,7 +206,7 @@ def _clock(layout: Layout) -> list[list[tuple[int, int]]]:
 def _estimate(
     layout: Layout, clock: list[list[tuple[int, int]]], ends: list[tuple[int, int, int, int]]
 ) -> float:
-    """Makespan of a block: how long a period must at least be, and a micro-batch's way through.
+    """Estimate the makespan of a block: its least period, and the time of a micro-batch.
 
     If leg u of the k-th next micro-batch comes after leg v of this one on a device, k periods
     last at least from the start of u to the stop of v.
