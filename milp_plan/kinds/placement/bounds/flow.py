@@ -22,7 +22,7 @@ from milp_plan.core.compiled import compiled, copy_into
 
 Ints = NDArray[np.int64]
 FREE = 1 << 60
-"""Capacity that no flow uses up."""
+"""Capacity that no flow can exhaust."""
 
 
 class Network(NamedTuple):
@@ -40,7 +40,7 @@ class Network(NamedTuple):
 
 
 def network(work: list[int], nets: list[tuple[tuple[int, ...], int]]) -> Network:
-    """Build the network of classes with integer work, and nets with members and integer cost."""
+    """Return the network of classes with integer work, and nets with members and integer cost."""
     count = len(work)
     arcs: list[tuple[int, int, int, int]] = []
     for members, cost in nets:

@@ -1,4 +1,4 @@
-"""Loops of the bound by gates, compiled (see :mod:`.serial_gates`).
+"""Loops of the bound by gates, compiled (see :mod:`.gates`).
 
 All times are integers; ``FAR`` stands for anything beyond what matters. Sums are cut off there
 before a fourth term is added, so that nothing overflows.
@@ -15,7 +15,7 @@ import numpy as np
 from milp_plan.core.compiled import compiled
 
 FAR = 1 << 61
-"""A time that no plan of interest takes."""
+"""Time that no plan of interest takes."""
 
 
 @compiled

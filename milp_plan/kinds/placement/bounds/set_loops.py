@@ -1,4 +1,4 @@
-"""Dearest sets of classes by load, by a dynamic programme along a sweep; compiled.
+"""Most expensive sets of classes by load, by a dynamic programme along a sweep; compiled.
 
 Loads and prices are integers; what is asked of a table of states and loads takes two of its rows at
 a time, so that the processor works on many loads at once.
@@ -17,7 +17,7 @@ Ints = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
 NONE = -(1 << 61)
-"""Price where no set is; those of sets are far above half of it."""
+"""Price where no set exists; prices of sets are far above half of it."""
 
 
 class Moves(NamedTuple):

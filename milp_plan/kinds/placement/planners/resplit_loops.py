@@ -1,4 +1,4 @@
-"""Loops that split the classes of two devices anew, along an order; compiled."""
+"""Loops that split the classes of two devices along an order; compiled."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from milp_plan.core.compiled import compiled, copy_into
 Ints = NDArray[np.int64]
 
 NEVER = 1 << 62
-"""Load that nothing has."""
+"""Load that no device has."""
 
 MOST_STATES = 1 << 13
-"""States of a pair, over all its classes, at most."""
+"""Largest number of states of a pair, over all its classes."""
 
 MOST_ABREAST = 128
-"""States after one class, at most: a move is then a number of one byte."""
+"""Largest number of states after one class: a move is then a number of one byte."""
 
 MOST_OPEN = 31
-"""Nets that are begun and not done, at most: a state is then a number of 62 bits."""
+"""Largest number of open nets: a state is then a number of 62 bits."""
 
 
 class Nets(NamedTuple):

@@ -1,6 +1,7 @@
-"""Few operators under the serial law: every placement is looked at before a model is asked.
+"""Enumerates every placement of a few operators under the serial law.
 
-A model's tolerances are shares of the value: among ticks of 10^8 a proof by it is some ticks short.
+A model's tolerances are relative to the value: with values of 10^8 ticks its proof has a gap of
+some ticks.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from ..serial.places import Place, PlaceTables, read_places
 EVERY_PLACEMENT = "every placement"
 
 MOST = 10_000
-"""Placements that are looked at: a second or two."""
+"""Largest number of placements that are enumerated: a second or two."""
 
 SHARE = 0.3
-"""Part of the time limit."""
+"""Share of the time limit for the enumeration."""
 
 NO_PLAN = "every placement was looked at; none keeps the law and the memories"
 
 
 def is_tiny(ledger: Ledger[PlanningProblem, Plan]) -> bool:
-    """Whether every placement may be looked at; who names a formulation asks for its model."""
+    """Return whether to enumerate every placement; a named formulation is solved instead."""
     if ledger.settings.formulation != AUTO:
         return False
     tables = read_places(ledger.problem)
@@ -40,7 +41,7 @@ def is_tiny(ledger: Ledger[PlanningProblem, Plan]) -> bool:
 
 
 def offer_best_of_all(ledger: Ledger[PlanningProblem, Plan]) -> None:
-    """Look at every placement of a tiny problem; offer the best one, and prove that it is."""
+    """Enumerate every placement of a tiny problem; offer the best one, and prove it."""
     tables = read_places(ledger.problem)
     best: tuple[int, list[Place]] | None = None
     with ledger.budget.phase(EVERY_PLACEMENT):
