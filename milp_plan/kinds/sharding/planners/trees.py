@@ -1,9 +1,9 @@
-"""Tree moves: choose the labels of a random induced tree anew, all at once, by dynamic programming.
+"""Tree moves: optimise the labels of a random induced tree by dynamic programming.
 
-Given the labels of everyone else and a price on memory at each row, the best labels of an induced
-tree follow exactly. Prices at rows that overflow go up until the outcome fits or is given up. Such
-moves are block moves of MAP inference (tree sampling: Hamze and de Freitas, UAI 2004), with the
-rows of memory relaxed within the move.
+Given all other labels and a price on memory at each row, the best labels of an induced
+tree follow exactly. Prices at rows that overflow rise until the result fits or the move is dropped.
+Such moves are block moves of MAP inference (tree sampling: Hamze and de Freitas, UAI 2004), with
+the rows of memory relaxed within the move.
 """
 
 # ruff: noqa: PLR0917, C901, PLR0912, PLR0915 (compiled loops over arrays)
@@ -18,7 +18,7 @@ from ..labelling import Integers
 from .graph import Floats, Graph
 
 RETRIES = 7
-"""How often the prices of a move go up before it is given up."""
+"""Number of price rises of a move before it is dropped."""
 
 
 @compiled
@@ -226,15 +226,15 @@ def tree_search(
     prices
         Cost per byte at each row from which moves start.
     moves, largest
-        How many moves, and of how many operators at most.
+        Number of moves, and largest number of operators of one.
     slack
         A move is accepted if it ends at most this far above the best.
     noise
         Mean of the random costs (exponential) added to labels within a move.
     unit
-        Cost per byte that a price goes up by at least.
+        Least rise of a price, cost per byte.
     seed
-        Of the random numbers.
+        Seed of the random numbers.
 
     Returns
     -------
