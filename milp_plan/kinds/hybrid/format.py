@@ -28,7 +28,7 @@ class WireStage(Strict):
 
 
 class WireLimits(Strict):
-    """What the plan was made for; sizes are numbers, or fractions as text."""
+    """Limits that the plan was made for; sizes are numbers, or fractions as text."""
 
     devices: int
     memory_bytes: int | str
@@ -54,12 +54,12 @@ class WirePlan(Strict):
 
 
 def read_hybrid_plan(path: str | Path) -> HybridPlan:
-    """Read a plan file. Whether the plan keeps the law is the checker's question.
+    """Read a plan file, without checking it against the law.
 
     Raises
     ------
     InputError
-        With every defect of the file.
+        The file has defects; the error lists all of them.
     """
     document = read_document(path, "a plan file of hybrid parallelism")
     read = decode(document.data, WirePlan, document.file, MARKER)
@@ -132,22 +132,22 @@ def _plain(number: Fraction) -> int | str:
     return number.numerator if number.denominator == 1 else str(number)
 
 
-def _limits(given: WireLimits) -> Limits:
+def _limits(wire: WireLimits) -> Limits:
     return Limits(
-        given.devices,
-        Fraction(given.memory_bytes),
-        Fraction(given.bandwidth_bytes_per_s),
-        given.micro_batches,
-        given.data,
-        given.tensor,
-        given.recomputation,
+        wire.devices,
+        Fraction(wire.memory_bytes),
+        Fraction(wire.bandwidth_bytes_per_s),
+        wire.micro_batches,
+        wire.data,
+        wire.tensor,
+        wire.recomputation,
     )
 
 
-def _findings(given: WireLimits) -> Iterator[Finding]:
+def _findings(wire: WireLimits) -> Iterator[Finding]:
     broken = False
     for name in ("memory_bytes", "bandwidth_bytes_per_s"):
-        text = getattr(given, name)
+        text = getattr(wire, name)
         try:
             Fraction(text)
         except (ValueError, ZeroDivisionError):
@@ -155,7 +155,7 @@ def _findings(given: WireLimits) -> Iterator[Finding]:
             expected = "a number, or a fraction such as '1/3'"
             yield Finding(f"limits.{name}", repr(text), expected, "correct it")
     if not broken:
-        for finding in _limits(given).findings():
+        for finding in _limits(wire).findings():
             yield Finding(
                 f"limits.{finding.where}", finding.found, finding.expected, finding.remedy
             )
