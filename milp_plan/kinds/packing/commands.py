@@ -75,7 +75,7 @@ def pack(
     """Give every copy of a plan an address in the memory of its device.
 
     Copies, their sizes and lifetimes are those by which the checker counts memory. Each memory is
-    packed as low as can be found; --time-limit is for all of them together.
+    packed as low as possible; --time-limit is for all of them together.
 
     Exits with 5 when no packing was found within a device's memory, with 4 when it is proved that
     there is none, and with 7 when the plan breaks a rule.
@@ -99,18 +99,18 @@ def pack(
         assert item.kind is not None
         plan = plan_of(item, plan_file)
         verdict = item.kind.verify(item.problem, plan)
-        told = {**head(item), "scope": str(PACKED), "plan_file": str(plan_file)}
+        answer = {**head(item), "scope": str(PACKED), "plan_file": str(plan_file)}
         if not verdict.ok:
             reason = f"{plan_file}: the plan is not valid, see milp-plan check"
             note(f"error: {reason}")
-            told |= {"verdict": "violated", "errors": [reason]}
-            return wire.Pack(**told, exit_code=int(Exit.NOT_VALID))
+            answer |= {"verdict": "violated", "errors": [reason]}
+            return wire.Pack(**answer, exit_code=int(Exit.NOT_VALID))
         if not isinstance(item.problem, PlanningProblem):
             words = f"plans of the kind {item.kind.name!r} have no copies to place"
             raise UnsupportedProblemError(words)
-        found = memories(item.problem, plan, _counted(item.problem, alignment))
+        contents = memories(item.problem, plan, _counted(item.problem, alignment))
         shown = partial(display, quiet=quiet)
-        packed = list(run_pack(found, Settings(**limited), item.began, shown))
+        packed = list(run_pack(contents, Settings(**limited), item.began, shown))
         written = _write(item, packed, output, plot_file)
         if aloud:
             _show(item, packed, written.files)
@@ -118,7 +118,7 @@ def pack(
         for failure in written.failures:
             note(f"error: {failure}")
         return wire.Pack(
-            **(told | written.files),
+            **(answer | written.files),
             verdict="ok",
             fragmentation=_largest(packed),
             memories=[_told(entry) for entry in packed],
@@ -145,7 +145,7 @@ def _code(packed: Sequence[PackedMemory], written: Exit) -> Exit:
 
 
 def _counted(problem: Any, alignment: int) -> int:
-    """Return an alignment as the problem counts: the least whole number that is a multiple."""
+    """Return an alignment in the problem's units: the least whole number that is a multiple."""
     units = units_of(problem)
     per_byte = units.counts_per_byte
     return (alignment * (units.size_scale if per_byte is None else per_byte)).numerator
@@ -177,12 +177,12 @@ def _addresses(packed: Sequence[PackedMemory]) -> Iterator[Address]:
 
     for entry in packed:
         for place in () if entry.outcome.plan is None else entry.outcome.plan.places:
-            held, buffer = entry.memory.holdings[place.buffer.name], place.buffer
+            holding, buffer = entry.memory.holdings[place.buffer.name], place.buffer
             yield Address(
                 entry.memory.device,
                 buffer.name,
-                held.kind,
-                held.name,
+                holding.kind,
+                holding.name,
                 buffer.lower,
                 buffer.upper,
                 buffer.size,
