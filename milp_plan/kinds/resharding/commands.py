@@ -1,4 +1,4 @@
-"""``migrate``: which bytes move where when a plan by degrees changes."""
+"""``migrate``: the bytes that move when a plan by degrees changes."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def migrate(
     if plan_output is not None and outcome.plan is not None:
         write_document(plan_output, kind.plan_text(outcome.plan))
     needed, missing = migration.needed_bytes(), migration.missing_bytes()
-    told = {
+    answer = {
         "verb": "migrate",
         "problem": problem.name,
         "slices": len(problem.slices),
@@ -102,7 +102,7 @@ def migrate(
         "infeasible_because": outcome.infeasible_because,
     }
     if as_json:
-        say(json.dumps(told))
+        say(json.dumps(answer))
     else:
         units = Units()
         say(_headline(outcome, units))

@@ -19,7 +19,7 @@ MARKER = "milp-plan-degrees"
 
 
 class WireParameter(Strict):
-    """A tensor of the model; ``copies`` of it lie in layers one after the other."""
+    """A tensor of the model, with ``copies`` in consecutive layers."""
 
     name: str
     shape: tuple[Positive, ...]
@@ -29,7 +29,7 @@ class WireParameter(Strict):
 
 
 class WireDegrees(Strict):
-    """How a model lies on a cluster."""
+    """Layout of a model on a cluster."""
 
     format: Literal["milp-plan-degrees"]
     version: Literal[1]
@@ -52,7 +52,7 @@ def read_migration(before: str | Path, after: str | Path) -> Migration:
     Raises
     ------
     InputError
-        With every defect of a file, or where they are of different models.
+        A file has defects, all of which are listed, or the plans are of different models.
     """
     expected = "a plan by degrees (JSON)"
     first, second = (
