@@ -1,4 +1,4 @@
-"""``transform``: another training step made of the one in a file."""
+"""``transform``: derive another training step from the one in a file."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def transform(
 
 
 def _forward_times(problem: PlanningProblem) -> list[dict[str, int]]:
-    """Of each block: forward ticks of one micro-batch, by device class."""
+    """Return forward ticks of one micro-batch of each block, by device class."""
     from .transform import blocks_of
 
     blocks = blocks_of(problem)
@@ -115,7 +115,7 @@ def _cuts(variant: str, times: list[dict[str, int]]) -> list[int]:
 
 
 def _head(text: str, times: list[dict[str, int]]) -> HeadTime:
-    """Read what a head costs."""
+    """Read the cost of a head."""
     parts = text.split("x")
     if len(parts) == 3 and all(part.isdigit() for part in parts):
         return _linear(*map(int, parts))

@@ -58,7 +58,7 @@ class WirePlan(Strict):
 
 
 def can_read(document: Document) -> bool:
-    """Whether the document says so itself."""
+    """Return whether the document has the marker of the format."""
     return document.marker == MARKER
 
 
@@ -68,21 +68,21 @@ def read(document: Document) -> LocalUpdatesProblem:
     Raises
     ------
     InputError
-        With every defect of the file.
+        The file has defects; the error lists all of them.
     """
-    given = decode(document.data, WireProblem, document.file, MARKER)
+    wire = decode(document.data, WireProblem, document.file, MARKER)
     stages = tuple(
-        Stage(s.name, s.forward, s.backward, s.head, s.price, s.most) for s in given.stages
+        Stage(s.name, s.forward, s.backward, s.head, s.price, s.most) for s in wire.stages
     )
     try:
         return LocalUpdatesProblem(
-            given.name,
+            wire.name,
             stages,
-            given.micro_batches,
-            given.transfer,
-            given.budget,
-            Units(time=given.time_unit),
-            given.provenance,
+            wire.micro_batches,
+            wire.transfer,
+            wire.budget,
+            Units(time=wire.time_unit),
+            wire.provenance,
         )
     except InputError as error:
         raise error.in_file(document.file) from None
@@ -111,23 +111,23 @@ def to_json(problem: LocalUpdatesProblem) -> bytes:
 def read_plan(
     path: str | Path, problem: LocalUpdatesProblem, instance_file: Path | None = None
 ) -> LocalUpdatesPlan:
-    """Read a plan file. Whether the plan keeps the law is the checker's question.
+    """Read a plan file, without checking it against the law.
 
     Raises
     ------
     InputError
-        With every defect of the file, or where it is for another problem.
+        The file has defects, all of which are listed, or it is for another problem.
     """
     document = read_document(path, "a plan of local updates: where gradients stop (JSON)")
-    given = decode(document.data, WirePlan, document.file, PLAN_MARKER)
-    refuse_other(given.problem, problem.name, document.file, instance_file)
+    wire = decode(document.data, WirePlan, document.file, PLAN_MARKER)
+    refuse_other(wire.problem, problem.name, document.file, instance_file)
     return LocalUpdatesPlan(
-        given.problem,
-        given.cuts,
-        given.fingerprint,
-        given.value,
-        given.planner,
-        given.parent,
+        wire.problem,
+        wire.cuts,
+        wire.fingerprint,
+        wire.value,
+        wire.planner,
+        wire.parent,
     )
 
 
