@@ -81,12 +81,6 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
 
         return verify_hybrid(_as_planned(problem, plan), plan)
 
-    def claimed(
-        self, problem: HybridProblem, plan: HybridPlan, value: int, planner: str
-    ) -> HybridPlan:
-        """Return the plan with its claims."""
-        return replace(plan.claimed(problem, value), planner=planner)
-
     def measure(self, problem: HybridProblem) -> Measure:
         """Return seconds per sample, in ticks that make every stage's time an integer."""
         return Measure("time_per_sample", problem.units)

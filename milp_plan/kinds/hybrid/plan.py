@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from milp_plan.core.shown import ShownPlan
 
-from .problem import HybridProblem, Limits
+from .problem import Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +67,3 @@ class HybridPlan(ShownPlan):
     value: int | None = None
     planner: str = ""
     notes: Mapping[str, str] = field(default_factory=dict)
-
-    def claimed(self, problem: HybridProblem, value: int) -> HybridPlan:
-        """Return the plan with all it can claim: problem, limits, fingerprint and value."""
-        return replace(
-            self,
-            problem=problem.name,
-            limits=problem.limits,
-            fingerprint=problem.fingerprint,
-            value=value,
-        )

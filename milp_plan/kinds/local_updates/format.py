@@ -10,7 +10,7 @@ import msgspec
 from milp_plan.core import InputError, Units
 from milp_plan.io.defects import refuse_other
 from milp_plan.io.files import Document, read_document
-from milp_plan.io.wire import Count, Positive, Strict, decode, encode
+from milp_plan.io.wire import Count, Positive, Strict, as_wire, decode, encode, from_wire
 
 from .problem import LocalUpdatesPlan, LocalUpdatesProblem, Stage
 
@@ -71,41 +71,18 @@ def read(document: Document) -> LocalUpdatesProblem:
         The file has defects; the error lists all of them.
     """
     wire = decode(document.data, WireProblem, document.file, MARKER)
-    stages = tuple(
-        Stage(s.name, s.forward, s.backward, s.head, s.price, s.most) for s in wire.stages
-    )
+    stages = tuple(from_wire(stage, Stage) for stage in wire.stages)
     try:
-        return LocalUpdatesProblem(
-            wire.name,
-            stages,
-            wire.micro_batches,
-            wire.transfer,
-            wire.budget,
-            Units(time=wire.time_unit),
-            wire.provenance,
-        )
+        return from_wire(wire, LocalUpdatesProblem, stages=stages, units=Units(time=wire.time_unit))
     except InputError as error:
         raise error.in_file(document.file) from None
 
 
 def to_json(problem: LocalUpdatesProblem) -> bytes:
     """Return a problem as JSON text; equal problems give equal bytes."""
-    return encode(
-        WireProblem(
-            format="milp-plan-local-updates",
-            version=1,
-            name=problem.name,
-            micro_batches=problem.micro_batches,
-            stages=tuple(
-                WireStage(s.name, s.forward, s.backward, s.head, s.price, s.most)
-                for s in problem.stages
-            ),
-            transfer=problem.transfer,
-            budget=problem.budget,
-            time_unit=problem.units.time,
-            provenance=dict(problem.provenance),
-        )
-    )
+    stages = tuple(as_wire(stage, WireStage) for stage in problem.stages)
+    marks = {"format": MARKER, "version": 1, "time_unit": problem.units.time}
+    return encode(as_wire(problem, WireProblem, stages=stages, **marks))
 
 
 def read_plan(
@@ -121,27 +98,9 @@ def read_plan(
     document = read_document(path, "a plan of local updates: where gradients stop (JSON)")
     wire = decode(document.data, WirePlan, document.file, PLAN_MARKER)
     refuse_other(wire.problem, problem.name, document.file, instance_file)
-    return LocalUpdatesPlan(
-        wire.problem,
-        wire.cuts,
-        wire.fingerprint,
-        wire.value,
-        wire.planner,
-        wire.parent,
-    )
+    return from_wire(wire, LocalUpdatesPlan)
 
 
 def plan_to_json(plan: LocalUpdatesPlan) -> bytes:
     """Return a plan as JSON text; equal plans give equal bytes."""
-    return encode(
-        WirePlan(
-            format="milp-plan-local-updates-plan",
-            version=1,
-            problem=plan.problem,
-            cuts=plan.cuts,
-            fingerprint=plan.fingerprint,
-            value=plan.value,
-            planner=plan.planner,
-            parent=plan.parent,
-        )
-    )
+    return encode(as_wire(plan, WirePlan, format=PLAN_MARKER, version=1))

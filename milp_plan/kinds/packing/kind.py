@@ -160,12 +160,6 @@ class Packing(Kind["PackingProblem", "PackingPlan"]):
 
         return verify_packing(problem, plan)
 
-    def claimed(
-        self, problem: PackingProblem, plan: PackingPlan, value: int, planner: str
-    ) -> PackingPlan:
-        """Return the plan with its claims."""
-        return replace(plan, problem=problem.name, value=value, planner=planner)
-
     def measure(self, problem: PackingProblem) -> Measure:
         """Return the unit of addresses, bytes."""
         return Measure("height", Units(), "size")

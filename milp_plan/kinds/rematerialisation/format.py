@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +16,7 @@ from milp_plan.core import Finding, InputError, Units
 from milp_plan.io.csv_text import csv_rows
 from milp_plan.io.defects import refuse_other
 from milp_plan.io.files import Document, read_document
-from milp_plan.io.wire import Count, Positive, Strict, decode, encode
+from milp_plan.io.wire import Count, Positive, Strict, as_wire, decode, encode, from_wire
 
 from .problem import (
     Computation,
@@ -183,10 +182,7 @@ def read_plan(
         return RematerialisationPlan(problem.name, _rows(document))
     wire = decode(document.data, WirePlan, document.file, PLAN_MARKER)
     refuse_other(wire.problem, problem.name, document.file, instance_file)
-    members: Mapping[str, object] = msgspec.structs.asdict(wire)
-    return RematerialisationPlan(
-        **{name: members[name] for name in RematerialisationPlan.__dataclass_fields__}  # type: ignore[arg-type]
-    )
+    return from_wire(wire, RematerialisationPlan)
 
 
 def _rows(document: Document) -> tuple[str, ...]:
@@ -203,19 +199,7 @@ def _rows(document: Document) -> tuple[str, ...]:
 
 def plan_to_json(plan: RematerialisationPlan) -> bytes:
     """Return a plan as JSON text; equal plans give equal bytes."""
-    return encode(
-        WirePlan(
-            format="milp-plan-rematerialisation-plan",
-            version=1,
-            problem=plan.problem,
-            runs=plan.runs,
-            reloads=plan.reloads,
-            fingerprint=plan.fingerprint,
-            value=plan.value,
-            planner=plan.planner,
-            parent=plan.parent,
-        )
-    )
+    return encode(as_wire(plan, WirePlan, format=PLAN_MARKER, version=1))
 
 
 def plan_to_csv(plan: RematerialisationPlan) -> bytes:

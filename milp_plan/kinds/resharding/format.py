@@ -13,7 +13,7 @@ import msgspec
 from milp_plan.core import InputError
 from milp_plan.io.defects import refuse_other
 from milp_plan.io.files import Document, read_document
-from milp_plan.io.wire import Positive, Strict, decode, encode
+from milp_plan.io.wire import Positive, Strict, as_wire, decode, encode, from_wire
 
 from .problem import Card, Delivery, ReshardingPlan, ReshardingProblem, Slice
 from .tiles import Mesh, slices_between, tiles
@@ -146,19 +146,10 @@ def read_layouts(document: Document) -> ReshardingProblem:
 
 def to_json(problem: ReshardingProblem) -> bytes:
     """Return a problem as JSON text; equal problems give equal bytes."""
-    return encode(
-        WireProblem(
-            format="milp-plan-resharding",
-            version=1,
-            name=problem.name,
-            cards=tuple(WireCard(card.name, card.bytes_per_s) for card in problem.cards),
-            slices=tuple(
-                WireSlice(entry.name, entry.size, entry.senders, entry.receivers)
-                for entry in problem.slices
-            ),
-            provenance=dict(problem.provenance),
-        )
-    )
+    cards = tuple(as_wire(card, WireCard) for card in problem.cards)
+    slices = tuple(as_wire(entry, WireSlice, bytes=entry.size) for entry in problem.slices)
+    marks = {"format": MARKER, "version": 1}
+    return encode(as_wire(problem, WireProblem, cards=cards, slices=slices, **marks))
 
 
 def read_plan(
@@ -177,21 +168,11 @@ def read_plan(
     deliveries = tuple(
         Delivery(d.slice, d.sender, d.start_ticks, d.stop_ticks) for d in wire.deliveries
     )
-    return ReshardingPlan(wire.problem, deliveries, wire.fingerprint, wire.value, wire.planner)
+    return from_wire(wire, ReshardingPlan, deliveries=deliveries)
 
 
 def plan_to_json(plan: ReshardingPlan) -> bytes:
     """Return a plan as JSON text; equal plans give equal bytes."""
-    return encode(
-        WirePlan(
-            format="milp-plan-resharding-plan",
-            version=1,
-            problem=plan.problem,
-            deliveries=tuple(
-                WireDelivery(d.slice, d.sender, d.start, d.stop) for d in plan.deliveries
-            ),
-            fingerprint=plan.fingerprint,
-            value=plan.value,
-            planner=plan.planner,
-        )
-    )
+    deliveries = tuple(WireDelivery(d.slice, d.sender, d.start, d.stop) for d in plan.deliveries)
+    marks = {"format": PLAN_MARKER, "version": 1}
+    return encode(as_wire(plan, WirePlan, deliveries=deliveries, **marks))
