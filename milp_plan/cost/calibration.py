@@ -24,7 +24,7 @@ from .roofline import roofline_ns
 ROUNDS = 20
 """Largest number of times that roofs are chosen again."""
 
-LEAST = 1e-9
+MIN_RATE = 1e-9
 """Least rate in nanoseconds per FLOP, byte or step: rates stay finite."""
 
 
@@ -117,7 +117,7 @@ def calibrate(steps: Sequence[MeasuredStep]) -> Calibration:
 
 
 def _per_s(ns_each: float) -> int:
-    return round(1e9 / max(ns_each, LEAST))
+    return round(1e9 / max(ns_each, MIN_RATE))
 
 
 def _fitted(
@@ -194,7 +194,7 @@ def fit_link(name: str, measured: Sequence[MeasuredTransfer], source: str = "") 
         raise ValueError(f"{len(sizes)} size of messages, at least 2 are needed")
     rows = np.array([_steps(entry) for entry in measured])
     latency, byte = least_deviations(rows, np.array([entry.ns for entry in measured]))
-    if byte <= LEAST:
+    if byte <= MIN_RATE:
         raise ValueError("times that do not grow with bytes: measure larger messages")
     return LinkSpec(name, max(_per_s(float(byte)), 1), round(float(latency)), 1000, source)
 

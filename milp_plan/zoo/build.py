@@ -1,4 +1,4 @@
-"""From an architecture to a planning problem: inference, or a whole training step.
+"""Builds planning problems of architectures: inference, or a whole training step.
 
 Operators and values of a layer ``l``:
 

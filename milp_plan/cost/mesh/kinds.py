@@ -54,7 +54,7 @@ def convolution(
     b: int, channels: tuple[int, int], source: tuple[int, int], made: tuple[int, int], *,
     kernel: tuple[int, int], taps: int = 0, bias: int = 0,
 ) -> MeshOperator:  # fmt: skip
-    """Convolution.
+    """Return a convolution.
 
     By ``b``: the weight gradient is a sum; by ``n``: the input gradient; by ``c``: the output; by
     ``y`` or ``x``: the weight gradient, and halos go to both neighbours in both passes.

@@ -14,7 +14,7 @@ scatter      partial sums -> innermost split              reduce-scatter of ``b`
 
 A dimension may be split along several axes, the outermost first; only the innermost one can be
 gathered or moved, since the others' parts would not be contiguous. The cost of a pair of layouts is
-that of the cheapest path of steps, so it is never dearer than a single step, zero from a layout to
+that of the cheapest path of steps, so it is at most that of a single step, zero from a layout to
 itself, and no detour is cheaper.
 """
 

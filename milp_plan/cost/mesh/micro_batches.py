@@ -137,7 +137,7 @@ def unrolled(  # noqa: PLR0917
     ----------
     name
         Name of the problem.
-    kept, run
+    stores, run
         Operators that store parameters, and those of a micro-batch.
     links, between
         Edges from the first to the second, and between the second.

@@ -208,7 +208,7 @@ def strategies(
 
 @dataclass(frozen=True, slots=True)
 class ParameterStorage:
-    """How a strategy stores the parameters of its operator between micro-batches.
+    """Storage of an operator's parameters by a strategy between micro-batches.
 
     Parameters
     ----------

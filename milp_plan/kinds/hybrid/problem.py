@@ -81,7 +81,7 @@ class Flow:
     bytes: Fraction
 
 
-MOST = 10**9
+MAX_COUNT = 10**9
 """Largest number of devices, and of micro-batches of a batch: loops count them in words."""
 
 
@@ -116,8 +116,8 @@ class Limits:
         """Yield impossible limits."""
         for name in ("devices", "micro_batches"):
             number = getattr(self, name)
-            if not 1 <= number <= MOST:
-                yield Finding(name, str(number), f"1 to {MOST}", "correct it")
+            if not 1 <= number <= MAX_COUNT:
+                yield Finding(name, str(number), f"1 to {MAX_COUNT}", "correct it")
         yield from below_findings("memory_bytes", self.memory_bytes, 0)
         if self.bandwidth_bytes_per_s <= 0:
             found = str(self.bandwidth_bytes_per_s)

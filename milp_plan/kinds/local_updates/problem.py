@@ -16,7 +16,7 @@ from milp_plan.core.errors import Finding, below_findings, name_findings
 from milp_plan.core.quantity import Units
 from milp_plan.core.shown import ShownPlan
 
-MOST = 2**60
+MAX_TOTAL = 2**60
 """Largest sum of all times, ticks: sums stay within 64 bits."""
 
 
@@ -138,8 +138,8 @@ class LocalUpdatesProblem(CheckedProblem):
                 yield from below_findings(f"stage {stage.name!r}, {label}", amount, least)
             if stage.most is not None:
                 yield from below_findings(f"stage {stage.name!r}, most", stage.most, 1)
-        if self.stages and self.serial > MOST:
-            expected = f"at most {MOST} ticks"
+        if self.stages and self.serial > MAX_TOTAL:
+            expected = f"at most {MAX_TOTAL} ticks"
             yield Finding("stages", "more time together", expected, "correct times")
 
 

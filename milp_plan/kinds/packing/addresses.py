@@ -23,7 +23,7 @@ from .problem import Buffer, PackingPlan, PackingProblem
 
 Shown = Callable[[PackingProblem], AbstractContextManager[ProgressHook]]
 
-LEAST_S = 0.1
+MIN_S = 0.1
 """Time for a memory when the whole limit is over, seconds: enough for first fits."""
 
 
@@ -141,7 +141,7 @@ def pack(
     budget, waiting = Budget(settings.time_limit_s, began=began), list(contents)
     for done, memory in enumerate(waiting):
         share = budget.left_s / (len(waiting) - done)
-        limits = replace(settings, time_limit_s=max(share, LEAST_S))
+        limits = replace(settings, time_limit_s=max(share, MIN_S))
         with shown(memory.buffers) as show:
             outcome = solve(memory.buffers, limits, show)
         yield PackedMemory(memory, outcome)

@@ -42,7 +42,7 @@ PACKED = Scope(("addresses",), ("the plan: placement, order and lifetimes",))
     show_default=True,
     help="Seconds for all memories together, from the start of the process.",
 )
-@click.option("--seed", type=SETTING, default=0, show_default=True, help="Of searches.")
+@click.option("--seed", type=SETTING, default=0, show_default=True, help="Seed of the searches.")
 @click.option(
     "--node-limit", type=POSITIVE_SETTING, help="Nodes per memory; makes runs repeatable."
 )
@@ -51,7 +51,7 @@ PACKED = Scope(("addresses",), ("the plan: placement, order and lifetimes",))
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="Bytes that every offset is a multiple of.",
+    help="Alignment of every offset, bytes.",
 )
 @click.option("-o", "--output", type=PATH, help="Addresses to write: .csv, or .json.")
 @click.option("--plot", "plot_file", type=PATH, help="Picture to write, .png or .svg.")
@@ -74,7 +74,7 @@ def pack(
 ) -> None:
     """Give every copy of a plan an address in the memory of its device.
 
-    Copies, their sizes and lifetimes are those by which the checker counts memory. Each memory is
+    Copies, their sizes and lifetimes are those of the checker. Each memory is
     packed as low as possible; --time-limit is for all of them together.
 
     Exits with 5 when no packing was found within a device's memory, with 4 when it is proved that
@@ -121,7 +121,7 @@ def pack(
             **(answer | written.files),
             verdict="ok",
             fragmentation=_largest(packed),
-            memories=[_told(entry) for entry in packed],
+            memories=[_answer_of(entry) for entry in packed],
             seconds=now() - item.began,
             errors=written.failures,
             exit_code=int(_code(packed, written.code)),
@@ -156,7 +156,7 @@ def _largest(packed: Sequence[PackedMemory]) -> float | None:
     return max(known, default=None)
 
 
-def _told(entry: PackedMemory) -> wire.PackedMemory:
+def _answer_of(entry: PackedMemory) -> wire.PackedMemory:
     memory, outcome = entry.memory, entry.outcome
     return wire.PackedMemory(
         device=memory.device,
@@ -226,7 +226,7 @@ def _draw(packed: Sequence[PackedMemory], path: Path) -> None:
 def _show(item: Item, packed: Sequence[PackedMemory], files: dict[str, str]) -> None:
     units, name = units_of(item.problem), item.problem.name
     if not packed:
-        say(f"{name}: nothing lies in any memory")
+        say(f"{name}: every memory is empty")
         return
     say(f"{name}: fragmentation at most {share_text(_largest(packed))}")
     rows = []

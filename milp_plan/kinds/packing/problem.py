@@ -23,7 +23,7 @@ class PackingObjective(StrEnum):
     """The largest offset + size."""
 
 
-MOST = 2**60
+MAX_TOTAL = 2**60
 """Largest time, and largest sum of sizes and alignments: offsets stay within 64 bits."""
 
 
@@ -57,8 +57,8 @@ class Buffer:
             expected = f"more than its lower {self.lower}"
             yield Finding(f"{where}, upper", str(self.upper), expected, "correct it")
         for label, number in (("lower", self.lower), ("upper", self.upper)):
-            if abs(number) > MOST:
-                expected = f"at most {MOST} in magnitude"
+            if abs(number) > MAX_TOTAL:
+                expected = f"at most {MAX_TOTAL} in magnitude"
                 yield Finding(f"{where}, {label}", str(number), expected, "scale the times down")
 
 
@@ -105,9 +105,9 @@ class PackingProblem(CheckedProblem):
             yield from buffer.findings(f"buffer {buffer.name!r}")
         yield from below_findings("capacity", self.capacity or 0, 0)
         total = sum(buffer.size + buffer.alignment for buffer in self.buffers)
-        if total > MOST:
+        if total > MAX_TOTAL:
             found = f"sizes and alignments of {total} together"
-            yield Finding("buffers", found, f"at most {MOST}", "scale all sizes down")
+            yield Finding("buffers", found, f"at most {MAX_TOTAL}", "scale all sizes down")
 
 
 @dataclass(frozen=True, slots=True)

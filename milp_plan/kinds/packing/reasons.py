@@ -11,7 +11,7 @@ from milp_plan.run.reasons.base import Move, Reasons, Remedy, Resource, Usage, W
 from .problem import PackingPlan, PackingProblem
 
 CAPACITY = "capacity"
-MOST = 12
+MAX_NAMES = 12
 
 
 class PackingReasons(Reasons[PackingProblem, PackingPlan]):
@@ -84,5 +84,5 @@ class PackingReasons(Reasons[PackingProblem, PackingPlan]):
 
 
 def _some(names: list[str]) -> str:
-    more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
-    return ", ".join(names[:MOST]) + more
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return ", ".join(names[:MAX_NAMES]) + more

@@ -166,7 +166,7 @@ def best_floor(shop: Shop) -> Bound:
 
 
 def memory_arcs(shop: Shop) -> list[tuple[int, int, int]]:
-    """Arcs (kind w, kind a, back): the j-th a starts after the (j - back)-th w stops.
+    """Return the arcs (kind w, kind a, back): the j-th a starts after the (j - back)-th w stops.
 
     Kinds of one stage of one route on one device are a *group*. Where they form a chain whose
     bytes, counted along it, never fall below 0 and end at 0, a micro-batch holds at least 0 there

@@ -182,11 +182,11 @@ class Grid:
         return tuple(int(part.arrives * self.units.size_scale) for part in self.parts)
 
     def apart(self, stage: int) -> bool:
-        """Whether a stage and the one before it are on different devices."""
+        """Return whether a stage and the one before it are on different devices."""
         return self.routes is None or self.routes[0][stage] != self.routes[0][stage - 1]
 
     def arriving(self, stage: int, a: int, b: int) -> int:
-        """Bytes of a stage of the parts a to b for tensors that arrive ahead of their passes."""
+        """Return the bytes for tensors that arrive at a stage ahead of their passes."""
         before = self.arrivals[a] if stage and self.apart(stage) else 0
         last = stage == self.stages - 1
         return before + (0 if last or not self.apart(stage + 1) else self.arrivals[b])

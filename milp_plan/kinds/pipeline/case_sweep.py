@@ -190,7 +190,7 @@ def _scope(case: Case, outcome: Outcome[PlanningProblem, Plan]) -> Scope:
     if counted["all_decided"]:
         decided = f"the cut into stages (all {possible:,} decided)"
     else:
-        decided = f"the cut into stages ({looked:,} of {possible:,} looked at, not all decided)"
+        decided = f"the cut into stages ({looked:,} of {possible:,} inspected, not all decided)"
     return scope.adding(decided=(decided,))
 
 

@@ -141,7 +141,7 @@ def _counted(point: Point, counted: dict[str, Any]) -> str:
     possible, looked = counted["possible"], counted["looked_at"]
     if counted["all_decided"]:
         return f"all {possible:,} cuts decided" if possible > 1 else "the only one"
-    text = f"{looked:,} of {possible:,} cuts looked at"
+    text = f"{looked:,} of {possible:,} cuts inspected"
     if counted["bound_of_cut"] == point.outcome.value is not None:
         text += "; no plan with this cut is better"
     return text

@@ -71,11 +71,15 @@ def memories(
     "--stages",
     "devices",
     type=click.IntRange(min=1),
-    help="Devices in the pipeline (its depth).  [default: so many that each stage of a torch-stages"
-    " file is one of the pipeline]",
+    help="Devices in the pipeline (its depth).  [default: each stage of a torch-stages file is a"
+    " stage of the pipeline]",
 )
 @click.option(
-    "--micro-batches", callback=counts, required=True, metavar="N[,N...]", help="Per step."
+    "--micro-batches",
+    callback=counts,
+    required=True,
+    metavar="N[,N...]",
+    help="Micro-batches per step.",
 )
 @click.option(
     "--times",
@@ -90,7 +94,7 @@ def memories(
     "--transfer",
     type=str,
     metavar="TIME|FILE.json",
-    help="Time between devices, 0 unless the file says so, with its unit or in that of the file; "
+    help="Time between devices, by default the file's or 0, with its unit or in that of the file; "
     "or a resharding problem, which is solved: its least time.",
 )
 @click.option(
@@ -122,9 +126,9 @@ def memories(
     type=str,
     default="0",
     show_default=True,
-    help="Part of an activation that the input gradient releases.",
+    help="Share of an activation that the input gradient releases.",
 )
-@click.option("--joint-backward", is_flag=True, help="Both gradients are one operator.")
+@click.option("--joint-backward", is_flag=True, help="One operator makes both gradients.")
 @click.option("--channels", is_flag=True, help="A transfer holds its channel, one at a time.")
 @click.option(
     "--lane",
@@ -132,9 +136,7 @@ def memories(
     metavar="TIME",
     help="Activations may leave to the host and return, each way in this time on its own lane.",
 )
-@click.option(
-    "--recompute", is_flag=True, help="Forward passes may run again, where memory asks for it."
-)
+@click.option("--recompute", is_flag=True, help="Forward passes may run again, to save memory.")
 @click.option(
     "--fixed-batch",
     is_flag=True,
@@ -150,11 +152,17 @@ def memories(
 @limits
 @click.option("--plan-output", type=PATH, help="Write the plan (one case).")
 @click.option("--instance-output", type=PATH, help="Write the problem it is a plan for (one case).")
-@click.option("--plot", type=PATH, help="Timeline of one case; of several, time against memory.")
 @click.option(
-    "--record-folder", type=PATH, default=Path("results/runs"), show_default=True, help="Records."
+    "--plot", type=PATH, help="Draw one case's timeline, or several cases' time against memory."
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per line and case.")
+@click.option(
+    "--record-folder",
+    type=PATH,
+    default=Path("results/runs"),
+    show_default=True,
+    help="Folder of records.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line and case.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.pass_context
 def pipeline(

@@ -33,16 +33,16 @@ from .model import Cut, most_even
 from .reading import read_shop
 from .strategies.shop import ShopStrategy
 
-FIRST_LOOKS, LOOKS = 0.25, 0.1
+FIRST_INSPECTION_SHARE, INSPECTION_SHARE = 0.25, 0.1
 """Shares of the time limit for inspecting cuts: at first, and before each round of turns."""
 
-FIRST_TURN = 1 / 16
+FIRST_TURN_SHARE = 1 / 16
 """Share of the time limit for planning one cut in the first round; it doubles every round."""
 
-LEAST_TURN_S = 1.0
+MIN_TURN_S = 1.0
 """Shortest turn, seconds."""
 
-MOST_REPEATABLE = 64
+MAX_REPEATABLE_CUTS = 64
 """Cuts that are inspected in a repeatable run, in which nothing may depend on the clock."""
 
 EVERY_CUT = "every cut"
@@ -52,7 +52,7 @@ Found = Outcome[PlanningProblem, Plan]
 
 
 @dataclass
-class Tried:
+class InspectedCut:
     """A cut that was inspected.
 
     Parameters
@@ -104,8 +104,8 @@ class CutSearch:
         self.grid = grid(case)
         self.starts = dict(starts or {})
         self.budget = Budget(settings.time_limit_s, settings.node_limit)
-        self.tried: dict[Cut, Tried] = {}
-        self.best: Tried | None = None
+        self.tried: dict[Cut, InspectedCut] = {}
+        self.best: InspectedCut | None = None
         self.stop: Stop | None = None
         self.cuts = Cuts(self.grid)
 
@@ -125,7 +125,7 @@ class CutSearch:
             for cut in dict.fromkeys([*self.starts, even]):
                 bound = self.cuts.bound_of(cut)
                 if bound is not None and not self.settled:
-                    self.glance(cut, bound)
+                    self.inspect(cut, bound)
             self._search()
         except KeyboardInterrupt:
             self.stop = Stop.INTERRUPTED
@@ -135,16 +135,16 @@ class CutSearch:
         return replace(self.settings, start=next(iter(self.starts.values()), None))
 
     def _search(self) -> None:
-        share, turn = FIRST_LOOKS, FIRST_TURN * self.settings.time_limit_s
+        share, turn = FIRST_INSPECTION_SHARE, FIRST_TURN_SHARE * self.settings.time_limit_s
         while not (self.settled or self.budget.over):
             self._look(share)
             still = self.still_open()
             if self.settled or not (still or self.cuts.bound is not None):
                 return
-            self._plan(still, max(LEAST_TURN_S, turn))
+            self._plan(still, max(MIN_TURN_S, turn))
             if self.budget.repeatable or (not still and self.cuts.cut_off):
                 return
-            share, turn = LOOKS, 2 * turn
+            share, turn = INSPECTION_SHARE, 2 * turn
 
     # -- what is known -----------------------------------------------------------------------
 
@@ -167,7 +167,7 @@ class CutSearch:
             return True
         return within(self.value, self.bound, self.settings.gap)
 
-    def still_open(self) -> list[Tried]:
+    def still_open(self) -> list[InspectedCut]:
         """Cuts whose plans may be better than the best one; the cut of the best plan first."""
         value = self.value
         open_cuts = [
@@ -188,17 +188,17 @@ class CutSearch:
                 break
             bound, cut = candidate
             if cut not in self.tried:
-                self.glance(cut, bound)
+                self.inspect(cut, bound)
         part = self.budget.part("cuts", share / 2)
         while (neighbour := next(self._neighbours(), None)) and not (part.over or self.settled):
             if self._enough:
                 return
-            self.glance(*neighbour)
+            self.inspect(*neighbour)
 
     @property
     def _enough(self) -> bool:
         """Whether a repeatable run has inspected enough cuts."""
-        return self.budget.repeatable and len(self.tried) >= MOST_REPEATABLE
+        return self.budget.repeatable and len(self.tried) >= MAX_REPEATABLE_CUTS
 
     def _neighbours(self) -> Iterator[tuple[Cut, int]]:
         """Yield neighbours of the best cut (one border moved by a piece) that may be better."""
@@ -215,24 +215,24 @@ class CutSearch:
             if bound is not None and bound < (self.value or 0):
                 yield tuple(moved), bound
 
-    def glance(self, cut: Cut, bound: int) -> None:
+    def inspect(self, cut: Cut, bound: int) -> None:
         """Find simple bounds and plans of a cut."""
-        one = self.tried[cut] = Tried(built(self.grid, cut), bound)
+        one = self.tried[cut] = InspectedCut(built(self.grid, cut), bound)
         outcome = self._quick(one, self.value)
         if outcome is not None:
             self._take(one, outcome)
 
-    def _quick(self, one: Tried, worth: int | None = None) -> Found | None:
+    def _quick(self, one: InspectedCut, worth: int | None = None) -> Found | None:
         """Return the outcome of quick steps on a cut; ``None`` where no plan is below ``worth``."""
         problem = one.built.problem
-        kind, settings = kind_of(problem), self._settings(one, LEAST_TURN_S)
+        kind, settings = kind_of(problem), self._settings(one, MIN_TURN_S)
         if (
             choose(kind, problem, settings).strategy is not ShopStrategy
         ):  # other strategies have no quick steps
             self._let_stay(one)
-            return self._solved(one, max(LEAST_TURN_S, FIRST_TURN * self.settings.time_limit_s))
+            return self._solved(one, max(MIN_TURN_S, FIRST_TURN_SHARE * self.settings.time_limit_s))
         with self.budget.phase("looks"):
-            part = self.budget.at_most("look", LEAST_TURN_S)
+            part = self.budget.at_most("look", MIN_TURN_S)
             ledger: Ledger[PlanningProblem, Plan] = Ledger(kind, problem, settings, part)
             ledger.details["strategy"] = ShopStrategy.name
             strategy = ShopStrategy(ledger)
@@ -246,7 +246,7 @@ class CutSearch:
                 ledger.prove_infeasible()
             return outcome_of(ledger)
 
-    def _let_stay(self, one: Tried) -> None:
+    def _let_stay(self, one: InspectedCut) -> None:
         """Start a pipeline that may recompute or offload from a plan in which everything stays."""
         problem = one.built.problem
         plain = problem.without_memory_saving
@@ -255,13 +255,13 @@ class CutSearch:
         shop = read_shop(plain)
         if isinstance(shop, str):
             return
-        settings = Settings(time_limit_s=LEAST_TURN_S, threads=self.settings.threads)
+        settings = Settings(time_limit_s=MIN_TURN_S, threads=self.settings.threads)
         ledger: Ledger[PlanningProblem, Plan] = Ledger(kind_of(plain), plain, settings)
         ShopStrategy(ledger).run_experts()
         if ledger.plan is not None:
             self.starts[one.built.cut] = replace(ledger.plan, fingerprint=None)
 
-    def _plan(self, still: Iterable[Tried], seconds: float) -> None:
+    def _plan(self, still: Iterable[InspectedCut], seconds: float) -> None:
         """Plan each open cut for some seconds; a single one has all the time."""
         still = list(still)
         for one in still:
@@ -275,17 +275,17 @@ class CutSearch:
             if self.stop is Stop.INTERRUPTED:
                 return
 
-    def _solved(self, one: Tried, seconds: float) -> Found:
+    def _solved(self, one: InspectedCut, seconds: float) -> Found:
         with self.budget.phase("plans"):
             part = self.budget.at_most("plan", seconds)
             settings = self._settings(one, part.limit_s)
             return solve(one.built.problem, settings, self._hook(one))
 
-    def _settings(self, one: Tried, seconds: float) -> Settings:
+    def _settings(self, one: InspectedCut, seconds: float) -> Settings:
         plan = self.starts.get(one.built.cut) if one.outcome is None else one.outcome.plan
         return replace(self.settings, time_limit_s=max(0.05, seconds), start=plan)
 
-    def _hook(self, one: Tried) -> ProgressHook | None:
+    def _hook(self, one: InspectedCut) -> ProgressHook | None:
         hook, value = self.hook, self.value
         if hook is None:
             return None
@@ -297,7 +297,7 @@ class CutSearch:
 
         return report
 
-    def _take(self, one: Tried, outcome: Found) -> None:
+    def _take(self, one: InspectedCut, outcome: Found) -> None:
         if outcome.stop is Stop.INTERRUPTED:
             self.stop = Stop.INTERRUPTED
         if outcome.bound is not None:
@@ -315,7 +315,7 @@ class CutSearch:
         known = [one for one in self.tried.values() if one.outcome is not None]
         chosen = self.best or min(known, key=lambda one: (one.impossible, one.bound), default=None)
         if chosen is None:  # no cut has room: any of them is shown
-            chosen = Tried(built(self.grid, even), 0)
+            chosen = InspectedCut(built(self.grid, even), 0)
         outcome = chosen.outcome or self._quick(chosen)
         assert outcome is not None
         value, bound = self.value, self.bound
@@ -419,7 +419,7 @@ def fixed_cut(case: Case, settings: Settings, hook: ProgressHook | None) -> tupl
     missing = None if layout.limit is None else Cuts(layout).bound_of(made.cut) is None
     if not missing:
         return made, solve(made.problem, settings, hook)
-    brief = replace(settings, time_limit_s=min(settings.time_limit_s, LEAST_TURN_S))
+    brief = replace(settings, time_limit_s=min(settings.time_limit_s, MIN_TURN_S))
     outcome = solve(made.problem, brief, hook)
     needs = Cuts(layout, by_memory=True).bound_of(made.cut) or 0
     reason = missing_memory(layout, needs)

@@ -31,10 +31,10 @@ from milp_plan.core import Objective, ceil_div
 from .case import Grid
 from .model import Cut
 
-MOST_NODES = 400_000
+MAX_NODES = 400_000
 """Largest number of cut prefixes in memory; beyond it the search ends with its bound."""
 
-MOST_CELLS = 40_000
+MAX_CELLS = 40_000
 """Largest pieces x stages for which the need of all later stages is computed."""
 
 _NEVER = 10**30
@@ -248,7 +248,7 @@ class Cuts:
         stands where the two cross. That is no later for a stage that begins earlier.
         """
         count = self.pieces
-        if count * self.stages > MOST_CELLS:
+        if count * self.stages > MAX_CELLS:
             return [[0] * (count + 1)] * (self.stages + 1)
         behind = [_NEVER] * count + [0]
         rows = [behind]
@@ -294,7 +294,7 @@ class Cuts:
             if len(node.ends) == self.stages:
                 heapq.heappop(self._open)
                 return bound, tuple(b - a for a, b in zip((0, *node.ends), node.ends, strict=False))
-            if len(self._open) > MOST_NODES or over():
+            if len(self._open) > MAX_NODES or over():
                 self.cut_off = True
                 return None
             heapq.heappop(self._open)

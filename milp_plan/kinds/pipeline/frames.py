@@ -57,7 +57,7 @@ def anchored(shop: Shop, device: int) -> Frame:
 
 
 def colours(shop: Shop, anchor: int | None = None) -> tuple[list[int], list[int]]:
-    """Classes of kinds and of machines that colour refinement cannot tell apart, numbered.
+    """Return numbered classes of kinds and of machines by colour refinement.
 
     Any two kinds of a class have equal times, bytes and counts, run on machines of one class, and
     have equally many predecessors (successors) of each class at each lag; any two machines of a

@@ -17,7 +17,7 @@ from itertools import pairwise
 
 from .shop import Shop
 
-MOST_STATES = 1024
+MAX_STATES = 1024
 """Largest number of states of a micro-batch on a machine for which ramps are computed."""
 
 FIRST_PLACES, PLACES = 8, 16
@@ -80,7 +80,7 @@ class Ramps:
         self._most = lru_cache(maxsize=None)(self._hull)
 
     def value(self) -> int:
-        """Work of the machine and the idle ticks of both ramps."""
+        """Return the work of the machine and the idle ticks of both ramps."""
         if any(states is None for states in self.states):
             return 0
         starts, ends = self._ramps(self.released, back=False), self._ramps(self.tails, back=True)
@@ -203,7 +203,7 @@ def _states(shop: Shop, kinds: Sequence[int], own: Iterable[int]) -> list[PartDo
             for s in states
             if s.done & need == need
         ]
-        if len(states) > MOST_STATES:
+        if len(states) > MAX_STATES:
             return None
     return states
 

@@ -18,12 +18,12 @@ Beside the least times of values the slot loses, with the kind of copy it is,
 
 - the only copy of its value: it and the rest take after(f) at least;
 - the one that l reads, of several: it and the rest take R (or F) + after(r) if r reads it, too,
-  else + after(l); the others of its value lie as long as said above;
+  else + after(l); the others of its value lie as long as stated above;
 - one that l does not read: the rest is at least R + after of a reader, if it left; the tail of r,
   if r read it last; and the tail of f, if it was dropped as soon as it was made.
 
 With ``after`` the least of these over all values, sum of bytes * least <= memory * (T - head -
-after). Readers run once, else the bound is not asked for.
+after). The bound requires readers that run once.
 """
 
 from __future__ import annotations

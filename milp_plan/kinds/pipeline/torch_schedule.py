@@ -85,7 +85,7 @@ def torch_remarks(problem: PlanningProblem, plan: Plan) -> list[str]:
 
 
 def _actions(problem: PlanningProblem, plan: Plan) -> tuple[list[list[Action]], list[Action]]:
-    """Actions of each rank, and forward passes that backward passes compute again."""
+    """Return the actions of each rank, and forward passes that backward passes compute again."""
     if not plan.has_schedule:
         raise MissingFacetError(f"plan of {plan.problem!r} has no schedule: no order to export")
     if problem.cluster.hosts:
@@ -305,7 +305,7 @@ class _Pipeline:
         return {batch: number for number, batch in enumerate(ran)}
 
     def likeness(self) -> dict[int, tuple[object, ...]]:
-        """Micro-batch -> all its times and sizes; equal for those that can change places."""
+        """Return micro-batch -> all its times and sizes; equal for those that can change places."""
         features: dict[int, list[object]] = {}
         for operator in self.problem.graph.operators:
             block, letter, batch = self.parts[operator.name]
@@ -326,7 +326,7 @@ class _Pipeline:
 
 
 def _part(operator: Operator) -> tuple[str, str, int]:
-    """Block, letter and micro-batch of an operator that torch has an action for."""
+    """Return the block, letter and micro-batch of an operator that torch has an action for."""
     where = f"operator {operator.name!r}"
     if operator.kind not in LETTERS:
         _refuse(

@@ -44,7 +44,7 @@ from milp_plan.io.wire import Count, decode
 ACCELERATOR = "accelerator"
 CPU = "cpu"
 
-MOST_DEVICES = 1_000
+MAX_DEVICES = 1_000
 """Largest number of devices of one sort in a file."""
 
 _Number = Count | Annotated[float, msgspec.Meta(ge=0)]
@@ -143,8 +143,8 @@ def _problem(
 
 def _size_findings(workload: Workload) -> Iterator[Finding]:
     for where, count in (("maxFPGAs", workload.accelerators), ("maxCPUs", workload.cpus)):
-        if count > MOST_DEVICES:  # each has a channel to every other
-            expected = f"at most {MOST_DEVICES:,} devices"
+        if count > MAX_DEVICES:  # each has a channel to every other
+            expected = f"at most {MAX_DEVICES:,} devices"
             yield Finding(where, f"{count}", expected, "name fewer")
     sizes = [("maxSizePerFPGA", workload.accelerator_bytes)]
     sizes += [(f"nodes[{i}].size", node.size) for i, node in enumerate(workload.nodes)]

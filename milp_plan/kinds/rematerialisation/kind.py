@@ -238,7 +238,7 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
         """Describe which operators run again, and their cost; or the violations."""
         if not verdict.ok:
             return super().explain(problem, plan, verdict)
-        return "\n".join(_told(problem, plan))
+        return "\n".join(_explanation(problem, plan))
 
     def plan_rows(
         self, problem: RematerialisationProblem | None, plan: RematerialisationPlan
@@ -334,7 +334,7 @@ def _percent(problem: RematerialisationProblem, ticks: int | None) -> float | No
     return float(Fraction(100 * ticks, problem.total_cost))
 
 
-def _told(problem: RematerialisationProblem, plan: RematerialisationPlan) -> Iterator[str]:
+def _explanation(problem: RematerialisationProblem, plan: RematerialisationPlan) -> Iterator[str]:
     from .check import usage
 
     held = usage(problem, plan)

@@ -32,7 +32,7 @@ NAME = "budgets by bisection"
 SHARE = 0.3
 """Share of the time left for one budget."""
 
-LEAST_S = 0.2
+MIN_S = 0.2
 """Least time for which a budget is tried, seconds."""
 
 
@@ -119,7 +119,7 @@ class LeastMemoryStrategy(Strategy[RematerialisationProblem, RematerialisationPl
     @property
     def has_time(self) -> bool:
         """Return whether there is time for another budget."""
-        return self.ledger.budget.left_s > LEAST_S
+        return self.ledger.budget.left_s > MIN_S
 
     def begin(self) -> bool:
         """Find a plan within the problem's own budget; return whether there is one."""

@@ -21,7 +21,7 @@ from milp_plan.core.errors import Finding, below_findings, name_findings
 from milp_plan.core.quantity import Units
 from milp_plan.core.shown import ShownPlan
 
-MOST = 2**60
+MAX_TOTAL = 2**60
 """Largest sum of costs, and of bytes: sums stay within 64 bits."""
 
 
@@ -266,16 +266,16 @@ class RematerialisationProblem(CheckedProblem):
             yield Finding("limit of added time", found, expected, remedy)
         yield from _host_findings(self.host)
         if self.host is not None and self.objective is RematerialisationObjective.PEAK_MEMORY:
-            expected, remedy = "added_time or added_energy", "ask for one of these, or for no host"
+            expected, remedy = "added_time or added_energy", "choose one of these, or no host"
             yield Finding("objective", "peak_memory with a host", expected, remedy)
         for what, total in (
             ("energies", sum(entry.energy for entry in self.computations)),
             ("costs", sum(entry.cost for entry in self.computations)),
             ("bytes", sum(entry.size for entry in self.computations)),
         ):
-            if total > MOST:
+            if total > MAX_TOTAL:
                 found = f"{what} of {total} together"
-                yield Finding("operators", found, f"at most {MOST}", f"scale all {what} down")
+                yield Finding("operators", found, f"at most {MAX_TOTAL}", f"scale all {what} down")
 
 
 def _number_findings(entry: Computation) -> Iterator[Finding]:
@@ -291,8 +291,8 @@ def _host_findings(host: Host | None) -> Iterator[Finding]:
     least = [(label, number, 0) for label, number in amounts]
     least += [("amount", host.amount, 1), ("ticks", host.ticks, 0)]
     for label, number, at_least in least:
-        if not at_least <= number <= MOST:
-            expected = f"{at_least} to {MOST}"
+        if not at_least <= number <= MAX_TOTAL:
+            expected = f"{at_least} to {MAX_TOTAL}"
             yield Finding(f"host, {label}", str(number), expected, "correct it")
 
 

@@ -6,7 +6,7 @@ from milp_plan.core.bound import Bound
 from milp_plan.run.ledger import Ledger
 from milp_plan.run.settings import AUTO
 
-from .planners.enumeration import ALL_STATES, EVERY_PLAN, MOST_STATES, best_of_all
+from .planners.enumeration import ALL_STATES, EVERY_PLAN, MAX_STATES, best_of_all
 from .problem import RematerialisationPlan, RematerialisationProblem
 
 ONCE = "every operator once"
@@ -14,7 +14,7 @@ ONCE = "every operator once"
 SHARE = 0.3
 """Share of the time limit for the exact search."""
 
-NO_PLAN = "every plan was looked at; none is within memory and limits"
+NO_PLAN = "every plan was enumerated; none is within memory and limits"
 
 
 def offer_once(ledger: Ledger[RematerialisationProblem, RematerialisationPlan]) -> None:
@@ -34,7 +34,7 @@ def offer_best_of_all(
         return
     budget = ledger.budget if last else ledger.budget.part("every plan", SHARE)
     with ledger.budget.phase("every plan"):
-        states = ALL_STATES if last else MOST_STATES
+        states = ALL_STATES if last else MAX_STATES
         result = best_of_all(ledger.problem, budget, ledger.value, states)
     if result is None:
         return

@@ -26,7 +26,7 @@ WHOLE_UNITS, SPLIT_UNITS = 1_000_000, 10_000
 MARGIN = 0.1
 """Number of split units by which a budget is lowered."""
 
-MOST_UNITS = 10_000_000
+MAX_UNITS = 10_000_000
 """Largest number of units of time of all operators together."""
 
 
@@ -58,7 +58,7 @@ class Amounts:
     def tick(self) -> float:
         """Ticks, or energy, per unit of the objective."""
         total = sum(number for pair in self.problem.prices for number in pair)
-        return coarser(self.grain, total, MOST_UNITS)
+        return coarser(self.grain, total, MAX_UNITS)
 
     @cached_property
     def byte(self) -> float:

@@ -49,14 +49,14 @@ class LayeredNode(msgspec.Struct, frozen=True):
 
 
 class TrainingLink(msgspec.Struct, frozen=True):
-    """From an operator to one that reads it."""
+    """An edge from an operator to one that reads it."""
 
     source: _Key
     target: _Key
 
 
 class LayeredLink(msgspec.Struct, frozen=True):
-    """From an operator to one that reads it."""
+    """An edge from an operator to one that reads it."""
 
     source: _Key = msgspec.field(name="0")
     target: _Key = msgspec.field(name="1")

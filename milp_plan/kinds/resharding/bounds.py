@@ -12,7 +12,7 @@ from milp_plan.core.budget import Budget
 
 from .problem import ReshardingProblem
 
-MOST_SETS = 4_096
+MAX_SETS = 4_096
 """Largest number of sets of senders that are examined."""
 
 
@@ -68,7 +68,7 @@ def _unions(single: set[frozenset[str]]) -> set[frozenset[str]]:
     if single:
         unions.add(frozenset().union(*single))
     fresh = set(single)
-    while fresh and len(unions) < MOST_SETS:
+    while fresh and len(unions) < MAX_SETS:
         fresh = {a | b for a in fresh for b in single} - unions
         unions |= fresh
     return unions

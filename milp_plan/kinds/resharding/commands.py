@@ -38,18 +38,20 @@ def card_rate(_ctx: click.Context, _parameter: click.Parameter, text: str) -> in
     callback=card_rate,
     default="12.5GB",
     show_default=True,
-    help="Bytes per second and host.",
+    help="Rate of a network card, bytes per second.",
 )
-@click.option("--time-limit", type=SECONDS, default=10.0, show_default=True, help="Seconds.")
+@click.option(
+    "--time-limit", type=SECONDS, default=10.0, show_default=True, help="Time limit, seconds."
+)
 @click.option(
     "--gap",
     type=GAP,
     default=0.01,
     show_default=True,
-    help="Stop when value and bound are this close, as a part of the value.",
+    help="Relative gap of value and bound at which to stop.",
 )
 @click.option("--instance-output", type=PATH, help="Write the resharding problem.")
-@click.option("--plan-output", type=PATH, help="Write the deliveries.")
+@click.option("--plan-output", type=PATH, help="Write the plan: the deliveries.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 @click.pass_context
 def migrate(

@@ -13,7 +13,7 @@ from milp_plan.io.files import read_document
 from milp_plan.io.wire import Count, Positive, Strict, decode
 
 from .migration import Degrees, Migration, Parameter
-from .tiles import MOST_DEVICES
+from .tiles import MAX_DEVICES
 
 MARKER = "milp-plan-degrees"
 
@@ -69,8 +69,8 @@ def read_migration(before: str | Path, after: str | Path) -> Migration:
         ranks = wire.data * wire.tensor * wire.pipeline
         tensors = sum(parameter.copies for parameter in wire.parameters)
         for where, count in (("degrees", ranks), ("parameters, copies", tensors)):
-            if count > MOST_DEVICES:
-                found, expected = f"{count} in all", f"at most {MOST_DEVICES}"
+            if count > MAX_DEVICES:
+                found, expected = f"{count} in all", f"at most {MAX_DEVICES}"
                 raise InputError([Finding(where, found, expected, "correct them", file)])
     parameters = tuple(
         Parameter(f"{p.name}.{copy}" if p.copies > 1 else p.name, p.shape, p.layer + copy, p.split)

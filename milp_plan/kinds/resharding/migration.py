@@ -188,7 +188,7 @@ class Migration:
         return ReshardingProblem(self.name, cards, self.slices)
 
     def needed_bytes(self) -> int:
-        """Bytes that hosts need after the change, each element once for each host."""
+        """Return the bytes that hosts need after the change, each element once for each host."""
         known: dict[tuple[object, ...], int] = {}
         total = 0
         for parameter in self.parameters:
@@ -203,7 +203,7 @@ class Migration:
         return total
 
     def missing_bytes(self) -> int:
-        """Bytes that must be received: those that a host needs and does not have.
+        """Return the bytes that must be received: those that a host needs and does not have.
 
         Proof: a host needs each missing element once for all of its devices. The bound is reached:
         a slice goes to exactly the hosts that lack it.

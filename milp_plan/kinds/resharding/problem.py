@@ -17,7 +17,7 @@ from milp_plan.core.errors import Finding, below_findings, name_findings
 from milp_plan.core.quantity import TICKS_PER_SECOND, Units, ceil_div
 from milp_plan.core.shown import ShownPlan
 
-MOST = 2**60
+MAX_TOTAL = 2**60
 """Largest sum of all times, ticks: sums stay within 64 bits."""
 
 
@@ -146,8 +146,8 @@ class ReshardingProblem(CheckedProblem):
                 max((self.ticks(entry, name) for name in entry.senders), default=0)
                 for entry in self.slices
             )
-            if sum(longest) > MOST:
-                expected = f"at most {MOST} ns"
+            if sum(longest) > MAX_TOTAL:
+                expected = f"at most {MAX_TOTAL} ns"
                 yield Finding("slices", "more time together", expected, "correct sizes or rates")
 
     def _slice_findings(self, entry: Slice) -> Iterator[Finding]:

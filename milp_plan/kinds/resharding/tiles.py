@@ -19,7 +19,7 @@ from .problem import Slice
 Box = tuple[tuple[int, int], ...]
 """Half-open range of indices along each axis of a tensor."""
 
-MOST_DEVICES = 100_000
+MAX_DEVICES = 100_000
 """Largest number of devices of a mesh, and of a cluster over which tensors are split."""
 
 WORDS = {"R": (), "S0": (0,), "S1": (1,), "S01": (0, 1)}
@@ -159,9 +159,9 @@ def _findings(
     if not mesh.hosts or mesh.devices < 1:
         found = f"{len(mesh.hosts)} hosts with {mesh.devices} devices"
         yield Finding(f"{where}, mesh", found, "at least one of each", "correct it")
-    if len(mesh.hosts) * mesh.devices > MOST_DEVICES:
+    if len(mesh.hosts) * mesh.devices > MAX_DEVICES:
         found = f"{len(mesh.hosts)} hosts with {mesh.devices} devices"
-        yield Finding(f"{where}, mesh", found, f"at most {MOST_DEVICES} in all", "correct it")
+        yield Finding(f"{where}, mesh", found, f"at most {MAX_DEVICES} in all", "correct it")
     if len(layout) != len(shape):
         found, expected = f"{len(layout)} words", f"{len(shape)}, one per axis"
         yield Finding(f"{where}, layout", found, expected, "correct it")

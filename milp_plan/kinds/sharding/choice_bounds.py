@@ -12,9 +12,9 @@ from .labelling import BAN, Integers, Labelling
 from .messages import MessageTables, tables_of
 
 EVERY_CHOICE = "every choice"
-NO_CHOICE = "every choice of strategies was looked at; none fits masks and limit"
+NO_CHOICE = "every choice of strategies was enumerated; none fits masks and limit"
 
-MOST_CHOICES = 10**6
+MAX_CHOICES = 10**6
 """Largest number of choices of all operators that are enumerated."""
 
 
@@ -28,7 +28,7 @@ class Choice:
 def few_choices(labelling: Labelling) -> bool:
     """Return whether the choices are few enough to enumerate."""
     bits = float(np.log2(np.maximum(labelling.counts, 1)).sum())
-    return bool(2.0 ** min(60.0, bits) <= MOST_CHOICES)
+    return bool(2.0 ** min(60.0, bits) <= MAX_CHOICES)
 
 
 def best_choice(labelling: Labelling) -> Choice | None:

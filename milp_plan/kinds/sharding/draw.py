@@ -14,7 +14,7 @@ from .check import verify_sharding
 FLAT = 4
 """Multiple of the peak above which a limit is a note, not a line: the curve would be flat."""
 
-MOST = 20
+MAX_NAMED = 20
 """Largest number of operators whose strategies are named."""
 
 
@@ -58,7 +58,7 @@ def _dearest(problem: ShardingProblem, plan: ShardingPlan) -> Panel:
     """Return a bar for each of the most expensive operators, with the name of its strategy."""
     table = problem.strategies
     costs = [int(table.cost[int(table.offsets[k]) + pick]) for k, pick in enumerate(plan.chosen)]
-    which = sorted(range(len(costs)), key=lambda k: -costs[k])[:MOST]
+    which = sorted(range(len(costs)), key=lambda k: -costs[k])[:MAX_NAMED]
     most = max(costs, default=0)
     scale = Scale(1, "") if problem.units is None else time_scale(problem.units, most)
     rows = [problem.operators[k] for k in which]

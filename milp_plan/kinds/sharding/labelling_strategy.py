@@ -31,7 +31,7 @@ MARGIN = 1e-7
 TOLERANCE = 1e-5
 """Share of a capacity within a model's leeway and a solver's tolerance."""
 
-MOST_ROUNDS = 50
+MAX_ROUNDS = 50
 """Largest number of solves with more and more covers."""
 
 
@@ -113,7 +113,7 @@ def _answer(  # noqa: PLR0917 (as above)
     assert isinstance(labelling, Labelling), labelling
     limits = replace(limits, gap_abs=0.5 if scale.unit <= 1.0 else 1e-9)  # half a cost is no gap
     seconds, labels, disputed = 0.0, None, ""
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         left = replace(limits, time_s=end.left_s)
         with budget.phase("solve"):
             report = backend(solver.name)(model, left, vector, on_progress=begin.on_progress)

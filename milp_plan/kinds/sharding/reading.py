@@ -7,7 +7,7 @@ from milp_plan.core.sharding import ShardingProblem
 
 from .labelling import Labelling
 
-MOST_COLUMNS = 20_000_000
+MAX_COLUMNS = 20_000_000
 """Largest number of columns of a model that fits into the memory of an ordinary machine."""
 
 
@@ -37,6 +37,6 @@ def read_labelling(problem: object, fewer_rows: bool = True) -> Labelling | str:
     except UnsupportedProblemError as error:
         return str(error)
     columns = len(labelling.cost) + int(labelling.allowed[1].sum())
-    if columns > MOST_COLUMNS:
-        return f"the model would have {columns:,} columns, more than {MOST_COLUMNS:,}"
+    if columns > MAX_COLUMNS:
+        return f"the model would have {columns:,} columns, more than {MAX_COLUMNS:,}"
     return with_fewer_rows(labelling) if fewer_rows else labelling

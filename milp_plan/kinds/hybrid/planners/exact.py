@@ -34,7 +34,7 @@ MARGIN = 1e-9
 ROUGH = 0.01
 """Relative gap at which the first search along one order may stop."""
 
-MOST_DOWN_SETS = 50_000
+MAX_DOWN_SETS = 50_000
 _ROWS_PER_CALL = 64
 _ROOM = 8
 
@@ -213,7 +213,7 @@ def plan_exactly(
     reduction = without_free_layers(problem)
     smaller = reduction.problem
     search = _ThresholdSearch(smaller, now() + time_limit_s, on_news)
-    lattice = all_down_sets(smaller, MOST_DOWN_SETS)
+    lattice = all_down_sets(smaller, MAX_DOWN_SETS)
     complete = interrupted = False
     with suppress(OutOfTimeError):
         try:

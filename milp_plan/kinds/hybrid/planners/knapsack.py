@@ -12,7 +12,7 @@ from milp_plan.core.compiled import compiled
 NONE, FOUND, UNKNOWN = 0, 1, 2
 """Status: no choice within memory and target; one was found; given up."""
 
-MOST_STATES = 300_000
+MAX_STATES = 300_000
 """Largest number of partial choices of one exact search."""
 
 _TINY = 1e-12
@@ -158,9 +158,9 @@ def _between(
 ) -> tuple[int, float]:
     """Search all choices between a bound and a limit, given the bound's multiplier."""
     bound, limit, rate = window
-    used, cost = np.empty(MOST_STATES), np.empty(MOST_STATES)
-    lost = np.empty(MOST_STATES)  # reduced cost
-    parent, option = np.empty(MOST_STATES, np.int64), np.empty(MOST_STATES, np.int64)
+    used, cost = np.empty(MAX_STATES), np.empty(MAX_STATES)
+    lost = np.empty(MAX_STATES)  # reduced cost
+    parent, option = np.empty(MAX_STATES, np.int64), np.empty(MAX_STATES, np.int64)
     used[0], cost[0], lost[0] = 0.0, 0.0, 0.0
     _, room = select(menu, np.inf, pick)  # least memory of the items that are left
     room = capacity - room
@@ -177,7 +177,7 @@ def _between(
             turn[c] = begin
         room += small
         size, cheapest = end, np.inf
-        while size < MOST_STATES:  # merge the lists of the options, each by memory
+        while size < MAX_STATES:  # merge the lists of the options, each by memory
             best, small, cheap = -1, np.inf, np.inf
             for c in range(first, after):
                 loss = menu.cost[c] + rate * menu.memory[c] - least
@@ -202,7 +202,7 @@ def _between(
             cheapest = cheap
             size += 1
         begin, end = end, size
-        if end in (begin, MOST_STATES):
+        if end in (begin, MAX_STATES):
             return (NONE if begin == end else UNKNOWN), np.inf
     at = end - 1  # the cheapest is the last: cost falls with memory
     total = cost[at]

@@ -40,7 +40,7 @@ together (B); increasing: start (L) and end (U) of the lifetime.
 FITS = tuple(f"{fit}-{order}" for order in ORDERS for fit in (FIRST_FIT, BEST_FIT))
 """Names of the planners that place each buffer once."""
 
-MOST, MOST_ANNEALED = 1_000, 10_000
+MAX_BUFFERS, MAX_ANNEALED = 1_000, 10_000
 """Largest numbers of buffers for the search, and for annealed orders: tables grow with the square
 of their number."""
 
@@ -52,14 +52,14 @@ _SEARCHED = (
     ("load-area", True),
 )
 _FAVOURED, _FIRST_NODES, _FAVOUR, _GROWTH, _NOISE = 2, 20_000, 8, 2, 0.03
-"""Of searches: orders, and whether groups are ranked anew by the loads that are left; how many of
+"""Searches: orders, and whether groups are ranked again by the remaining loads; how many of
 the first get more nodes, nodes of the others, how many times as many those get, factor for what
 follows, how far ranks move (a part of their number)."""
 
 _BEGINNINGS = ("lower", "size", "load")
 _STEPS, _SHORT, _WORK, _NEAR = 100_000, 20, 100_000_000, 0.05
-"""Of orders that are annealed: steps of the first time (then twice as many), most chunks of steps
-without a clock, pairs of buffers that are looked at in a chunk, and how near to the bound they aim:
+"""Annealed orders: steps of the first time (then twice as many), most chunks of steps
+without a clock, pairs of buffers that are examined in a chunk, and how near to the bound they aim:
 this part of it, or half-way between the best packing and the bound if that is nearer."""
 
 _WARM, _COOL = 0.03, 0.003
@@ -116,7 +116,7 @@ class Packer:
     @property
     def searchable(self) -> bool:
         """Whether there is memory for the tables of a search."""
-        return len(self.buffers) <= MOST
+        return len(self.buffers) <= MAX_BUFFERS
 
     def fit(self, name: str) -> PackingPlan:
         """Return the packing of one of :data:`FITS`."""
@@ -127,7 +127,7 @@ class Packer:
 
     def better_orders(self, budget: Budget, seed: int, lower: int) -> Iterator[PackingPlan]:
         """Yield first fits of annealed orders, lower and lower."""
-        if len(self.buffers) > MOST_ANNEALED:
+        if len(self.buffers) > MAX_ANNEALED:
             return
         f, low, best = self.field, ceil_div(lower, self.grain), self._best_fit()
         chunk = max(1, _WORK // len(self.buffers) ** 2)

@@ -33,8 +33,8 @@ class SearchArrays(NamedTuple):
     ``bottom`` nor from ``limit`` on; ``end``: where the groups end that its last choice has left in
     the next row. ``rank``: decides between buffers that start as low, as given in row 0; ``last``:
     of the one that lies at ``bottom``. ``load`` and ``reach``: of sections, what is to be packed,
-    and how high the lowest of it ends. ``state``: groups that were looked at (``NODES``), the row
-    at work (``DEPTH``), the height that is asked (``TOP``), whether groups are ranked by the loads
+    and how high the lowest of it ends. ``state``: groups that were examined (``NODES``), the row
+    at work (``DEPTH``), the target height (``TOP``), whether groups are ranked by the loads
     that are left (``BY_LOAD``).
     """
 

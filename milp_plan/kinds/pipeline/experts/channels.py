@@ -103,7 +103,7 @@ class _Replay:
             self.cursor[machine] += 1
 
     def channel(self, machine: int, now: int) -> None:
-        """Start the transfer that asked first, once the channel is free."""
+        """Start the transfer that was requested first, once the channel is free."""
         if self.queues[machine] and self.free[machine] <= now:
             _, _, kind = heapq.heappop(self.queues[machine])
             self.words[machine].append(kind)

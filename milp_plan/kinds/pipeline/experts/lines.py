@@ -107,7 +107,7 @@ class Layout:
         )
 
     def placed(self, family: str) -> bool:
-        """Whether the placement is of that family (see :data:`.FAMILIES`)."""
+        """Return whether the placement is of that family (see :data:`.FAMILIES`)."""
         sizes = {"interleaved": self.chunks, "wave": self.chunks}
         return self.routes == place(family, self.devices, sizes.get(family))
 
@@ -126,7 +126,7 @@ class Layout:
         return lags
 
     def words(self, rows: Iterable[Iterable[int]]) -> Words:
-        """Words of the shop from one row of kinds per device position.
+        """Return the words of the shop from one row of kinds per device position.
 
         Channels transfer first come, first served (:func:`.channels.with_channels`).
         """
@@ -175,7 +175,7 @@ def placed_layout(shop: Shop, family: str, *, split: bool = False) -> Layout | N
 
 
 def _stages(shop: Shop, route: int) -> list[tuple[int, int, int | None]] | None:
-    """(F, B, W) of each stage of a route in the order of the forward pass."""
+    """Return (F, B, W) of each stage of a route in the order of the forward pass."""
     stages: dict[str, dict[str, int]] = {}
     for k, kind in enumerate(shop.kinds):
         if kind.route != route or kind.role == TRANSFER:

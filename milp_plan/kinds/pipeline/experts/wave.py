@@ -34,7 +34,7 @@ def hanayo_words(shop: Shop) -> Words | None:
     the next unit follows 2S slots later without a gap. Devices take their passes in slot order.
 
     Source: Liu et al., "Hanayo: Harnessing Wave-like Pipeline Parallelism", SC 2023, arXiv
-    2308.15762; order derived anew from Chimera's by folding it, as section 3 there does. With
+    2308.15762; order derived from Chimera's by folding it, as in its section 3. With
     equal stages, free transfers and F = B+W the bubble is (p−1)F/w (F of a device's share).
     """
     layout = placed_layout(shop, "wave")
@@ -44,7 +44,7 @@ def hanayo_words(shop: Shop) -> Words | None:
 
 
 def _in_slot_order(layout: Layout, per_unit: int) -> Words:
-    """Words in which each device takes its passes in the order of their slots.
+    """Return the words in which each device takes its passes in the order of their slots.
 
     In a unit, micro-batch j of a route of S stages runs F of stage s in slot 2j+s and its whole
     backward in slot 2j+2S−1−s; units follow each other after 2S slots.

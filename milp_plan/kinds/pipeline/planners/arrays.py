@@ -156,7 +156,7 @@ class Arrays:
         return tuple(arcs)
 
     def group(self, kind: int) -> tuple[int, str]:
-        """Kinds of one stage and route."""
+        """Return the kinds of one stage and route."""
         entry = self.shop.kinds[self.kinds[kind]]
         return entry.route, entry.block
 

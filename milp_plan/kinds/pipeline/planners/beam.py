@@ -28,7 +28,7 @@ from .tables import Array, BeamTables
 from .tuning import Costs, Tuning, cheapest
 
 STATIONS = 16
-"""Levels of a search at which a later one may begin anew; long searches have more."""
+"""Number of levels at which a later search may begin; long searches have more."""
 
 
 @dataclass(frozen=True)

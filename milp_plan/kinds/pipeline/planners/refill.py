@@ -20,7 +20,7 @@ from ..timing import Words
 
 @dataclass(frozen=True)
 class Rule:
-    """Which ready task goes first.
+    """Priority rule of ready tasks.
 
     Parameters
     ----------

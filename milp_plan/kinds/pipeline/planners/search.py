@@ -200,7 +200,7 @@ class PipelineSearch:
             self.keep(pool, result, tunings[result.group], on_better)
 
     def share(self) -> float:
-        """Work for windows, as a multiple of the work for whole searches.
+        """Return the work for windows, as a multiple of the work for whole searches.
 
         They improve given words; alone, whole searches are better until they stop improving.
         """

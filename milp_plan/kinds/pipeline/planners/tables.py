@@ -228,7 +228,7 @@ def _work_ahead(arrays: Arrays, static: list[int]) -> list[list[tuple[int, int]]
 
 
 def _memory_arcs(arrays: Arrays) -> list[list[tuple[int, list[int]]]]:
-    """Kind -> (holder, first task of it that cannot start before task n of the kind ends).
+    """Return kind -> (holder, first task of it that cannot start before task n of the kind ends).
 
     With c releases of a kind done before task q of its holder starts, kinds before it in the
     micro-batch may have been released q times at most and kinds after it c times at most.

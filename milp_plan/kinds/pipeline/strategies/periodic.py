@@ -72,7 +72,7 @@ WINDOW = 60
 """Largest number of operators that such a model may move."""
 
 MODEL_S = 4.0
-MOST_STARTS, QUICK = 5, 12
+MAX_STARTS, QUICK = 5, 12
 """Starts whose ends are improved briefly, and list schedules for each."""
 
 ROUNDS, PATIENCE = 1200, 100
@@ -118,7 +118,7 @@ def plan_periodic(
             if on_better is not None:
                 on_better(best[1])
 
-    for own in sorted(ends, key=Ends.estimate)[:MOST_STARTS]:
+    for own in sorted(ends, key=Ends.estimate)[:MAX_STARTS]:
         own.list_schedules(rng, QUICK, budget, least)
         report(own)
     for own in sorted(ends, key=Ends.estimate)[:2]:

@@ -53,13 +53,13 @@ PATTERN_SHARE, PATTERN_SHARE_ALONE = 0.4, 0.6
 MANY_MICRO_BATCHES = 6
 """Micro-batches per device from which the repeating pattern comes first."""
 
-MOST_TASKS_WHOLE = 600
+MAX_TASKS_WHOLE = 600
 """Largest number of tasks for which the order model is solved as a whole."""
 
-MOST_TASKS_AFRESH = 2_000
+MAX_TASKS_AFRESH = 2_000
 """Largest number of tasks for which beams start from nothing; else they improve a plan."""
 
-MOST_TASKS_BEAM = 20_000
+MAX_TASKS_BEAM = 20_000
 """Largest number of tasks for beam search: following given words takes 0.5 s per 1000."""
 
 MODEL_SHARE = 0.5
@@ -140,7 +140,7 @@ class ShopStrategy(Strategy[PlanningProblem, Plan]):
         if not (early or ledger.settled):
             self.repeat()
         self.search(SEARCH_SHARE * limit, watch)
-        if not ledger.settled and self.shop.num_tasks <= MOST_TASKS_WHOLE:
+        if not ledger.settled and self.shop.num_tasks <= MAX_TASKS_WHOLE:
             self.solve_whole(MODEL_SHARE)
         if ledger.infeasible_because is not None:
             return
@@ -250,13 +250,13 @@ class ShopStrategy(Strategy[PlanningProblem, Plan]):
     @property
     def beams(self) -> bool:
         """Whether the shop is small enough for beams."""
-        return self.shop.num_tasks <= MOST_TASKS_BEAM
+        return self.shop.num_tasks <= MAX_TASKS_BEAM
 
     def beam(self, seconds: float, end: float) -> bool:
         """Search by beams; return False when not even one micro-batch fits."""
         ledger = self.ledger
         if self.searching is None:
-            large = self.shop.num_tasks > MOST_TASKS_AFRESH and ledger.plan is not None
+            large = self.shop.num_tasks > MAX_TASKS_AFRESH and ledger.plan is not None
             start = words_of(self.shop, ledger.plan) if large and ledger.plan is not None else None
             try:
                 self.searching = PipelineSearch(

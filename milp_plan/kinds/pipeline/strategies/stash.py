@@ -82,7 +82,7 @@ class StashStrategy(Strategy[PlanningProblem, Plan]):
         )
 
     def plain(self) -> PlanningProblem:
-        """The pipeline without second runs and hosts.
+        """Return the pipeline without second runs and hosts.
 
         Transfers between its steps never collide (:mod:`.stash`), so it makes no difference whether
         they hold their channels.

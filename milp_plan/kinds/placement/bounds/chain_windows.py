@@ -22,7 +22,7 @@ from .conflicts import RESOLUTION
 if TYPE_CHECKING:
     from .flow import Network
 
-MOST = 64 * RESOLUTION
+MAX_UNITS = 64 * RESOLUTION
 """Units of a net that costs more than any device may take."""
 
 ROUNDS = 3
@@ -73,9 +73,9 @@ class _Narrowing:
         chain = self.chain
         work = chain.work.sum(axis=1)
         unit = (max(float(work.sum()), self.limit) or 1.0) / RESOLUTION
-        dear = MOST * unit
+        forbidden = MAX_UNITS * unit
         nets = [
-            (pins, int(min(cost, dear) / unit))
+            (pins, int(min(cost, forbidden) / unit))
             for pins, cost in zip(chain.pins, chain.cost.sum(axis=1), strict=True)
         ]
         net = network([int(part / unit) for part in work], nets)

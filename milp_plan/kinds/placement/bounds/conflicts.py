@@ -55,11 +55,11 @@ class CutNetwork:
     total: int
 
     def units(self, ticks: int) -> int:
-        """Ticks as units, rounded down."""
+        """Return ticks as units, rounded down."""
         return ticks * RESOLUTION // self.total
 
     def ticks(self, units: int) -> int:
-        """Units as ticks: a bound stays one."""
+        """Return units as ticks, rounded so that a bound stays one."""
         return -(-units * self.total // RESOLUTION) if units else 0
 
     def above(self, cutoff: int) -> int:

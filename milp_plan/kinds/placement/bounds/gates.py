@@ -34,7 +34,7 @@ STEPS = 512
 MIDDLE = 6
 """Largest number of calls between two gates that is counted; it stands for any larger one."""
 
-MOST_IDEALS = 20_000
+MAX_IDEALS = 20_000
 """Largest number of ideals of one segment: all pairs of them are considered."""
 
 SLICE = 16
@@ -217,7 +217,7 @@ class _Between:
         count = len(self.part)
         sources = ((u for u, _, _ in edges if u >= 0) for edges in self.part.before[:count])
         before = bit_rows(map(bit_set, sources), count)
-        rows = np.zeros((MOST_IDEALS, before.shape[1]), dtype=np.uint64)
+        rows = np.zeros((MAX_IDEALS, before.shape[1]), dtype=np.uint64)
         many = enumerate_ideals(before, count, rows)
         return None if many < 0 else rows[:many]
 

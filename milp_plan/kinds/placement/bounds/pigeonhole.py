@@ -16,13 +16,13 @@ from milp_plan.core.budget import Budget
 from ..serial.graph import SerialGraph
 from .conflicts import CutNetwork, cuts_of
 
-MOST_CHOICES = 40
+MAX_CHOICES = 40
 """Largest number of classes considered."""
 
-MOST_FLOWS = 200_000
+MAX_FLOWS = 200_000
 """Largest number of flows for one number of classes per payer."""
 
-MOST_EACH = 6
+MAX_EACH = 6
 """Largest number of classes per payer that is tried."""
 
 STEP = 1.02
@@ -60,7 +60,7 @@ def pigeonhole_bound(
     cuts = cuts_of(graph)
     chosen = _distant(graph, cuts, slow, budget)
     payers, best = len(graph.payers), None
-    for each in range(2, MOST_EACH + 1):
+    for each in range(2, MAX_EACH + 1):
         many = payers * (each - 1) + 1
         if many > len(chosen):
             break
@@ -81,7 +81,7 @@ def _least(cuts: CutNetwork, choice: list[int], each: int) -> int:
     from .flow import FREE, cheapest_choice
 
     numbers = np.array(choice, dtype=np.int64)
-    units = cheapest_choice(cuts.net, numbers, each, _barred(cuts), FREE // 4, MOST_FLOWS)
+    units = cheapest_choice(cuts.net, numbers, each, _barred(cuts), FREE // 4, MAX_FLOWS)
     return 0 if units < 0 else cuts.ticks(int(units))
 
 
@@ -103,7 +103,7 @@ def _distant(graph: SerialGraph, cuts: CutNetwork, slow: int, budget: Budget) ->
         for number, work in enumerate(graph.work)
         if work is not None and (hosts[number] is None or (hosts[number] or 0) >= slow)
     ]
-    slower = sorted(slower, key=lambda number: -(graph.work[number] or 0))[:MOST_CHOICES]
+    slower = sorted(slower, key=lambda number: -(graph.work[number] or 0))[:MAX_CHOICES]
     single = {number: cuts.single(number) for number in slower}
     if not slower:
         return []

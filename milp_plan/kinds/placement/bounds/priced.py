@@ -49,14 +49,14 @@ Reals = NDArray[np.float64]
 UNITS = 1 << 44
 """Integer price of all work together."""
 
-MOST_CELLS, MOST_TABLE = 1 << 17, 1 << 29
+MAX_CELLS, MAX_TABLE = 1 << 17, 1 << 29
 """Largest number of cells of a load in a proof, and of entries of all tables of a proof."""
 
-FINER, HASTE, MOST_HASTE = 4, 1.5, 0.2
+FINER, HASTE, MAX_HASTE = 4, 1.5, 0.2
 """Factor on the cells for the last proof; the search ends this multiple of its duration before
 the limit, but at most this share of the time before it."""
 
-SEARCHED, MOST_TRAIL = ((1 << 13, False), (1 << 15, False), (1 << 13, True)), 1 << 27
+SEARCHED, MAX_TRAIL = ((1 << 13, False), (1 << 15, False), (1 << 13, True)), 1 << 27
 """Cells of successive searches for prices, and whether they take long steps; largest number of
 entries of the table that sets are traced in."""
 
@@ -158,11 +158,11 @@ class LoadGrid:
 
     def profile(self, prices: Ints) -> Profile:
         """Return the largest prices of sets, for every largest load."""
-        from .set_loops import dearest, dearest_held
+        from .set_loops import best_held, best_prices
 
-        exact = dearest(self.moves, prices, self.cells, self.trail)
+        exact = best_prices(self.moves, prices, self.cells, self.trail)
         self.held[:] = False
-        by_host = dearest_held(self.host, prices, self.cells, self.held)
+        by_host = best_held(self.host, prices, self.cells, self.held)
         return Profile(exact, np.maximum.accumulate(exact), by_host, int(prices.sum()))
 
     def sets(self, prices: Ints, profile: Profile, most: int) -> Iterator[tuple[int, Ints, int]]:
@@ -179,16 +179,16 @@ class LoadGrid:
         left = prices.copy()
         for _ in self.graph.payers[1:]:
             left[chosen] = -UNITS
-            chosen = self.rough.dear(left, most * self.unit // self.rough.unit)
+            chosen = self.rough.best_set(left, most * self.unit // self.rough.unit)
             yield 0, chosen, self.load_of(chosen)
         if self.graph.hosts:
             yield 1, taken, most
 
-    def dear(self, prices: Ints, most: int) -> Ints:
+    def best_set(self, prices: Ints, most: int) -> Ints:
         """Return the classes of a most expensive set that a payer can hold."""
-        from .set_loops import dearest, trace
+        from .set_loops import best_prices, trace
 
-        exact = dearest(self.moves, prices, self.cells, self.trail)
+        exact = best_prices(self.moves, prices, self.cells, self.trail)
         load = int(exact[: most + 1].argmax())
         return np.flatnonzero(trace(self.moves, self.trail, load))
 
@@ -369,9 +369,9 @@ def priced_bounds(
     for turn, (size, far) in enumerate(SEARCHED):
         last = turn == len(SEARCHED) - 1
         part = budget if last else budget.part("prices", FIRST_SHARE, of_limit=False)
-        cells = max(1, min(size, MOST_TRAIL // sweep.states))
+        cells = max(1, min(size, MAX_TRAIL // sweep.states))
         search.begin(searching(graph, sweep, upper, cells), lower, far=far)
-        most_s = MOST_HASTE * part.limit_s if turn else 0.0
+        most_s = MAX_HASTE * part.limit_s if turn else 0.0
         going, step, tried, needed_s = True, 0, None, 0.0
         while True:
             late = rounds is None and part.left_s < needed_s
@@ -400,7 +400,7 @@ def searching(graph: SerialGraph, sweep: Sweep, upper: int, cells: int) -> LoadG
 
 def proving(graph: SerialGraph, sweep: Sweep, upper: int, finer: int = 1) -> LoadGrid:
     """Return the finest grid for a proof; sums of work are exact in it where possible."""
-    most = max(2, min(MOST_CELLS, MOST_TABLE // sweep.states)) * finer
+    most = max(2, min(MAX_CELLS, MAX_TABLE // sweep.states)) * finer
     common = gcd(*(ticks for ticks in (*graph.work, *graph.host_work) if ticks))
     unit = upper // most + 1
     if common >= unit:

@@ -20,7 +20,7 @@ from milp_plan.core.budget import now
 from ..serial.graph import Ints, SerialGraph, ragged
 from .moves import ClassArrays, Cooling, PlacedClasses, anneal, best_cuts, fill
 
-FIRST_STEPS, MOST_STEPS = 100_000, 4_000_000
+FIRST_STEPS, MAX_STEPS = 100_000, 4_000_000
 """Number of steps of the first and of the longest annealing run."""
 
 FEWEST_STEPS = 50_000
@@ -272,14 +272,14 @@ class SerialAnnealing:
         self.rounds += 1
         return value_after < self.value and self.offer(best.tolist())
 
-    def step(self, most: int = MOST_STEPS) -> int:
+    def step(self, most: int = MAX_STEPS) -> int:
         """Run one round of the usual sequence: cool and hot, from new orders and from the best.
 
         Return the number of its steps, at most ``most``.
         """
         turn = self.rounds
         if turn % len(HEATS) == len(HEATS) - 1:
-            self.steps = min(2 * self.steps, MOST_STEPS)
+            self.steps = min(2 * self.steps, MAX_STEPS)
         steps = min(self.steps, most)
         share, nets = HEATS[turn % len(HEATS)]
         self.round(steps, share * self.level + nets * self.mean, afresh=turn % 4 != 2)
@@ -297,8 +297,8 @@ class SerialAnnealing:
         """
         while self.has_time(end):
             began = now()
-            most = (end - began) / self.pace_s if self.pace_s else MOST_STEPS
-            steps = self.step(int(min(most, MOST_STEPS)))
+            most = (end - began) / self.pace_s if self.pace_s else MAX_STEPS
+            steps = self.step(int(min(most, MAX_STEPS)))
             ended = now()
             self.pace_s = (ended - began) / steps
             if self.stopped or ended + self.pace_s * self.steps > until:

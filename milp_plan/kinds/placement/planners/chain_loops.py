@@ -97,7 +97,7 @@ class Labels(NamedTuple):
 
 @compiled
 def _within(bits: Bits, one: int, two: int) -> bool:
-    """Whether the one set is a part of the other."""
+    """Return whether the one set is a part of the other."""
     found = True
     for word in range(bits.shape[1]):
         if bits[one, word] & ~bits[two, word]:
@@ -122,7 +122,7 @@ def _target(lattice: Lattice, devices: Devices, new: int, state: int, kind: int)
 
 @compiled
 def _wanted(labels: Labels, new: int, target: int, ahead: float, back: float) -> bool:
-    """Whether these maxima are better than what is known."""
+    """Return whether these maxima are better than what is known."""
     if ahead + back >= labels.best[0]:
         return False
     label = labels.head[new, target]

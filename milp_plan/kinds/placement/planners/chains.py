@@ -52,7 +52,7 @@ STEPS = 2**40
 ROWS = 8192
 """Number of ideals that are unpacked at a time."""
 
-FEW_LABELS, MOST_LABELS = 1 << 16, 4_000_000
+FEW_LABELS, MAX_LABELS = 1 << 16, 4_000_000
 TURN_S = 0.2
 """Seconds between two readings of the clock."""
 
@@ -190,7 +190,7 @@ class _ChainSearch:
             reached = int(extend_chains(lattice, devices, self.labels, at, min(count, at + turn)))
             if reached < 0:
                 at = -1 - reached
-                if len(self.labels.values) >= MOST_LABELS:
+                if len(self.labels.values) >= MAX_LABELS:
                     break
                 self.labels = _with_room(self.labels, 4 * len(self.labels.values))
                 continue
@@ -291,8 +291,8 @@ def _first_label(ideals: int, states: int, limit: float) -> Labels:
 
 
 def _with_room(labels: Labels, room: int) -> Labels:
-    """Return the labels with a larger capacity, at most ``MOST_LABELS``."""
-    more = min(room, MOST_LABELS) - len(labels.values)
+    """Return the labels with a larger capacity, at most ``MAX_LABELS``."""
+    more = min(room, MAX_LABELS) - len(labels.values)
     return labels._replace(
         values=np.concatenate((labels.values, np.zeros((more, 2)))),
         following=np.concatenate((labels.following, np.full(more, -1, dtype=np.int32))),

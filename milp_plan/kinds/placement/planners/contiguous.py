@@ -18,7 +18,7 @@ from ..serial.value import bottleneck
 from ..serial.windows import MARGIN
 from .chains import ChainResult, best_chain
 
-MOST_IDEALS = 400_000
+MAX_IDEALS = 400_000
 """Largest number of ideals for which the exact programme is tried."""
 
 ORDERS = 8
@@ -100,7 +100,7 @@ class ContiguousSearch:
 
     def exact(self) -> bool:
         """Search all ideals; return whether everything was covered, so that ``bound`` is proved."""
-        ideals = all_ideals(self.chain, MOST_IDEALS)
+        ideals = all_ideals(self.chain, MAX_IDEALS)
         if ideals is None or not self.go_on():
             return False
         answer = self._search(ideals)

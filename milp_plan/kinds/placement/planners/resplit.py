@@ -32,7 +32,7 @@ DIGITS = 40
 CELLS = (1 << 8, 1 << 9, 1 << 10, 1 << 11)
 """Numbers of cells for loads of the first device; each split draws one of these."""
 
-CYCLE, LONGER, MOST_CYCLE = 60.0, 1.2, 3000.0
+CYCLE, LONGER, MAX_CYCLE = 60.0, 1.2, 3000.0
 """Pairs before the search restarts from the best plan; factor after a failure, and maximum."""
 
 MARGIN = 0.003
@@ -129,7 +129,7 @@ class Resplitting:
         assert self.best is not None
         better = self.search(self.best, int(self.length), end)
         if better is None:
-            self.length = min(MOST_CYCLE, LONGER * self.length)
+            self.length = min(MAX_CYCLE, LONGER * self.length)
         else:
             self.improved, self.length = better, CYCLE
             self.offer(better.tolist())
@@ -167,7 +167,7 @@ class Resplitting:
         return min(first, second), max(first, second)
 
     def fits(self, places: Ints) -> bool:
-        """Whether every device holds its classes."""
+        """Return whether every device holds its classes."""
         held = np.bincount(places, weights=self.size, minlength=self.devices)
         return bool((held <= np.array(self.memory)).all())
 

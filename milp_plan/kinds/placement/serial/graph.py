@@ -190,7 +190,7 @@ class SerialGraph:
         return merged
 
     def pass_loads(self, places: Sequence[int]) -> list[list[int]]:
-        """Exact forward and backward load of each device in ticks, payers first.
+        """Return the exact forward and backward load of each device in ticks, payers first.
 
         Parameters
         ----------
@@ -230,7 +230,7 @@ class SerialGraph:
         return Plan(self.problem.name, runs, fingerprint=self.problem.fingerprint, planner=planner)
 
     def places(self, plan: Plan) -> list[int]:
-        """Device number of each class in a valid plan."""
+        """Return the device number of each class in a valid plan."""
         numbers = {device.name: i for i, device in enumerate((*self.payers, *self.hosts))}
         return [numbers[plan.run(names[0]).devices[0]] for names in self.members]
 

@@ -10,9 +10,9 @@ A class is *open* in an ideal with some of its operators. With one call per devi
 a call holds operators of. With two, the first call that leaves classes open keeps its device for a
 second one, which has to end them all; their bytes fit together. Labels say who holds each open
 class, hosts or which of the first calls, and those that are alike in this are compared. With more
-calls per device classes are not looked at. What calls of one device wait for each other is not
-looked at either, nor what else they hold beyond the steps of :mod:`.stock`: with several calls per
-device the fastest way is a bound, and its plan may not fit.
+calls per device classes are ignored, as are waits of one device's calls for each other, and bytes
+beyond the steps of :mod:`.stock`: with several calls per device the fastest path is a bound, and
+its plan may not fit.
 
 Source: ideals as states are those of Tarnawski et al. (NeurIPS 2020, section 5.1); the labels with
 vectors of times, which make calls side by side exact, are this project's.
@@ -32,16 +32,16 @@ from .graph import Floats, Ints, ragged
 from .operators import HOST, OperatorTables
 from .stock import Stock, separate
 
-MOST_LIVE = 60
+MAX_LIVE = 60
 """Largest number of operators of one ideal that may still be read from."""
 
-MOST_GATES = 40
+MAX_GATES = 40
 """Largest number of gates; the paths from each to the end take a search."""
 
 MAX_INCOMPARABLE = 0.05
 """Largest share of operators that are incomparable with a gate."""
 
-MOST_OPEN = 60
+MAX_OPEN = 60
 """Largest number of classes with operators inside and outside of one ideal."""
 
 SLICE = 64
@@ -95,7 +95,7 @@ def lattice(tables: OperatorTables, cap: int) -> Lattice | None:
         next_ptr.append(len(next_op))
         free[at] = []
         following = [i for i in _bits(now) if after[i] & ~now]
-        if len(following) > MOST_LIVE:
+        if len(following) > MAX_LIVE:
             return None
         live += following
         live_ptr.append(len(live))
@@ -207,7 +207,7 @@ class LabelSearch:
         self.path = self._paths(self.values[0])
         self.together = [np.array(m) for m in tables.members if len(m) > 1 and tables.calls <= 2]
         self.classes = self._classes(0)
-        if np.max(np.diff(self.classes[1])) > MOST_OPEN:
+        if np.max(np.diff(self.classes[1])) > MAX_OPEN:
             self.together.clear()
             self.classes = self._classes(0)
         self.holders = int(np.max(np.diff(self.classes[1]), initial=0))
@@ -444,7 +444,7 @@ def _gates(tables: OperatorTables) -> list[int]:
 
     chosen: list[int] = []
     ranked = sorted((i for i in tables.order if up[i]), key=lambda i: (incomparable(i), down[i]))
-    step = len(tables) / MOST_GATES
+    step = len(tables) / MAX_GATES
     for i in ranked:
         if incomparable(i) > most:
             break

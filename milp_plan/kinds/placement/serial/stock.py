@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 
 from .graph import Ints
 
-MOST_STATES = 1_200
+MAX_STATES = 1_200
 """Largest number of states of one stock."""
 
-MOST_COUNTS = 25_000
+MAX_COUNTS = 25_000
 """Largest number of counts that are examined for them."""
 
-MOST_STEPS = 8
+MAX_STEPS = 8
 """Largest number of steps of a device's memory."""
 
 
@@ -64,12 +64,12 @@ def separate(calls: int, each: int = 1) -> Stock:
 def shared(devices: int) -> Stock:
     """Return the stock of devices with two calls each, in as many steps as sizes allow."""
     best = separate(2 * devices, 2)
-    for steps in range(2, MOST_STEPS + 1):
+    for steps in range(2, MAX_STEPS + 1):
         counted = _counted(devices, steps)
         if counted is None:
             break
         after = _merged(counted)
-        if len(after) > MOST_STATES:
+        if len(after) > MAX_STATES:
             break
         best = Stock(_made(after), after, _covers(after))
     return best
@@ -91,7 +91,7 @@ def _counted(devices: int, steps: int) -> list[list[int]] | None:
                 if _devices(more) > devices:
                     row.append(-1)
                     continue
-                if len(counts) >= MOST_COUNTS:
+                if len(counts) >= MAX_COUNTS:
                     return None
                 number[more] = len(counts)
                 counts.append(more)

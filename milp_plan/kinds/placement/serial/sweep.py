@@ -19,10 +19,10 @@ from .graph import SerialGraph
 IN_PART = 2
 """State of a net that is paid for already; 0 and 1 are those of nets all outside, all inside."""
 
-MOST_STATES = 20_000
+MAX_STATES = 20_000
 """Largest number of states of all classes together."""
 
-MOST_ABREAST = 128
+MAX_ABREAST = 128
 """Largest number of states after one class: a move is then a number of one byte."""
 
 TRIES, FUTILE = 16, 3
@@ -77,7 +77,7 @@ def read_sweep(graph: SerialGraph, budget: Budget) -> Sweep | None:
 def _fewest(graph: SerialGraph, budget: Budget) -> Sweep | None:
     nets = _Nets(len(graph), tuple(graph.merged_nets))
     best: tuple[SweepStep, ...] | None = None
-    most = MOST_STATES
+    most = MAX_STATES
     for seed in range(TRIES):
         if best is None and seed >= FUTILE:
             return None
@@ -143,7 +143,7 @@ class _Nets:
                     moves.append((before, inside, after.setdefault(following, len(after)), paid))
             states = after
             most -= len(states)
-            if most < 0 or len(states) > MOST_ABREAST:
+            if most < 0 or len(states) > MAX_ABREAST:
                 return None
             steps.append(SweepStep(number, tuple(moves), len(states)))
         return tuple(steps)

@@ -48,7 +48,7 @@ ANNEALING_SHARE = 0.1
 MODEL_SHARE = 0.3
 """Share of the time limit for the exact model of small problems."""
 
-MOST_MODEL_OPERATORS = 60
+MAX_MODEL_OPERATORS = 60
 """Largest number of operators for which the exact model is solved."""
 
 HOT = (0.02, 0.006, 0.01, 0.006)
@@ -212,7 +212,7 @@ class LatencyStrategy(SerialStrategy):
     def anneal(self, search: _IdealThread) -> None:
         """Anneal again and again, and collect the results of the search."""
         ledger, number = self.ledger, 0
-        reserve = MODEL_SHARE if len(self.atoms) <= MOST_MODEL_OPERATORS else 0.0
+        reserve = MODEL_SHARE if len(self.atoms) <= MAX_MODEL_OPERATORS else 0.0
         reserve *= ledger.budget.limit_s
         heard = ledger.budget.elapsed_s
 
@@ -268,7 +268,7 @@ class LatencyStrategy(SerialStrategy):
     def small_enough(self) -> bool:
         """Return whether the exact model is solved as a whole."""
         ledger = self.ledger
-        few = len(self.atoms) <= MOST_MODEL_OPERATORS
+        few = len(self.atoms) <= MAX_MODEL_OPERATORS
         return few and ledger.formulation is not None and ledger.budget.left_s >= 1.0
 
     def solve_whole(self) -> None:

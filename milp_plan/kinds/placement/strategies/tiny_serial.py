@@ -19,13 +19,13 @@ from ..serial.places import Place, PlaceTables, read_places
 
 EVERY_PLACEMENT = "every placement"
 
-MOST = 10_000
+MAX_PLACEMENTS = 10_000
 """Largest number of placements that are enumerated: a second or two."""
 
 SHARE = 0.3
 """Share of the time limit for the enumeration."""
 
-NO_PLAN = "every placement was looked at; none keeps the law and the memories"
+NO_PLAN = "every placement was enumerated; none satisfies the law and the memory limits"
 
 
 def is_tiny(ledger: Ledger[PlanningProblem, Plan]) -> bool:
@@ -37,7 +37,7 @@ def is_tiny(ledger: Ledger[PlanningProblem, Plan]) -> bool:
         sum(tables.calls(device) ** len(numbers) for device in homes)
         for numbers, homes in zip(tables.members, tables.homes, strict=True)
     )
-    return bool(count <= MOST)
+    return bool(count <= MAX_PLACEMENTS)
 
 
 def offer_best_of_all(ledger: Ledger[PlanningProblem, Plan]) -> None:

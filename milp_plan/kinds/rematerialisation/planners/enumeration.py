@@ -24,7 +24,7 @@ EVERY_PLAN = "every plan"
 LARGEST = 16
 """Largest number of operators of a small problem: every subset of outputs may be tried."""
 
-MOST_STATES, ALL_STATES = 30_000, 1_000_000
+MAX_STATES, ALL_STATES = 30_000, 1_000_000
 """Largest number of states of the search: about a second, and as many as memory allows."""
 
 LOOKS = 50
@@ -60,7 +60,7 @@ def best_of_all(
     problem: RematerialisationProblem,
     budget: Budget,
     known: int | None = None,
-    states: int = MOST_STATES,
+    states: int = MAX_STATES,
 ) -> BestOfAll | None:
     """Return the best plan of all; ``None`` where there are too many states, or no time is left.
 

@@ -50,7 +50,7 @@ def summed(labelling: Labelling) -> Labelling:
 
 
 def contracted(labelling: Labelling, step: Contracted, counts: Integers) -> Labelling:
-    """Carry out a merge."""
+    """Return the labelling after a merge."""
     b = labelling
     cost, ends, table_offsets, table = regrouped(b, step, counts)
     moved = len(counts) != len(b)

@@ -47,7 +47,7 @@ AGAIN = 0.7
 CAPS = Caps(largest=500_000, entries=5_000_000, stored=2_000_000)
 """Largest tables for which a node without memory is eliminated: tenths of a second."""
 
-MOST_BYTES = 2**30
+MAX_BYTES = 2**30
 """Memory of open nodes, bytes; beyond it the youngest is examined first, which opens few."""
 
 
@@ -172,7 +172,7 @@ class Tree:
 
     @property
     def _depth_first(self) -> bool:
-        return self.bytes > MOST_BYTES
+        return self.bytes > MAX_BYTES
 
     def step(self) -> None:
         """Examine the open node with the least bound (the youngest where memory is short)."""

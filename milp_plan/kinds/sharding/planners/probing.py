@@ -147,6 +147,6 @@ def tried(dual: Dual, operator: int, far: float) -> list[int]:
 
 
 def _largest(score: Floats, number: int) -> Integers:
-    """Numbers of the largest scores that are not negative."""
+    """Return the numbers of the largest scores that are not negative."""
     order = np.argsort(-score, kind="stable")[:number]
     return np.asarray(order[score[order] >= 0.0])

@@ -23,7 +23,7 @@ RETRIES = 7
 
 @compiled
 def pair_cost(g: Graph, e: int, first: int, second: int) -> float:
-    """Cost of an edge."""
+    """Return the cost of an edge."""
     b = g.ends[e, 1]
     width = g.offsets[b + 1] - g.offsets[b]
     return float(g.table[g.table_offsets[e] + first * width + second])
@@ -31,7 +31,7 @@ def pair_cost(g: Graph, e: int, first: int, second: int) -> float:
 
 @compiled
 def total_cost(g: Graph, labels: Integers) -> float:
-    """Cost of a choice."""
+    """Return the cost of a choice."""
     total = 0.0
     for i in range(len(labels)):
         total += g.cost[g.offsets[i] + labels[i]]
@@ -52,7 +52,7 @@ def add_usage(g: Graph, i: int, label: int, sign: float, change: Floats) -> None
 
 @compiled
 def load_of(g: Graph, labels: Integers) -> Floats:
-    """Bytes in use at each row."""
+    """Return the bytes in use at each row."""
     change = np.zeros(len(g.capacity) + 1)
     for i in range(len(labels)):
         add_usage(g, i, labels[i], 1.0, change)
@@ -63,7 +63,7 @@ def load_of(g: Graph, labels: Integers) -> Floats:
 
 @compiled
 def excess_of(load: Floats, capacity: Floats) -> float:
-    """Overflow of all rows together."""
+    """Return the overflow of all rows together."""
     total = 0.0
     for r in range(len(capacity)):
         total += max(0.0, load[r] - capacity[r])
@@ -111,7 +111,7 @@ def _own_costs(
     g: Graph, i: int, labels: Integers, seen: Integers, chosen: int, sums: Floats, factor: float,
     more: Floats, out: Floats,
 ) -> None:  # fmt: skip
-    """Cost of each label given the neighbours outside of the tree, memory at its price.
+    """Return the cost of each label given the neighbours outside of the tree, memory at its price.
 
     ``sums`` and ``more`` are running sums of prices; the former count ``factor`` times.
     """
@@ -182,7 +182,7 @@ def _difference(
     g: Graph, order: Integers, size: int, seen: Integers, chosen: int, labels: Integers,
     found: Integers,
 ) -> float:  # fmt: skip
-    """Cost of the tree's new labels less that of the old ones."""
+    """Return the cost of the tree's new labels less that of the old ones."""
     total = 0.0
     for k in range(size):
         i = order[k]

@@ -26,7 +26,7 @@ from ...serial.lattice import LabelSearch, Lattice, lattice
 from ...serial.operators import HOST, OperatorTables
 from ...serial.stock import Stock, shared
 
-MOST_IDEALS = 60_000
+MAX_IDEALS = 60_000
 """Number of ideals beyond which no search is tried."""
 
 FEW_IDEALS = 8_000
@@ -95,7 +95,7 @@ class IdealLevels:
         """
         before: LabelSearch | None = None
         for level in self.levels:
-            ideals = lattice(level, MOST_IDEALS)
+            ideals = lattice(level, MAX_IDEALS)
             if ideals is None or left() <= 0:
                 return
             search = self._level(level, ideals, before)
@@ -171,7 +171,7 @@ def ideal_levels(tables: OperatorTables) -> IdealLevels | None:
     """Return the searches of a problem (nothing merged), or ``None`` if it has too many ideals."""
     for forgiven in (0.0, FORGIVEN):
         atoms = merge_idle(tables, forgiven)
-        ideals = lattice(atoms, MOST_IDEALS)
+        ideals = lattice(atoms, MAX_IDEALS)
         if ideals is None:
             continue
         if len(ideals.sets) <= FEW_IDEALS:

@@ -166,7 +166,7 @@ class Line:
 
 @compiled
 def segment_times(order, work, host, size, ends, devices, memory):
-    """Least time of each prefix by number of devices, and where its last segment begins.
+    """Return the least time of each prefix by number of devices, and where its last segment begins.
 
     A last step on the host has begin -1.
     """
