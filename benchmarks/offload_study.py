@@ -117,7 +117,7 @@ def list_schedule(shop: StashShop, limit: int, *, weights_last: bool) -> Starts 
 
     Input gradients go before forward passes; ``None`` where everything waits for a forward pass.
     """
-    graph, last = shop.problem.graph, {kept.maker: kept.last for kept in shop.kept}
+    graph, last = shop.problem.graph, {kept.maker: kept.last for kept in shop.values}
     rank = {BACKWARD: 1, FORWARD: 2, WEIGHT: 3 if weights_last else 0}
     waits: dict[str, list[tuple[str, int]]] = {name: [] for name in shop.steps}
     for before, after, lag in shop.arcs:
@@ -149,7 +149,7 @@ def free_trips(shop: StashShop, starts: Starts) -> Trips:
     """Return journeys that cost no time, of activations that wait longest, until devices fit."""
     trips: Trips = {}
     for device, limit in shop.limits.items():
-        held = [k for k in shop.kept if shop.steps[k.maker].device == device]
+        held = [k for k in shop.values if shop.steps[k.maker].device == device]
         first = {stash.maker: stash.first for stash in shop.stashes}
         waiting = sorted(held, key=lambda k: starts[k.maker] - starts[first[k.maker]])
         taken: list[Any] = []

@@ -2,7 +2,7 @@
 
 Only :mod:`.trace`, :mod:`.nodes`, :mod:`.inputs`, :mod:`.failures` and :mod:`.profile` need
 PyTorch, and import it when they are called, as :mod:`.onnx` does the library of that name;
-everything after the captured graph works without.
+everything after the captured graph works without it.
 """
 
 from .calibration import calibrate

@@ -1,4 +1,4 @@
-"""Compares measured kernels with the roofline: rates that were reached, and errors."""
+"""Compares measured kernels with the roofline: achieved rates, and errors."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ BILLION = 10**9
 
 @dataclass(frozen=True)
 class ClassOfKernels:
-    """Kernels of one class, and how the roofline describes them.
+    """Kernels of one class, and their times by the roofline.
 
     Parameters
     ----------
     kernels
-        How many were measured.
+        Number of measured kernels.
     measured_ns, roofline_ns
-        Sums.
+        Sums of measured times and of those by the roofline.
     error
-        Median over kernels of the difference, in shares of what was measured.
+        Median over kernels of the difference, relative to the measured time.
     """
 
     kernels: int
@@ -41,7 +41,7 @@ class ClassOfKernels:
 
 @dataclass(frozen=True)
 class KernelCalibration:
-    """What a device reached in a profile.
+    """Rates that a device achieved in a profile.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class KernelCalibration:
 
 
 def class_of(kernel: Kernel) -> str:
-    """Class of operators that a kernel belongs to."""
+    """Return the class of operators that a kernel belongs to."""
     name = operator_of(kernel)
     if "attention" in name:
         return "attention"
@@ -72,7 +72,7 @@ def calibrate(capture: Capture) -> KernelCalibration:
     """Fit the roofline to a profile.
 
     Kernels that compute give the rate of computing, the others that of moving bytes: the median,
-    weighed by work, so that it is that of large kernels. The launch is the shortest kernel.
+    weighted by work, so that it is that of large kernels. The launch is the shortest kernel.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def calibrate(capture: Capture) -> KernelCalibration:
 
 
 def compared(capture: Capture, spec: DeviceSpec) -> dict[str, ClassOfKernels]:
-    """Hold the roofline of a device against a profile.
+    """Compare the roofline of a device with a profile.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def compared(capture: Capture, spec: DeviceSpec) -> dict[str, ClassOfKernels]:
 
 
 def kernel_work(capture: Capture) -> dict[str, tuple[int, int, int]]:
-    """Kernel -> measured nanoseconds, operations, bytes that it moves.
+    """Return kernel -> measured nanoseconds, operations, bytes that it moves.
 
     Raises
     ------
@@ -146,7 +146,7 @@ def kernel_work(capture: Capture) -> dict[str, tuple[int, int, int]]:
 
 
 def _middle(rates: list[tuple[float, int]]) -> float:
-    """Median of rates, each weighed by its work."""
+    """Return the median of rates, weighted by their work."""
     half = sum(weight for _, weight in rates) / 2
     for rate, weight in sorted(rates):
         half -= weight

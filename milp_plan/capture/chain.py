@@ -1,13 +1,13 @@
-"""Captured models to be cut into stages of a pipeline: the problem of the slowest stage.
+"""Captured models as problems of cutting into stages of a pipeline: the slowest stage counts.
 
 Modules (or blocks) with no others inside are the pieces, forward and backward pass together. The
 law is the serial one with contiguity ``chain``: devices take consecutive parts of the forward
-pass, and pay for what they hand to the next one. One sample is one micro-batch: what ``build()``
-of the user's file returns. Updates run once for many of those, and are left out; their memory is
-not. Tied parameters may lie on several devices, each with a gradient and a state of its own:
-the gradients are added up after the step. Here each piece that reads one counts a copy; planning
+pass, and pay for their transfers to the next one. One sample is one micro-batch: the result of
+``build()`` of the user's file. Updates run once for many of those, and are left out; their memory
+is not. Tied parameters may be on several devices, each with its own gradient and state:
+the gradients are summed after the step. Here each piece that reads one counts a copy; planning
 throughput takes a device's bytes as the sum over its pieces. For the same reason the largest
-workspace of any operator is taken off each device's memory.
+workspace of any operator is subtracted from each device's memory.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from .record import ELEMENT_BYTES
 from .work import require_known
 
 GRADIENT, STATE = "added gradient of ", "state of "
-"""Begin the names of what lies beside a parameter between micro-batches."""
+"""Prefixes of the names of values stored with a parameter between micro-batches."""
 
 COPY = " @ "
-"""Between the name of a value that several pieces read, and the piece."""
+"""Separates the name of a value that several pieces read, and the piece."""
 
 WORKSPACE = "workspace taken off each device, bytes"
-"""Entry of the provenance."""
+"""Entry of the provenance for the subtracted workspace."""
 
 
 def stage_problem(
@@ -67,9 +67,9 @@ def stage_problem(
     cluster
         One device for each stage.
     granularity
-        ``"module"`` or ``"block"``: what is not cut.
+        ``"module"`` or ``"block"``: the unit that is not cut.
     optimizer, fuse, name
-        As for :func:`~milp_plan.capture.instance.instance`.
+        See :func:`~milp_plan.capture.instance.instance`.
 
     Raises
     ------
@@ -119,9 +119,9 @@ def stage_problem(
 
 
 def _beside_parameters(draft: Draft, optimizer: str) -> list[Value]:
-    """Gradient and optimizer state of each parameter, wherever its forward pass reads it."""
+    """Return gradient and optimizer state of each parameter, with its forward readers."""
     forward = {op.name for op in draft.operators if op.kind == FORWARD}
-    found = []
+    values = []
     for place, storage in enumerate(draft.capture.storages):
         readers = tuple(name for name in draft.consumers[place] if name in forward)
         if not storage.trained or not readers:
@@ -130,12 +130,12 @@ def _beside_parameters(draft: Draft, optimizer: str) -> list[Value]:
         state = storage.bytes // element * OPTIMIZERS[optimizer].state_bytes(element)
         for prefix, size in ((GRADIENT, storage.bytes), (STATE, state)):
             if size:
-                found.append(Value(f"{prefix}{storage.name}", None, readers, {FULL: size}))
-    return found
+                values.append(Value(f"{prefix}{storage.name}", None, readers, {FULL: size}))
+    return values
 
 
 def _counted(graph: ComputationGraph) -> ComputationGraph:
-    """Give every piece a copy of what several read at rest, and operators no workspace."""
+    """Give every piece a copy of shared values at rest, and operators no workspace."""
     group = {op.name: str(op.group) for op in graph.operators}
 
     def copies(value: Value) -> Iterator[Value]:
@@ -156,7 +156,7 @@ def _counted(graph: ComputationGraph) -> ComputationGraph:
 
 
 def _without(cluster: Cluster, room: int) -> Cluster:
-    """Return the cluster with so much less memory on each device."""
+    """Return the cluster with less memory on each device."""
 
     def left(limit: int | None) -> int | None:
         return None if limit is None else max(limit - room, 0)

@@ -1,4 +1,4 @@
-"""The file ``torch-checkpoint``: which blocks of a model compute activations again.
+"""The file ``torch-checkpoint``: the blocks of a model that recompute activations.
 
 Described in ``instances/formats/torch-checkpoint.md``.
 """
@@ -14,7 +14,7 @@ from .passes import FORWARD
 from .recompute import KEEP, POLICIES
 
 FINGERPRINT = "captured graph"
-"""Entry of an instance's provenance: fingerprint of the graph it was made of."""
+"""Entry of an instance's provenance: fingerprint of its captured graph."""
 
 
 class TorchCheckpoint(Strict):
@@ -29,7 +29,7 @@ class TorchCheckpoint(Strict):
 
 
 def policies(problem: PlanningProblem, plan: Plan) -> dict[str, str]:
-    """Block -> policy that a plan chose; blocks without a choice are left out.
+    """Return block -> policy of a plan; blocks without a choice are left out.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def checkpoint_text(problem: PlanningProblem, plan: Plan) -> bytes:
     Raises
     ------
     InputError
-        As :func:`policies`.
+        See :func:`policies`.
     """
     return encode(
         TorchCheckpoint(

@@ -1,8 +1,8 @@
 """A sharding plan of a captured step as a placement file, which PyTorch runs.
 
-The labels of the problem (:mod:`.sharding`) say what each node reads, writes and keeps. Where a
-node keeps something else than it writes, that is a pin; where a reader takes something else than
-its source keeps, a read of its own. Their collectives are those of the plan.
+The labels of the problem (:mod:`.sharding`) hold the placements that each node reads, writes and
+retains. Where a node retains another placement than it writes, that is a pin; where a reader takes
+another one than its source retains, a read of its own. Their collectives are those of the plan.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ AXES = ("x", "y")
 _PLACEMENTS = r"((R|P|S\(\d{1,3}\))+|-)(,((R|P|S\(\d{1,3}\))+|-))*"
 _INSIDE = "|".join(get_args(Collective))
 LABEL = re.compile(rf"({_PLACEMENTS})? > ({_PLACEMENTS})?( > {_PLACEMENTS})?( \+ ({_INSIDE}))*")
-"""What a label looks like."""
+"""Pattern of a label."""
 
 
 @dataclass(frozen=True)
 class PlacementChoice:
-    """What a node does.
+    """Placements of a node.
 
     Parameters
     ----------
     reads, raw
         Placements read and written.
     kept
-        Placement of the (first) result from then on.
+        Placement of the (first) result for its readers.
     inside
         Collectives inside the operator, by kind.
     """
@@ -54,30 +54,30 @@ class PlacementChoice:
     def of(cls, label: str) -> PlacementChoice:
         """Read a label."""
         placed, *inside = label.split(" + ")
-        reads, raw, *kept = (part.strip() for part in placed.split(">"))
+        reads, raw, *retained = (part.strip() for part in placed.split(">"))
         made = tuple(filter(None, raw.split(",")))
         read = tuple(filter(None, reads.split(",")))
-        return cls(read, made, (kept or [*made, ""])[0], tuple(inside))
+        return cls(read, made, (retained or [*made, ""])[0], tuple(inside))
 
 
 def chosen_placements(problem: ShardingProblem, plan: ShardingPlan) -> TorchPlacements:
-    """Return the placements that a plan chose.
+    """Return the placements of a plan.
 
     Parameters
     ----------
     problem
-        Made of a captured graph by :func:`~milp_plan.capture.sharding.sharding`.
+        Problem of a captured graph by :func:`~milp_plan.capture.sharding.sharding`.
     plan
         A valid plan of it.
 
     Raises
     ------
     InputError
-        The problem is of something else.
+        The problem is not of a captured graph.
     """
     choices, sources = choices_of(problem, plan), sources_of(problem)
     sizes = [int(size) for size in problem.provenance["mesh"].split("x")]
-    found = TorchPlacements(
+    placements = TorchPlacements(
         format="milp-plan-torch-placements",
         version=1,
         problem=problem.name,
@@ -87,17 +87,17 @@ def chosen_placements(problem: ShardingProblem, plan: ShardingPlan) -> TorchPlac
         inputs={},
         gradients={},
     )
-    found.collectives = dict(_decided(problem, choices, sources, found))
-    return found
+    placements.collectives = dict(_decided(problem, choices, sources, placements))
+    return placements
 
 
 def choices_of(problem: ShardingProblem, plan: ShardingPlan) -> list[PlacementChoice]:
-    """What each node does.
+    """Return the placements of each node.
 
     Raises
     ------
     InputError
-        The problem is of something else than a captured graph.
+        The problem is not of a captured graph.
     """
     if FINGERPRINT not in problem.provenance or not problem.labels:
         expected, remedy = "one of a captured model", "make it by milp-plan capture --sharding 2"
@@ -106,9 +106,9 @@ def choices_of(problem: ShardingProblem, plan: ShardingPlan) -> list[PlacementCh
     labels = [problem.labels[s + pick] for s, pick in zip(starts, plan.chosen, strict=True)]
     triples = zip(problem.operators, labels, sources_of(problem), strict=True)
     findings = [
-        Finding(f"label of {name!r}", repr(label), _expected(len(given)), "capture it again")
-        for name, label, given in triples
-        if not LABEL.fullmatch(label) or len(PlacementChoice.of(label).reads) != len(given)
+        Finding(f"label of {name!r}", repr(label), _expected(len(sources)), "capture it again")
+        for name, label, sources in triples
+        if not LABEL.fullmatch(label) or len(PlacementChoice.of(label).reads) != len(sources)
     ]
     if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*)?", problem.provenance.get("mesh", "")):
         found = repr(problem.provenance.get("mesh"))
@@ -123,7 +123,7 @@ def _expected(reads: int) -> str:
 
 
 def sources_of(problem: ShardingProblem) -> list[list[int]]:
-    """Nodes that each node reads from, in the order of its tensors."""
+    """Return the nodes that each node reads from, in the order of its tensors."""
     sources: list[list[int]] = [[] for _ in problem.operators]
     for source, reader in problem.transitions.ends.tolist():
         sources[reader].append(source)
@@ -136,7 +136,7 @@ def chosen_text(problem: ShardingProblem, plan: ShardingPlan) -> bytes:
     Raises
     ------
     InputError
-        As :func:`chosen_placements`.
+        See :func:`chosen_placements`.
     """
     return placements_to_json(chosen_placements(problem, plan))
 
@@ -145,29 +145,29 @@ def _decided(
     problem: ShardingProblem,
     choices: list[PlacementChoice],
     sources: list[list[int]],
-    found: TorchPlacements,
+    placements: TorchPlacements,
 ) -> Counter[Collective]:
-    """Write everything down; return the collectives, equal copies once."""
+    """Write all placements into the file's tables; return the collectives, equal copies once."""
     sent = Counter[Collective]()
     copies: set[tuple[int, str]] = set()
-    for name, choice, given in zip(problem.operators, choices, sources, strict=True):
+    for name, choice, row in zip(problem.operators, choices, sources, strict=True):
         if name.startswith(INPUT):
-            found.inputs[name.removeprefix(INPUT)] = choice.kept
+            placements.inputs[name.removeprefix(INPUT)] = choice.kept
         elif name.startswith(UPDATE):
-            found.gradients[name.removeprefix(UPDATE)] = choice.reads[0]
-            sent += collectives(choices[given[0]].kept, choice.reads[0])
+            placements.gradients[name.removeprefix(UPDATE)] = choice.reads[0]
+            sent += collectives(choices[row[0]].kept, choice.reads[0])
         elif not name.startswith(CONSTANT):
             sent.update(choice.inside)  # type: ignore[arg-type]
             if choice.raw and choice.kept != choice.raw[0]:
-                found.pins[name] = choice.kept
+                placements.pins[name] = choice.kept
                 sent += collectives(choice.raw[0], choice.kept)
-            for source, wanted in zip(given, choice.reads, strict=True):
-                kept = choices[source].kept
-                if len(choices[source].raw) > 1 or wanted == kept:
+            for source, required in zip(row, choice.reads, strict=True):
+                retained = choices[source].kept
+                if len(choices[source].raw) > 1 or required == retained:
                     continue
                 read = problem.operators[source].removeprefix(INPUT).removeprefix(CONSTANT)
-                found.reads.setdefault(name, {})[read] = wanted
-                if (source, wanted) not in copies:
-                    copies.add((source, wanted))
-                    sent += collectives(kept, wanted)
+                placements.reads.setdefault(name, {})[read] = required
+                if (source, required) not in copies:
+                    copies.add((source, required))
+                    sent += collectives(retained, required)
     return sent

@@ -1,4 +1,4 @@
-"""Which operators share a device."""
+"""Groups of operators that share a device."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Colocation:
         self._parent: dict[str, str] = {}
 
     def join(self, name: str, others: Iterable[str]) -> None:
-        """Put others where ``name`` is."""
+        """Put others on the device of ``name``."""
         for other in others:
             self._parent[self._root(other)] = self._root(name)
 

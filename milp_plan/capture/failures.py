@@ -1,4 +1,4 @@
-"""A user's model that fails: which module, which operator, which line of the user's file."""
+"""Explains failures of a user's model: module, operator, and line of the user's file."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 from milp_plan.core import Finding, InputError, MilpPlanError
 
 RUNS = "a model that PyTorch runs"
-"""What is expected of a model when it is not only captured."""
+"""Expectation of a model when it is not only captured."""
 
 
 def where_it_stops(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, str]:
-    """Run a module once more; return path and function where it stops, nothing if it does not."""
+    """Run a module once more; return path and function of the failure, empty without one."""
     import torch
 
     paths = {part: name for name, part in module.named_modules()}
@@ -50,23 +50,23 @@ def where_it_stops(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 def errors_as_findings(
     text: str, doing: str, model: tuple[Any, tuple[Any, ...], dict[str, Any]], dtype: str | None
 ) -> Iterator[None]:
-    """Run a model; what it raises becomes one finding.
+    """Run a model; turn its exception into one finding.
 
     Parameters
     ----------
     text
-        How the user named the model.
+        User's name of the model.
     doing
-        What runs, for failures that its forward pass alone does not show.
+        Name of the step, for failures that its forward pass alone does not show.
     model
-        The module, and its inputs by place and by name.
+        The module, and its inputs by position and by name.
     dtype
-        Type of numbers that was asked for.
+        Requested type of numbers.
 
     Raises
     ------
     InputError
-        It fails; names module, operator and line.
+        The model fails; the error names module, operator and line.
     """
     try:
         yield
@@ -81,18 +81,18 @@ def errors_as_findings(
 def not_run(
     text: str, where: str, error: Exception, *, operator: str = "", dtype: str | None = None
 ) -> InputError:
-    """Return one finding of a long message of PyTorch about a model that it ran.
+    """Return a long message of PyTorch about a model that it ran as one finding.
 
     Parameters
     ----------
     text
-        How the user named the model.
+        User's name of the model.
     where, operator
-        Module, or what was going on, and the function that failed.
+        Module or step, and the function that failed.
     error
-        What was raised.
+        The exception.
     dtype
-        Type of numbers that was asked for.
+        Requested type of numbers.
     """
     found = f"{type(error).__name__}: {first_line(error)}{source_line(error, text)}"
     if operator:
@@ -104,13 +104,13 @@ def not_run(
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says first."""
+    """Return the first line of an error."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0][:200] if lines else "without a message"
 
 
 def source_line(error: BaseException, text: str) -> str:
-    """Innermost line of the user's file in a traceback, as words."""
+    """Return the innermost line of the user's file in a traceback, as text."""
     file, line = text.rpartition(":")[0] or text, None
     trace = error.__traceback__
     while trace is not None:

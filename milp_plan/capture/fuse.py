@@ -1,4 +1,4 @@
-"""Kernels that a compiler runs as one: chains of elementwise work, copies and reductions.
+"""Fuses kernels that a compiler runs as one: elementwise work, copies and reductions.
 
 Fusing comes before merging, so that a step's total work is the same at every granularity.
 """
@@ -21,9 +21,9 @@ def fused(capture: Capture) -> list[tuple[int, ...]]:
 
     A kernel joins one that it reads from where both stream through the same number of elements,
     in one block of the model and one part of the step. Matrix products, convolutions, attention,
-    gathers and pools stay alone, as in PyTorch's own compiler. Where no module is known only
-    chains are fused, in which each kernel is all that waits for the one before: whatever else could
-    run beside them still can.
+    gathers and pools stay separate, as in PyTorch's own compiler. Where no module is known only
+    chains are fused, in which each kernel is the only reader of the previous one: independent
+    kernels can still run in parallel.
     """
     before, kind = sources(capture), kinds(capture)
     block = [block_of(home) for home in homes(capture)]
@@ -62,7 +62,7 @@ def _links(capture: Capture, before: Edges) -> set[tuple[int, int]]:
 
 
 def alone(capture: Capture) -> list[tuple[int, ...]]:
-    """Return every kernel as a group of its own: eager PyTorch."""
+    """Return every kernel as a group of its own, as in eager PyTorch."""
     return [(place,) for place in range(len(capture.kernels))]
 
 
@@ -71,6 +71,6 @@ def _streams(kernel: Kernel) -> bool:
 
 
 def _elements(kernel: Kernel) -> int:
-    """Elements of the largest tensor that a kernel touches."""
+    """Return the number of elements of the largest tensor of a kernel."""
     touched = (*tensors_read(kernel), *tensors_made(kernel))
     return max((prod(tensor.shape) for tensor in touched), default=0)

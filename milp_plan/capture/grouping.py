@@ -8,8 +8,8 @@ from collections.abc import Iterable
 class Groups:
     """Groups that grow while nodes come in topological order.
 
-    Group ``g`` may take a node unless another group that the node reads from lies behind ``g``:
-    then ``g`` would wait for itself. Every circle that a new member could close runs through one
+    Group ``g`` may take a node unless another group that the node reads from comes after ``g``:
+    then ``g`` would wait for itself. Every cycle that a new member could close contains one
     of those groups, since nothing reads from the node yet; so this test is exact.
 
     Parameters
@@ -25,7 +25,7 @@ class Groups:
         self._above: list[int] = []  # group -> groups before it, as bits
 
     def may_join(self, group: int, before: Iterable[int]) -> bool:
-        """Whether a node that reads from the nodes ``before`` can join a group."""
+        """Return whether a node that reads from the nodes ``before`` can join a group."""
         sources = {self.of[node] for node in before} - {group}
         return all(not self._above[source] >> group & 1 for source in sources)
 
@@ -50,8 +50,8 @@ class Groups:
         return group
 
     def _behind(self, before: Iterable[int], group: int) -> int:
-        """Groups that a node's sources lie in or behind, but for its own."""
-        found = 0
+        """Return the groups of a node's sources and those before them, without its own."""
+        bits = 0
         for source in {self.of[node] for node in before} - {group}:
-            found |= self._above[source] | 1 << source
-        return found
+            bits |= self._above[source] | 1 << source
+        return bits

@@ -1,4 +1,4 @@
-"""Models with weights, and what the inputs of their captured graphs are."""
+"""Models with weights, and the tensors of their captured graphs' inputs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def built_with_seed(builder: Builder, dtype: str | None, seed: int = SEED) -> An
     Raises
     ------
     InputError
-        The function fails when it makes weights.
+        The function fails when it creates weights.
     """
     import torch
 
@@ -36,12 +36,12 @@ def built_with_seed(builder: Builder, dtype: str | None, seed: int = SEED) -> An
 
 
 def graph_inputs(graph: Any, built: tuple[Any, Any]) -> dict[str, tuple[str | None, Any]]:
-    """Input node -> name in the plan (none for constants) and tensor."""
+    """Return input node -> name in the plan (``None`` for constants) and tensor."""
     import torch
 
     module, args = built
     leaves = torch.utils._pytree.tree_leaves(args)
-    found: dict[str, tuple[str | None, Any]] = {}
+    tensors: dict[str, tuple[str | None, Any]] = {}
     for node in graph.nodes:
         if node.op != "placeholder":
             continue
@@ -49,13 +49,13 @@ def graph_inputs(graph: Any, built: tuple[Any, Any]) -> dict[str, tuple[str | No
         kind = type(description).__name__
         if kind == "TangentAOTInput":
             value = node.meta["val"]
-            found[node.name] = (None, torch.ones(value.shape, dtype=value.dtype))
+            tensors[node.name] = (None, torch.ones(value.shape, dtype=value.dtype))
         elif hasattr(description, "target"):
             path = path_of(description.target)
-            found[node.name] = (path, _tensor(module, path))
+            tensors[node.name] = (path, _tensor(module, path))
         else:
-            found[node.name] = (description.expr(), leaves[description.idx])
-    return found
+            tensors[node.name] = (description.expr(), leaves[description.idx])
+    return tensors
 
 
 def _tensor(module: Any, path: str) -> Any:
@@ -69,5 +69,5 @@ def _tensor(module: Any, path: str) -> Any:
 
 
 def path_of(target: str) -> str:
-    """Path of a tensor in the user's module, from its path in the captured one."""
+    """Return the path of a tensor in the user's module, from its path in the captured one."""
     return target.removeprefix(f"{INNER}.")

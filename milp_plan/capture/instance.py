@@ -1,4 +1,4 @@
-"""From a captured graph to a planning problem.
+"""Builds planning problems of captured graphs.
 
 =================================== ============================================================
 kernels of a module or block        an operator: forward, backward for inputs or for weights
@@ -60,7 +60,7 @@ GENERATOR_VERSION = "2"
 """Raised when the same captured graph gives another problem."""
 
 SUFFIXES = {FORWARD: "F", BACKWARD_INPUT: "B", BACKWARD_WEIGHT: "W"}
-"""Kind -> end of an operator's name."""
+"""Kind -> suffix of an operator's name."""
 
 
 def instance(
@@ -83,32 +83,32 @@ def instance(
     capture
         The graph.
     cluster
-        Where it shall run; device classes must be named ones (``milp_plan.cost.DEVICES``).
+        The target; device classes must be named ones (``milp_plan.cost.DEVICES``).
     granularity
         ``"kernel"``, ``"module"`` or ``"block"``; kernels of which no module is known are
         operators of their own at each.
     optimizer
-        One of :data:`OPTIMIZERS`; counts for training only.
+        One of :data:`OPTIMIZERS`; used for training only.
     fuse
         Whether chains of elementwise kernels run as one, as compiled; else as in eager PyTorch.
     recompute
-        What blocks may forget besides keeping all (``milp_plan.capture.recompute.POLICIES``);
+        Policies of blocks in addition to keeping all (``milp_plan.capture.recompute.POLICIES``);
         the backward pass of a block is then one operator.
     barrier
-        Whether updates wait for the backward pass, as with ``optimizer.step()`` behind it.
+        Whether updates wait for the backward pass, as ``optimizer.step()`` after it does.
     objective, name
-        Of the problem.
+        Objective and name of the problem.
     measured
         Take the times of the graph's profile in place of the roofline, on every device; kernels
-        were timed alone, so nothing is fused. Rates for what a profile does not time, the
-        updates (:func:`~milp_plan.capture.calibration.calibrate`).
+        were timed separately, so nothing is fused. Rates for the updates, which a profile does not
+        time (:func:`~milp_plan.capture.calibration.calibrate`).
 
     Raises
     ------
     InputError
         Unknown granularity, optimizer, policy, device class, an operator without formula; times
-        asked for that a profile does not have, or for devices of several classes; policies, where
-        no block has what it could forget.
+        that a profile does not have, or for devices of several classes; policies, where
+        no block has values to drop.
     """
     policies = tuple(dict.fromkeys(recompute))
     require_known(capture)
@@ -140,24 +140,24 @@ def instance(
     return PlanningProblem(title, draft.graph(), plain(cluster), objective, provenance=provenance)
 
 
-def _granularity(asked: str, capture: Capture, unknown: Collection[int]) -> str:
+def _granularity(requested: str, capture: Capture, unknown: Collection[int]) -> str:
     """Return the granularity for the provenance: kernels where no module is known."""
-    if asked == "kernel" or len(unknown) == len(capture.kernels):
+    if requested == "kernel" or len(unknown) == len(capture.kernels):
         return "kernel"
-    return f"{asked} (kernel where no module is known)" if unknown else asked
+    return f"{requested} (kernel where no module is known)" if unknown else requested
 
 
 class Draft:
-    """Operators and values while they are put together.
+    """Operators and values under construction.
 
     Parameters
     ----------
     capture, cluster, parts, granularity
-        What becomes operators, and where they run.
+        Graph, cluster, and groups of kernels that become operators.
     adds_up
-        Whether gradients are added to sums that are kept, so that they do not last themselves.
+        Whether gradients are accumulated in persistent sums, and are no values themselves.
     measured
-        As for :func:`instance`.
+        See :func:`instance`.
     """
 
     def __init__(
@@ -219,12 +219,12 @@ class Draft:
         return list(names)
 
     def _operator(self, part: Part, name: str) -> Operator:
-        held = self._peak(part.kernels, self._inside(part))
-        option = Option("one", self._durations(part.units), workspace_bytes=held)
+        workspace = self._peak(part.kernels, self._inside(part))
+        option = Option("one", self._durations(part.units), workspace_bytes=workspace)
         return Operator(name, (option,), part.kind, block=block_label(part.label))
 
     def _durations(self, units: Iterable[tuple[int, ...]]) -> dict[str, int]:
-        """Device class -> ticks of fused kernels, one after the other."""
+        """Return device class -> ticks of fused kernels, one after the other."""
         if self.measured is not None:
             return self._times(place for unit in units for place in unit)
         durations = dict.fromkeys((spec.name for spec in self.specs), 0)
@@ -236,14 +236,14 @@ class Draft:
         return durations
 
     def _times(self, places: Iterable[int]) -> dict[str, int]:
-        """Device class -> ticks of kernels as they were measured."""
+        """Return device class -> measured ticks of kernels."""
         assert self.capture.profile is not None
         times = self.capture.profile.kernels
         total = sum(times[self.capture.kernels[place].name] for place in places)
         return dict.fromkeys((spec.name for spec in self.specs), total)
 
     def moved(self, unit: tuple[int, ...]) -> int:
-        """Bytes that kernels run as one read from outside and leave for others."""
+        """Return the bytes that fused kernels read from outside and leave for others."""
         own = {storage for storage, place in self.made.items() if place in unit}
         read = bytes_read((self.capture.kernels[place] for place in unit), self.sizes)
         inside = set(unit)
@@ -256,19 +256,19 @@ class Draft:
         return outside + left
 
     def _internal(self, storage: int) -> bool:
-        """Whether nothing outside the operator that makes it reads a storage."""
+        """Return whether nothing outside the operator that makes it reads a storage."""
         part = self.part_of[self.made[storage]]
         return storage not in self.lasting and all(
             self.part_of[place] == part for place in self.readers[storage]
         )
 
     def _inside(self, part: Part) -> set[int]:
-        """Storages that are born and die in an operator."""
+        """Return the storages that exist only within an operator."""
         made = (storage for place in part.kernels for storage in self._makes[place])
         return {storage for storage in made if self._internal(storage)}
 
     def _peak(self, sequence: Sequence[int], internal: set[int]) -> int:
-        """Largest sum of some storages while kernels run: from being made to the last reader."""
+        """Return the largest sum of some storages while kernels run, from maker to last reader."""
         first: dict[int, int] = {}
         last: dict[int, int] = {}
         for step, place in enumerate(sequence):
@@ -286,14 +286,14 @@ class Draft:
     # recomputation -------------------------------------------------------------------------------
 
     def recompute(self, policies: Sequence[str]) -> None:
-        """Offer the two operators of each block to forget and to compute again."""
+        """Offer the two operators of each block to drop and to recompute values."""
         for forward, backward in blocks_of(self.parts).items():
             both = self.parts[forward], self.parts[backward]
             offered = [Again(KEEP, frozenset(), (), frozenset())]
             for policy in policies:
-                found = again(self.capture, both, policy, self.readers, self.made)
-                if found.dropped not in [entry.dropped for entry in offered]:
-                    offered.append(found)
+                recomputed = again(self.capture, both, policy, self.readers, self.made)
+                if recomputed.dropped not in [entry.dropped for entry in offered]:
+                    offered.append(recomputed)
             if len(offered) == 1:
                 continue
             self.gone |= {storage for entry in offered for storage in entry.dropped}
@@ -312,12 +312,14 @@ class Draft:
     def _forgetful(self, forward: int, entry: Again) -> Option:
         """Return the forward option that drops values after its own last read."""
         part = self.parts[forward]
-        held = self._peak(part.kernels, self._inside(part) | entry.dropped)
+        workspace = self._peak(part.kernels, self._inside(part) | entry.dropped)
         option = self.operators[forward].options[0]
-        return replace(option, name=entry.policy, workspace_bytes=held, writes=self._layouts(entry))
+        return replace(
+            option, name=entry.policy, workspace_bytes=workspace, writes=self._layouts(entry)
+        )
 
     def _repeating(self, backward: int, entry: Again) -> Option:
-        """Return the backward option that first computes dropped values again."""
+        """Return the backward option that first recomputes dropped values."""
         part, option = self.parts[backward], self.operators[backward].options[0]
         redone = set(entry.redone)
         units = {self.unit_of[place] for place in redone}
@@ -366,7 +368,7 @@ class Draft:
         self.operators = colocation.grouped([*self.operators, *added])
 
     def _updater(self, label: str, modules: list[list[int]], optimizer: Optimizer) -> Operator:
-        """One kernel for each module, and what the optimizer keeps between steps."""
+        """Return an updater with one kernel for each module, and add the optimizer's state."""
         name = f"{label or 'model'}.U"
         durations = dict.fromkeys((spec.name for spec in self.specs), 0)
         state = 0
@@ -383,7 +385,7 @@ class Draft:
     def _reaches(
         self, name: str, parameter: int, gradients: set[int], colocation: Colocation
     ) -> None:
-        """Let an update read a parameter and its gradient, beside all that use them."""
+        """Let an update read a parameter and its gradient, on the device of their users."""
         colocation.join(name, self.consumers[parameter])
         for storage in (parameter, *sorted(gradients)):
             if name not in self.consumers[storage]:
@@ -397,7 +399,7 @@ class Draft:
         self.extra.append(Value("end of backward pass", ends[max(ends)], tuple(updates), {FULL: 0}))
 
     def _update(self, storage: Storage, optimizer: Optimizer) -> tuple[int, int]:
-        """Bytes kept and bytes moved for a parameter."""
+        """Return the bytes stored and the bytes moved for a parameter."""
         element = ELEMENT_BYTES[storage.dtype]
         count = storage.bytes // element
         return count * optimizer.state_bytes(element), count * optimizer.moved_bytes(element)
@@ -405,7 +407,7 @@ class Draft:
     # values --------------------------------------------------------------------------------------
 
     def graph(self) -> ComputationGraph:
-        """Return the graph; what the model hands out is kept, gradients go when they are used."""
+        """Return the graph; outputs of the model stay, gradients go when they are used."""
         values, outputs = [], handed_out(self.capture)
         for place, storage in enumerate(self.capture.storages):
             producer = None
@@ -424,7 +426,7 @@ class Draft:
 
 
 def block_label(label: str) -> str | None:
-    """Name of the numbered block that a module lies in."""
+    """Return the name of the numbered block that contains a module."""
     block = block_of(label)
     return block if block.rpartition(".")[2].isdecimal() else None
 
@@ -435,7 +437,7 @@ def require_times(capture: Capture, cluster: Cluster) -> None:
     Raises
     ------
     InputError
-        With every reason.
+        Times are missing, or there are several classes; the error lists every reason.
     """
     times = {} if capture.profile is None else capture.profile.kernels
     missing = [kernel.name for kernel in capture.kernels if kernel.name not in times]
@@ -455,8 +457,8 @@ def require_times(capture: Capture, cluster: Cluster) -> None:
 def provenance_of(
     capture: Capture, cluster: Cluster, measured: DeviceSpec | None = None
 ) -> dict[str, str]:
-    """Say what a problem was made of."""
-    found = coverage(capture)
+    """Return the provenance of a problem."""
+    covered = coverage(capture)
     types = sorted({s.dtype for s in capture.storages if s.kind == "parameter"})
     times = sources(cluster)
     if measured is not None and capture.profile is not None:
@@ -471,7 +473,7 @@ def provenance_of(
         "captured graph": fingerprint(capture),
         "mode": capture.mode,
         "parameters": " ".join(types),
-        "forward_flops": str(found.flops["forward"]),
-        "backward_flops": str(found.flops["backward"]),
+        "forward_flops": str(covered.flops["forward"]),
+        "backward_flops": str(covered.flops["backward"]),
         **times,
     }

@@ -1,4 +1,4 @@
-"""Layouts on a mesh in PyTorch's words, and the collectives of a change from one to another."""
+"""Layouts on a mesh as PyTorch's placements, and the collectives of changes between them."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from .placements import entries
 
 
 def placement_of(layout: Layout, mesh: Mesh) -> str:
-    """Text of a layout, one entry per axis: ``"S(0)R"``."""
-    found = []
+    """Return the text of a layout, one entry per axis: ``"S(0)R"``."""
+    entries = []
     for axis in mesh.axes:
         cut = next((place for place, axes in enumerate(layout.dims) if axis.name in axes), None)
         pending = axis.name in layout.partial
-        found.append("P" if pending else "R" if cut is None else f"S({cut})")
-    return "".join(found)
+        entries.append("P" if pending else "R" if cut is None else f"S({cut})")
+    return "".join(entries)
 
 
 def in_order(layout: Layout, mesh: Mesh) -> bool:
-    """Whether dimensions that several axes cut are cut by the first axis first, as PyTorch does."""
+    """Return whether dimensions split by several axes are split by the first axis first."""
     place = {axis.name: number for number, axis in enumerate(mesh.axes)}
     return all(list(axes) == sorted(axes, key=place.__getitem__) for axes in layout.dims)
 
 
 def whole(rank: int) -> Layout:
-    """Everything everywhere."""
+    """Return the replicated layout."""
     return Layout(((),) * rank)
 
 
 def resting(extents: tuple[int, ...], mesh: Mesh) -> Iterator[Layout]:
-    """Layouts in which a tensor can lie before a step: whole or cut; whole comes first."""
+    """Yield layouts of a tensor before a step: replicated first, then split."""
     for cuts in product((None, *range(len(extents))), repeat=len(mesh.axes)):
         pairs = list(zip(mesh.axes, cuts, strict=True))
         dims = tuple(
@@ -46,25 +46,25 @@ def resting(extents: tuple[int, ...], mesh: Mesh) -> Iterator[Layout]:
 
 
 def collectives(before: str, after: str) -> Counter[Collective]:
-    """Collectives by which PyTorch 2.13 changes a placement on gloo, by kind.
+    """Return the collectives by which PyTorch 2.13 changes a placement on gloo, by kind.
 
-    gloo gathers where others exchange; what is whole is cut or masked by each process alone.
+    gloo gathers where others exchange; each process splits or masks replicated tensors by itself.
     """
-    found = Counter[Collective]()
+    counts = Counter[Collective]()
     for have, want in _changes(entries(before), entries(after)):
         if have == "P":
-            found["all_reduce" if want == "R" else "reduce_scatter"] += 1
+            counts["all_reduce" if want == "R" else "reduce_scatter"] += 1
         elif have != "R":
-            found["all_gather"] += 1
-    return found
+            counts["all_gather"] += 1
+    return counts
 
 
 def _changes(here: list[str], after: list[str]) -> Iterator[tuple[str, str]]:
-    """(entry, entry) of every change along one axis.
+    """Yield (entry, entry) of every change along one axis.
 
-    The last axis first, as far as parts inside of parts allow: what is to be cut along a dimension
-    that axes before it cut otherwise than in the end is put together meanwhile. Then, the first
-    axis first, what is left.
+    The last axis comes first, as far as nested parts allow: a dimension to be split that earlier
+    axes split differently in the end is gathered first. Then the other changes, the
+    first axis first.
     """
     if any(entry.startswith("S") for entry in here):
         for axis in reversed(range(len(here))):

@@ -3,16 +3,17 @@
 PyTorch's distributed tensors have no rule for these operators, or a wrong one.
 
 Convolutions, normalisations and pools: samples are free, and so are channels as far as the operator
-separates them; pixels stay whole, so there are no halos. In training a batch normalisation whose
-samples are cut adds up two sums per channel inside, forward (of values and of their squares) and
-backward (of gradients, and of their products with what was normalised): it computes what one
-process computes, not statistics of a part.
+separates them; pixels stay whole, so there are no halos. In training a batch normalisation with
+split samples sums two numbers per channel inside, forward (of values and of their squares) and
+backward (of gradients, and of their products with the normalised values): it equals the result of
+one process, and does not use statistics of a part.
 
 Attention: samples and heads are free.
 
-Experts: rows are sorted by expert, and how many each has depends on the data, so rows stay whole.
-Experts may be cut, or their matrices: a process with some of the experts computes their rows and
-leaves the others zero, so that the result is a pending sum. Its share of the work is assumed fair.
+Experts: rows are sorted by expert, and the number of rows of each depends on the data, so rows stay
+whole. Experts may be split, or their matrices: a process with some of the experts computes their
+rows and leaves the others zero, so that the result is a pending sum. Its share of the work is
+assumed proportional.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ SAMPLES, CHANNELS = "n", "c"
 """Loops of batch normalisations and pools."""
 
 STATISTIC_BYTES = 4
-"""Of one sum."""
+"""Bytes of one sum."""
 
 
 def _convolution(call: Kernel | View) -> Nest:
@@ -59,9 +60,9 @@ def _convolution_backward(call: Kernel | View) -> Nest:
 
 
 def _channels(call: Kernel | View, place: int) -> tuple[str, str, str, tuple[tuple[str, int], ...]]:
-    """Loops of channels read and made, those of the weight's two, and how many groups there are.
+    """Return loops of channels read and made, the weight's two loops, and the number of groups.
 
-    Whether it is transposed stands at ``place``, the number of groups two places behind.
+    The transposed flag is argument ``place``, the number of groups two arguments later.
     """
     transposed, groups = call.arguments[place], call.arguments[place + 2]
     assert isinstance(groups, int)
@@ -80,24 +81,24 @@ def _normalised_by_known(call: Kernel | View) -> Nest:
 
 
 def _normalised_backward(call: Kernel | View) -> Nest:
-    """Gradient, values, weight, statistics; gradients of values, weight and bias.
+    """Return gradient, values, weight, statistics; gradients of values, weight and bias.
 
     With known statistics, those of weight and bias are pending sums. Without a gradient of values
-    nothing says that samples are cut.
+    the samples must not be split.
     """
     added = call.arguments[7] is True
     return _over_batch(call, added=added, sums=not added)
 
 
 def _over_batch(call: Kernel | View, *, added: bool, sums: bool = False) -> Nest:
-    """Loops of a normalisation.
+    """Return the loops of a normalisation.
 
     Parameters
     ----------
     call
         The normalisation.
     added
-        Whether two sums per channel are added up inside.
+        Whether two sums per channel are computed inside.
     sums
         Whether results without samples are pending sums.
     """
@@ -120,7 +121,7 @@ def _over_batch(call: Kernel | View, *, added: bool, sums: bool = False) -> Nest
 
 
 def _grouped(place: int) -> Rule:
-    """Group normalisation: samples and groups are free; how many groups stands at a place."""
+    """Return the rule of a group normalisation: samples and groups are free."""
 
     def rule(call: Kernel | View) -> Nest:
         groups = call.arguments[place]
@@ -140,7 +141,7 @@ def _grouped(place: int) -> Rule:
 
 
 def _pooled(pixels: int) -> Rule:
-    """Each plane alone, whose last dimensions are ``pixels``."""
+    """Return the rule of operators on single planes, whose last dimensions are ``pixels``."""
 
     def rule(call: Kernel | View) -> Nest:
         lead = len(tensors_of(call)[0].shape) - pixels
@@ -180,7 +181,7 @@ IMAGE_RULES: Mapping[str, Rule] = {
 
 
 def _attention(count: int) -> Rule:
-    """Queries, keys and values, in the backward pass more; behind these a mask, if there is one."""
+    """Return the rule for queries, keys and values, further tensors, and an optional mask."""
 
     def rule(call: Kernel | View) -> Nest:
         read = tensors_of(call)
@@ -193,12 +194,12 @@ def _attention(count: int) -> Rule:
 
 
 def _leading(tensor: Tensor) -> str:
-    """Samples and heads are the two leading dimensions."""
+    """Return the loops of samples and heads, the two leading dimensions."""
     return ("bh" + WHOLE * len(tensor.shape))[: len(tensor.shape)]
 
 
 def _broadcast(mask: Tensor) -> str:
-    """Samples and heads, if a mask has them; one for all is whole, as queries and keys are."""
+    """Return the loops of samples and heads of a mask; a broadcast dimension is whole."""
     rank = len(mask.shape)
     letters = ("bh" + WHOLE * 2)[4 - rank :] if rank <= 4 else WHOLE * rank
     pairs = zip(letters, mask.shape, strict=True)

@@ -1,4 +1,4 @@
-"""Loop nests of operators: a loop for each dimension of each tensor, along which it may be cut."""
+"""Loop nests of operators: a loop for each dimension of each tensor, along which it may split."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from milp_plan.cost.mesh import Exchange
 from milp_plan.io.capture_wire import Kernel, View
 
 WHOLE = "."
-"""Stands for the loop of a dimension that is never cut."""
+"""Replaces the loop of a dimension that is never split."""
 
 
 @dataclass(frozen=True)
@@ -20,20 +20,19 @@ class Nest:
     Parameters
     ----------
     reads, makes
-        A letter per dimension for each tensor read and each result; ``None`` for a result that is
-        not made.
+        A letter per dimension for each tensor read and each result; ``None`` for a missing result.
     terms
         For each tensor read, whether the operator is linear in it, so that pending sums pass where
-        they lie in all of these; empty where none do.
+        all of these have them; empty if none do.
     masked
         Loops of rows that are looked up: see :class:`~milp_plan.capture.nests.Nested`.
     exchanges
-        Sums that the processes add up inside the operator where a loop is cut.
+        Sums over processes inside the operator where a loop is split.
     agreed
-        Loops along which results that they do not run over are the same everywhere, and no sums to
-        come: known before, or added up inside.
+        Loops along which results without them are equal everywhere, with no pending sums:
+        known before, or summed inside.
     extents
-        Loops with fewer steps than the dimensions they run over have elements: groups of channels.
+        Loops with fewer steps than their dimensions have elements: groups of channels.
     """
 
     reads: tuple[str, ...]
@@ -46,7 +45,7 @@ class Nest:
 
 
 Rule = Callable[[Kernel | View], Nest | None]
-"""From a call to its nest; ``None``: it runs whole."""
+"""Function from a call to its nest; ``None``: it runs whole."""
 
 
 def each(rank: int) -> str:

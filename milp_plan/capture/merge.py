@@ -1,4 +1,4 @@
-"""Fused kernels to operators of a plan: by kernel, by module or by block of the model.
+"""Merges fused kernels to operators of a plan: by kernel, by module or by block of the model.
 
 Merging only puts groups together; durations add up, so that their sum stays the same to the tick.
 """
@@ -15,7 +15,7 @@ from .grouping import Groups
 from .passes import BACKWARD_INPUT, FORWARD, homes, kinds, label_of, sources
 
 GRANULARITIES = ("kernel", "module", "block")
-"""What an operator of the plan can be."""
+"""All granularities of operators of the plan."""
 
 
 @dataclass(frozen=True)
@@ -25,14 +25,14 @@ class Part:
     Parameters
     ----------
     label
-        Path of the module or block; at granularity ``kernel``, of the module; empty where none is
-        known.
+        Path of the module or block; at granularity ``kernel``, of the module; empty where it is
+        unknown.
     kind
         ``forward``, ``backward-input`` or ``backward-weight``.
     units
         Fused groups of kernels, in captured order of their first members.
     single
-        Whether it is one fused group by itself, not all that a module or block computes.
+        Whether it is one fused group, not all kernels of a module or block.
     """
 
     label: str
@@ -42,7 +42,7 @@ class Part:
 
     @property
     def kernels(self) -> tuple[int, ...]:
-        """Places of all its kernels, in captured order."""
+        """Positions of all its kernels, in captured order."""
         return tuple(sorted(place for unit in self.units for place in unit))
 
 
@@ -55,7 +55,7 @@ def merged(
     home: Sequence[str] | None = None,
     unknown: Collection[int] = (),
 ) -> list[Part]:
-    """Merge fused groups of one module (or block) and kind, unless that would close a circle.
+    """Merge fused groups of one module (or block) and kind, unless that would close a cycle.
 
     Parameters
     ----------
@@ -68,9 +68,9 @@ def merged(
     joint_backward
         Whether the backward pass for inputs and for weights is one operator.
     home
-        Kernel -> path of its module, where it is not as captured.
+        Kernel -> path of its module, where it is not the captured one.
     unknown
-        Kernels of which no module is known: a fused group that ends with one stays by itself.
+        Kernels of unknown module: a fused group that ends with one stays separate.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def joined(capture: Capture, parts: Sequence[Part]) -> dict[str, str]:
 def _ordered(
     units: Sequence[tuple[int, ...]], edges: list[tuple[int, ...]], place_of: dict[int, int]
 ) -> list[int]:
-    """Numbers of groups, producers first; among those that are free the first captured."""
+    """Return numbers of groups, producers first; of the free ones the first captured."""
     import heapq
 
     before = [

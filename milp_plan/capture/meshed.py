@@ -1,8 +1,8 @@
-"""From a captured graph to strategies, devices and times together.
+"""Builds problems of strategies, devices and times together from captured graphs.
 
-Each kernel may run on one device, or on a group of devices that forms one of the meshes asked for,
-by any of the strategies that :mod:`.sharding` has for that mesh. So a step may cut its large
-products over all devices and run what does not depend on each other side by side.
+Each kernel may run on one device, or on a group of devices that forms one of the requested meshes,
+by any of the strategies of :mod:`.sharding` for that mesh. So a step may split its large
+products over all devices and run independent kernels in parallel.
 
 ===================== =====================================================================
 kernel                an operator; its options are the strategies of one device and of each mesh
@@ -53,7 +53,7 @@ from .record import ELEMENT_BYTES, handed_out
 from .sharding import UPDATE, Node, Row, Source, label_of_row, nodes_of, require_placeable
 
 SINGLE = "single"
-"""Option on one device."""
+"""Name of the option on one device."""
 
 Lies = tuple[Mesh, Layout]
 
@@ -67,7 +67,7 @@ def meshed(
     objective: Objective = Objective.MAKESPAN,
     name: str | None = None,
 ) -> PlanningProblem:
-    """Choose strategies, devices and times of a captured training step together.
+    """Return a problem of strategies, devices and times of a captured training step.
 
     Parameters
     ----------
@@ -76,17 +76,17 @@ def meshed(
     cluster
         Devices of one class, with groups of the sizes of the meshes.
     shapes
-        Meshes such as ``"2"`` or ``"2x2"``, each of another number of devices.
+        Meshes such as ``"2"`` or ``"2x2"``, each with another number of devices.
     optimizer
         One of :data:`OPTIMIZERS`.
     objective, name
-        Of the problem.
+        Objective and name of the problem.
 
     Raises
     ------
     InputError
-        As :func:`~milp_plan.capture.sharding.sharding`; several device classes, a mesh for which
-        there is no group, or two of the same size.
+        See :func:`~milp_plan.capture.sharding.sharding`; also for several device classes, a mesh
+        without a group, or two of the same size.
     """
     require_placeable(capture, optimizer)
     meshes = meshes_on(cluster, tuple(shapes))
@@ -107,7 +107,7 @@ class NodeStrategy:
     Parameters
     ----------
     mesh, row
-        Where, and what.
+        The mesh, and the strategy.
     reads, writes
         Node and result -> layout.
     """
@@ -119,19 +119,19 @@ class NodeStrategy:
 
     @property
     def name(self) -> str:
-        """Of the option."""
+        """Name of the option."""
         if not self.mesh.axes:
             return SINGLE
         return f"{self.mesh.text} {label_of_row(self.row, self.mesh)}"
 
     def layout_read(self, source: Source) -> str:
-        """In which mesh and layout it reads a storage."""
+        """Return mesh and layout in which it reads a storage."""
         return layout_name((self.mesh, self.reads[source]))
 
 
 @dataclass
 class _Entry:
-    """An operator while it is put together: extra values that it reads and writes, by way."""
+    """An operator under construction: additional values that it reads and writes, by way."""
 
     name: str
     kind: str
@@ -146,7 +146,7 @@ class _Entry:
 
 
 class _Draft:
-    """Operators and values while they are put together."""
+    """Operators and values under construction."""
 
     def __init__(
         self, capture: Capture, device: str, meshes: Sequence[Mesh], optimizer: Optimizer
@@ -172,17 +172,17 @@ class _Draft:
         return ComputationGraph(tuple(operators), (*self._values(), *self.extra))
 
     def _storages(self) -> dict[Source, Tensor]:
-        """Result of a kernel -> what lies there."""
+        """Return result of a kernel -> its tensor."""
         number = {node.name: place for place, node in enumerate(self.nodes)}
-        found: dict[Source, Tensor] = {}
+        tensors: dict[Source, Tensor] = {}
         for kernel in self.capture.kernels:
             place = number.get(kernel.name, number.get(kernel.name.removesuffix(":weights")))
             assert place is not None
             listed = self.nodes[place].first
             for result, made in enumerate(kernel.results):
                 if made is not None:
-                    found[place, result - listed] = made
-        return found
+                    tensors[place, result - listed] = made
+        return tensors
 
     # operators -----------------------------------------------------------------------------------
 
@@ -206,8 +206,8 @@ class _Draft:
                 yield number, _Entry(f"{path}.U", UPDATE_KIND, block_label(path), ways)
 
     def _ways(self, number: int) -> list[NodeStrategy]:
-        """Strategies of a node on all meshes; of those that read and write alike the fastest."""
-        found: dict[object, NodeStrategy] = {}
+        """Return strategies of a node on all meshes; of those with equal layouts the fastest."""
+        fastest: dict[object, NodeStrategy] = {}
         for place, (mesh, nodes) in enumerate(self.steps):
             for row in nodes[number].rows:
                 reads = self._reads(place, nodes[number], row)
@@ -219,50 +219,50 @@ class _Draft:
                     if layout is not None
                 }
                 key = mesh.text, tuple(reads.items()), tuple(writes.items())
-                if key not in found or row.ticks < found[key].row.ticks:
-                    found[key] = NodeStrategy(mesh, row, reads, writes)
-        return list({way.name: way for way in found.values()}.values())
+                if key not in fastest or row.ticks < fastest[key].row.ticks:
+                    fastest[key] = NodeStrategy(mesh, row, reads, writes)
+        return list({way.name: way for way in fastest.values()}.values())
 
     def _reads(self, place: int, node: Node, row: Row) -> dict[Source, Layout] | None:
-        """Storages in the layouts that a strategy needs; ``None`` if one would need two."""
-        found: dict[Source, Layout] = {}
-        for source, wanted in zip(node.sources, row.reads, strict=True):
-            origin = self._origin(place, source, wanted)
-            if origin is None or found.setdefault(*origin) != origin[1]:
+        """Return storages in the layouts that a strategy needs; ``None`` if one would need two."""
+        layouts: dict[Source, Layout] = {}
+        for source, required in zip(node.sources, row.reads, strict=True):
+            origin = self._origin(place, source, required)
+            if origin is None or layouts.setdefault(*origin) != origin[1]:
                 return None
-        return found
+        return layouts
 
-    def _origin(self, place: int, source: Source, wanted: Layout) -> tuple[Source, Layout] | None:
-        """The storage behind views, and the layout of it that they turn into the wanted one."""
-        key = (place, source, wanted)
+    def _origin(self, place: int, source: Source, required: Layout) -> tuple[Source, Layout] | None:
+        """Return the storage behind views, and its layout that they turn into the required one."""
+        key = (place, source, required)
         if key not in self._origins:
-            self._origins[key] = self._traced(place, source, wanted)
+            self._origins[key] = self._traced(place, source, required)
         return self._origins[key]
 
-    def _traced(self, place: int, source: Source, wanted: Layout) -> tuple[Source, Layout] | None:
+    def _traced(self, place: int, source: Source, required: Layout) -> tuple[Source, Layout] | None:
         number, result = source
         node = self.steps[place][1][number]
         if number in self.inputs:
-            rests = any(row.writes(0) == wanted for row in node.rows)
-            return (source, wanted) if rests else None
+            rests = any(row.writes(0) == required for row in node.rows)
+            return (source, required) if rests else None
         if node.name not in self.views:
-            self._require_rank(source, wanted)
-            return source, wanted
+            self._require_rank(source, required)
+            return source, required
         if len(node.sources) != 1:
             return None
         for row in node.rows:
-            if row.ticks == 0 and row.writes(result) == wanted:
-                found = self._origin(place, node.sources[0], row.reads[0])
-                if found is not None:
-                    return found
+            if row.ticks == 0 and row.writes(result) == required:
+                origin = self._origin(place, node.sources[0], row.reads[0])
+                if origin is not None:
+                    return origin
         return None
 
-    def _require_rank(self, source: Source, wanted: Layout) -> None:
-        """See that a reader takes as many dimensions as there are."""
+    def _require_rank(self, source: Source, required: Layout) -> None:
+        """Check that a reader takes as many dimensions as there are."""
         have = self.storage_of.get(source)
-        if have is None or len(have.shape) != len(wanted.dims):
+        if have is None or len(have.shape) != len(required.dims):
             name = self.nodes[source[0]].name
-            found = f"read with {len(wanted.dims)} dimensions"
+            found = f"read with {len(required.dims)} dimensions"
             expected = "a result" if have is None else f"the {len(have.shape)} that it has"
             remedy = "capture the model again"
             raise InputError([Finding(f"result of node {name!r}", found, expected, remedy)])
@@ -285,7 +285,7 @@ class _Draft:
         return {self._title(at): layout_name((mesh, one)) for at, one in layouts.items()}
 
     def _title(self, source: Source) -> str:
-        """Name of the storage of a result."""
+        """Return the name of the storage of a result."""
         number = source[0]
         place = self.inputs[number] if number in self.inputs else self.storage_of[source].storage
         return self.capture.storages[place].name
@@ -310,18 +310,18 @@ class _Draft:
         return groups
 
     def _updates(self) -> dict[int, tuple[Source, Source]]:
-        """Update -> where gradient and parameter come from."""
-        found = {}
+        """Return update -> sources of gradient and parameter."""
+        sources = {}
         for number, entry in self.entries.items():
             if entry.kind == UPDATE_KIND:
                 gradient, parameter = self.nodes[number].sources
                 while self.nodes[gradient[0]].name in self.views:
                     gradient = self.nodes[gradient[0]].sources[0]
-                found[number] = gradient, parameter
-        return found
+                sources[number] = gradient, parameter
+        return sources
 
     def _members(self, groups: Colocation) -> list[list[int]]:
-        """Numbers of the operators of each group, in captured order."""
+        """Return numbers of the operators of each group, in captured order."""
         bare = [Operator(e.name, (), e.kind) for e in self.entries.values()]
         found: dict[str, list[int]] = {}
         for number, operator in zip(self.entries, groups.grouped(bare), strict=True):
@@ -332,7 +332,7 @@ class _Draft:
     def _agree(
         self, title: str, numbers: Sequence[int], entry_of: Callable[[NodeStrategy], str]
     ) -> None:
-        """Let the first of some operators say by a value without bytes how all of them choose."""
+        """Add a value without bytes that forces some operators to the same choice."""
         first, *others = numbers
         if not others:
             return
@@ -347,7 +347,7 @@ class _Draft:
         self.extra.append(Value(title, self.entries[first].name, names, words))
 
     def _readers(self, source: Source) -> list[int]:
-        """Operators that read a storage, in captured order."""
+        """Return the operators that read a storage, in captured order."""
         return [
             number
             for number, entry in self.entries.items()
@@ -386,19 +386,19 @@ class _Draft:
             yield from self._state(entry, sizes)
 
     def _state(self, entry: _Entry, sizes: dict[str, int]) -> Iterator[Value]:
-        """What the optimizer keeps, in the layout of the parameter."""
+        """Yield the optimizer's state, in the layout of the parameter."""
         if not any(sizes.values()):
             return
         title = f"{entry.name.removesuffix('.U')}.state"
-        kept = {}
+        used = {}
         for way, table in zip(entry.ways, entry.reads, strict=True):
             table_name = layout_name((way.mesh, list(way.reads.values())[-1]))
             table[title] = table_name
-            kept[table_name] = sizes[table_name]
-        yield Value(title, None, (entry.name,), kept)
+            used[table_name] = sizes[table_name]
+        yield Value(title, None, (entry.name,), used)
 
     def _lies(self, source: Source, numbers: Iterable[int], *, written: bool = False) -> list[Lies]:
-        """Where and how a storage is written or read."""
+        """Return the meshes and layouts in which a storage is written or read."""
         return [
             (way.mesh, (way.writes if written else way.reads)[source])
             for number in numbers

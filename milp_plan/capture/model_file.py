@@ -14,10 +14,10 @@ from milp_plan.core import BackendUnavailableError, Finding, InputError
 EXAMPLE = "my_model.py:build"
 
 TESTED = "2.13"
-"""Release of PyTorch that this room is tested with."""
+"""Release of PyTorch that this package is tested with."""
 
 INNER = "module"
-"""Name of the user's module inside the one that is captured."""
+"""Name of the user's module inside the captured one."""
 
 NO_TORCH = (
     f"PyTorch is not installed; pip install 'milp_plan[torch]' (tested with {TESTED}), or name a"
@@ -32,7 +32,7 @@ class Builder:
     Parameters
     ----------
     text
-        How the user named it: ``my_model.py:build``.
+        User's text: ``my_model.py:build``.
     build
         The function.
     flops
@@ -46,7 +46,7 @@ class Builder:
 
     @property
     def stem(self) -> str:
-        """A short name: file and function."""
+        """Short name of file and function."""
         file, function = _parts(self.text)
         return Path(file).stem if function == "build" else f"{Path(file).stem}-{function}"
 
@@ -57,7 +57,7 @@ def load_builder(text: str) -> Builder:
     Raises
     ------
     InputError
-        No such file or function, or the file's own code fails.
+        There is no such file or function, or the file's own code fails.
     BackendUnavailableError
         It imports PyTorch, which is not installed.
     """
@@ -89,7 +89,7 @@ def _parts(text: str) -> tuple[str, str]:
 
 
 def _imported(path: Path, text: str) -> Any:
-    """Run the file; it may import its neighbours, as a script may."""
+    """Run the file; like a script, it may import its neighbours."""
     folder = str(path.resolve().parent)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None

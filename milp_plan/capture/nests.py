@@ -1,11 +1,11 @@
-"""Operators of PyTorch as nests of loops (``milp_plan.cost.mesh``): what may be cut along what.
+"""PyTorch's operators as nests of loops (``milp_plan.cost.mesh``): possible splits.
 
 A nest names for each tensor, dimension by dimension, the loop that runs over it, in one letter, and
 ``.`` for a dimension that stays whole: a product of matrices is ``mk, kn -> mn``. From that follow
-all placements on a mesh: cut along ``m``, the first matrix and the result are; along ``k``, both
-matrices are and the result is a pending sum. Only cuts after which each process computes its part
-alone are offered, but for batch normalisations (:mod:`.local_nests`): no statistics of other
-normalisations are exchanged, no halos of a convolution.
+all placements on a mesh: split along ``m``, the first matrix and the result are split; along ``k``,
+both matrices are and the result is a pending sum. Only splits after which each process computes its
+part alone are offered, except for batch normalisations (:mod:`.local_nests`): no statistics of
+other normalisations are exchanged, no halos of a convolution.
 
 An operator without a nest runs whole on every process.
 """
@@ -27,24 +27,24 @@ from .operators import ELEMENTWISE
 from .record import ELEMENT_BYTES, tensors_of
 
 GETITEM = "getitem"
-"""One of the results of an operator."""
+"""Operator that selects one result of another operator."""
 
 
 @dataclass(frozen=True)
 class Nested:
-    """An operator on its tensors.
+    """An operator with the loops of its tensors.
 
     Parameters
     ----------
     operator
         Loops, tensors read, and the first result.
     others
-        Further results; ``None`` for those that are not made.
+        Further results; ``None`` for missing ones.
     masked
-        Loops along which the result is a sum that PyTorch knows to be masked: it must be summed at
-        once, before anything else is done with it.
+        Loops along which PyTorch marks the result as a masked sum: it must be summed at
+        once, before any other use.
     agreed
-        Loops along which results that lack them are whole.
+        Loops along which results without them are whole.
     """
 
     operator: MeshOperator
@@ -54,11 +54,11 @@ class Nested:
 
     @property
     def results(self) -> tuple[MeshTensor | None, ...]:
-        """All results."""
+        """Return all results."""
         return (self.operator.output, *self.others)
 
     def written(self, mapping: Mapping) -> tuple[Layout | None, ...]:
-        """Layout in which each result comes out."""
+        """Return the layout of each result."""
         return tuple(
             None if result is None else self._written(result, mapping) for result in self.results
         )
@@ -69,7 +69,7 @@ class Nested:
         return replace(raw, partial=tuple(axis for axis in raw.partial if axis not in known))
 
     def inside(self, mapping: Mapping) -> tuple[str, ...]:
-        """Collectives inside the operator, by kind, one for each axis."""
+        """Return the collectives inside the operator, by kind, one for each axis."""
         return tuple(
             one.kind for one in self.operator.exchanges for _, loop in mapping if loop == one.loop
         )
@@ -81,14 +81,14 @@ def nested(call: Kernel | View, flops: int = 0) -> Nested:
     Parameters
     ----------
     call
-        What runs.
+        The call.
     flops
-        Operations of all of it.
+        Number of its operations.
 
     Raises
     ------
     InputError
-        Its tensors are not those of such an operator.
+        Its tensors do not fit the operator.
     """
     try:
         return _nested(call, flops)
@@ -158,11 +158,11 @@ def _tensor(name: str, tensor: Tensor, letters: str) -> MeshTensor:
 
 def _reshaped(read: Tensor, made: Tensor | None) -> Nested:
     assert made is not None
-    found = reshape(tuple(read.shape), tuple(made.shape))
+    reshaped = reshape(tuple(read.shape), tuple(made.shape))
     size = ELEMENT_BYTES[read.dtype]
-    source = replace(found.inputs[0], element_bytes=size)
+    source = replace(reshaped.inputs[0], element_bytes=size)
     return Nested(
-        replace(found, inputs=(source,), output=replace(found.output, element_bytes=size))
+        replace(reshaped, inputs=(source,), output=replace(reshaped.output, element_bytes=size))
     )
 
 
@@ -183,7 +183,7 @@ def _unlisted(call: Kernel | View, name: str) -> Nest | None:
 
 
 def _elementwise(call: Kernel | View, name: str = "") -> Nest | None:
-    """Element by element; a dimension of one, or that is not there, is read whole."""
+    """Return the nest of an elementwise operator; broadcast dimensions are read whole."""
     results = {made.shape for made in call.results if made is not None}
     if len(results) != 1:
         return None
@@ -203,7 +203,7 @@ def _elementwise(call: Kernel | View, name: str = "") -> Nest | None:
 
 
 def _terms(call: Kernel | View, name: str, reads: int) -> tuple[bool, ...]:
-    """Tensors in which an operator is linear: all of a sum, the first factor of a product."""
+    """Return tensors in which an operator is linear: terms of a sum, a product's first factor."""
     made = call.results[0]
     if made is None or not made.dtype.startswith(("float", "bfloat")):
         return ()
@@ -215,7 +215,7 @@ def _terms(call: Kernel | View, name: str, reads: int) -> tuple[bool, ...]:
 
 
 def _same(call: Kernel | View) -> Nest:
-    """One tensor, as it is."""
+    """Return the nest of one unchanged tensor."""
     letters = each(len(tensors_of(call)[0].shape))
     return Nest((letters,), (letters,), (True,))
 
@@ -265,24 +265,24 @@ def _reordered(call: Kernel | View, rank: int) -> list[int]:
 
 
 def _number(call: Kernel | View, place: int, otherwise: int = 0) -> int:
-    found = call.arguments[place] if len(call.arguments) > place else otherwise
-    return found if isinstance(found, int) else otherwise
+    number = call.arguments[place] if len(call.arguments) > place else otherwise
+    return number if isinstance(number, int) else otherwise
 
 
 def _expanded(call: Kernel | View) -> Nest | None:
-    """Dimensions that it adds or repeats are whole."""
+    """Return the nest of an expansion; added or repeated dimensions are whole."""
     nest = _elementwise(call)
     if nest is None:
         return None
     (read,), (made,) = nest.reads, nest.makes
-    kept = "".join(letter if letter in read else WHOLE for letter in made or "")
-    return Nest((read,), (kept,), (True,))
+    letters = "".join(letter if letter in read else WHOLE for letter in made or "")
+    return Nest((read,), (letters,), (True,))
 
 
 def _along(place: int, *, linear: bool = True) -> Rule:
-    """All tensors alike, whole along the dimension that argument ``place`` says.
+    """Return the rule for equal tensors, whole along the dimension of argument ``place``.
 
-    What ``cat`` ignores, a tensor of no elements and any rank, is whole.
+    An empty tensor of any rank, which ``cat`` ignores, is whole.
     """
 
     def rule(call: Kernel | View) -> Nest:
@@ -305,14 +305,14 @@ def _selected(call: Kernel | View) -> Nest:
 
 
 def _reduced(*, total: bool) -> Rule:
-    """A sum, which may be to come along what it adds up; of a mean these stay whole."""
+    """Return the rule of a reduction: sums may be pending along its loops; means are whole."""
 
     def rule(call: Kernel | View) -> Nest | None:
         (read,), made = tensors_of(call), call.results[0]
         assert made is not None
         rank = len(read.shape)
-        asked = call.arguments[1] if len(call.arguments) > 1 else None
-        listed = asked if isinstance(asked, tuple) else ()
+        dims = call.arguments[1] if len(call.arguments) > 1 else None
+        listed = dims if isinstance(dims, tuple) else ()
         places = {int(d) % rank for d in listed if isinstance(d, int)} or set(range(rank))
         letters = each(rank)
         if not total:
@@ -327,7 +327,7 @@ def _reduced(*, total: bool) -> Rule:
 
 
 def _normalised(call: Kernel | View) -> Nest:
-    """Rows are free, what is normalised is whole: x, weight and bias; result, mean, deviation."""
+    """Free rows, whole normalised dimensions: x, weight and bias; result, mean, deviation."""
     read = tensors_of(call)
     made = call.results[0]
     assert made is not None
@@ -357,7 +357,7 @@ def _rows(call: Kernel | View, place: int, rank: int) -> tuple[str, int]:
 
 
 def _cut(lead: str, tensor: Tensor | None) -> str | None:
-    """Rows of a tensor that has them and more; without them it is whole."""
+    """Return the loops of a tensor with rows and more; otherwise it is whole."""
     if tensor is None:
         return None
     if len(tensor.shape) < len(lead):
@@ -366,7 +366,7 @@ def _cut(lead: str, tensor: Tensor | None) -> str | None:
 
 
 def _embedded(call: Kernel | View) -> Nest:
-    """Rows of a table: cut along these, each process knows some, and the result is a sum."""
+    """Rows of a table: split along these, each process has some, and the result is a sum."""
     _, places = tensors_of(call)
     letters = each(len(places.shape))
     return Nest(("VE", letters), (letters + "E",), masked="V")
@@ -379,7 +379,7 @@ def _embedded_backward(call: Kernel | View) -> Nest:
 
 
 def _picked_loss(call: Kernel | View) -> Nest:
-    """Negative logarithms of the right classes: samples are free, their sums are to come."""
+    """Negative logarithms of the right classes: samples are free, their sums are pending."""
     read, rank = tensors_of(call), len(tensors_of(call)[0].shape)
     samples = "n" if rank > 1 else ""
     reads = (samples + WHOLE * (rank - len(samples)), samples or WHOLE, *_uncut(read[2:]))
@@ -402,13 +402,13 @@ def _uncut(tensors: list[Tensor]) -> tuple[str, ...]:
 RESHAPES = frozenset(
     f"aten.{name}" for name in ("view", "_unsafe_view", "reshape", "unsqueeze", "squeeze")
 )
-"""Views that merge and part dimensions."""
+"""Views that merge and split dimensions."""
 
 SUMS = {"aten.add": 2, "aten.sub": 2, "aten.neg": 1}
-"""Elementwise operators through which PyTorch lets sums pass, and how many tensors these read."""
+"""Elementwise operators through which PyTorch passes sums, and the number of their tensors."""
 
 FACTORS = frozenset({"aten.mul", "aten.div"})
-"""Elementwise operators that are linear in the first tensor they read."""
+"""Elementwise operators that are linear in their first tensor."""
 
 RULES: dict[str, Rule] = {
     GETITEM: _same,

@@ -1,6 +1,6 @@
-"""From PyTorch's graph of nodes to kernels and storages.
+"""Converts PyTorch's graph of nodes to kernels and storages.
 
-A node whose results lie in memory that was there before is a view, and no kernel. The order is
+A node whose results are in existing memory is a view, and no kernel. The order is
 that of the graph, which is the order in which eager PyTorch runs it.
 """
 
@@ -26,7 +26,7 @@ from .operators import ELEMENTWISE
 from .record import LOSS_GRADIENT
 
 CHECKS = ("aten._assert", "aten.sym_constrain", "aten._functional_assert", "aten._linalg_check")
-"""Nodes that only look at what is there; they have no result."""
+"""Nodes that only check their inputs; they have no result."""
 
 
 class Recorder:
@@ -35,7 +35,7 @@ class Recorder:
     Parameters
     ----------
     text
-        How the user named the model, for findings.
+        User's name of the model, for findings.
     flops
         Operator -> formula of the user's file.
     prefix
@@ -64,7 +64,7 @@ class Recorder:
         Raises
         ------
         InputError
-            A node that is no kernel of tensors of fixed shapes, no scalar loss, or a loss that
+            A node is no kernel of tensors of fixed shapes, the loss is no scalar, or it
             depends on no parameter.
         """
         results: tuple[Result, ...] = ()
@@ -112,7 +112,7 @@ class Recorder:
             self._known(node, "input", getattr(description, "expr", lambda: node.name)())
 
     def _known(self, node: Any, kind: Any, name: str) -> None:
-        """Note a tensor that is there before the first kernel."""
+        """Record a tensor that exists before the first kernel."""
         value = node.meta.get("val")
         if not self._is_tensor(value):
             return
@@ -163,7 +163,7 @@ class Recorder:
     def _view(
         self, node: Any, operator: str, arguments: tuple[Argument, ...], made: list[Any]
     ) -> Tensor:
-        """Note a view; return the tensor that its readers read, of several ones the first."""
+        """Record a view; return the tensor that its readers read, of several ones the first."""
         place = len(self._views)
         results = tuple(self._use(item) for item in made)
         self._views.append(View(node.name, operator, arguments, results))
@@ -198,7 +198,7 @@ class Recorder:
         return short in ELEMENTWISE or self._torch.Tag.pointwise in getattr(node.target, "tags", ())
 
     def _given(self, node: Any, operator: str) -> int | None:
-        """Operations by the formula of the user's file."""
+        """Return the operations by the formula of the user's file."""
         short = ".".join(operator.split(".")[:2])
         formula = self._flops.get(operator, self._flops.get(short))
         if formula is None:
@@ -260,12 +260,12 @@ class Recorder:
             place, view = self._uses[output].storage, self._uses[output].view
             kind = type(description).__name__
             if kind == "GradAOTOutput":
-                of = getattr(description.grad_of, "target", None)
-                if of is not None:
-                    found.append(Result(place, "gradient", named[self._path(of)], view))
+                target = getattr(description.grad_of, "target", None)
+                if target is not None:
+                    found.append(Result(place, "gradient", named[self._path(target)], view))
             elif kind == "InputMutationAOTOutput":
-                of = getattr(description.mutated_input, "target", None)
-                buffer = None if of is None else named[self._path(of)]
+                target = getattr(description.mutated_input, "target", None)
+                buffer = None if target is None else named[self._path(target)]
                 found.append(Result(place, "mutation", buffer, view))
             else:
                 loss = mode == "training" and all(result.kind != "loss" for result in found)
@@ -311,7 +311,7 @@ class Recorder:
         )
 
     def _same_name(self, name: str) -> Iterable[Storage]:
-        """Storages that the same node made just before."""
+        """Return storages that the same node made just before."""
         for storage in reversed(self._storages):
             if storage.kind != "result" or storage.name.split(":")[0] != name:
                 return
@@ -345,7 +345,7 @@ def _dtype(tensor: Any) -> str:
 
 
 def _split_convolution(kernel: Kernel) -> list[Kernel]:
-    """Cut the backward pass of a convolution in two: for its input, and for its weights.
+    """Split the backward pass of a convolution: for its input, and for its weights.
 
     Libraries run two kernels; only the first one stands between a layer and the layer before it.
     """
@@ -359,8 +359,8 @@ def _split_convolution(kernel: Kernel) -> list[Kernel]:
     for suffix, chosen in (("", (True, False, False)), (":weights", (False, *mask[1:]))):
         arguments = (*kernel.arguments[:10], chosen, *kernel.arguments[11:])
         results = tuple(
-            result if wanted else None
-            for result, wanted in zip(kernel.results, chosen, strict=True)
+            result if required else None
+            for result, required in zip(kernel.results, chosen, strict=True)
         )
         flops = None if kernel.flops is None else kernel.flops // 2
         parts.append(

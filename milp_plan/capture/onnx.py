@@ -1,9 +1,9 @@
-"""ONNX files, forward passes only: captured as graphs like PyTorch's own.
+"""ONNX files, forward passes only, captured as graphs like PyTorch's.
 
-The library ``onnx`` reads the file, puts functions in the place of their calls and finds shapes;
-weights beside the file are never read. What depends on no input (sizes computed from shapes,
-weights in another type) is there before the first kernel, as every runtime folds it. A weight that
-is only turned or reshaped stays that weight: it lies there once, whatever forms kernels read.
+The library ``onnx`` reads the file, inlines functions and infers shapes;
+external weights are never read. Nodes that depend on no input (sizes computed from shapes,
+weights in another type) exist before the first kernel, as every runtime folds them. A weight that
+is only transposed or reshaped stays that weight: it is stored once, whatever forms kernels read.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from .record import ELEMENT_BYTES
 SUFFIX = ".onnx"
 
 NAMES = {"float": "float32", "double": "float64"}
-"""ONNX's names of types of numbers that are not PyTorch's."""
+"""ONNX's names of types that differ from PyTorch's."""
 
 HALVES = {"INT4", "UINT4", "FLOAT4E2M1"}
-"""Types of numbers two of which lie in a byte."""
+"""Types of numbers of which two fit in a byte."""
 
 
 CONTROL = ("If", "Loop", "Scan")
@@ -39,7 +39,7 @@ def capture_onnx(path: str | Path, dimensions: Mapping[str, int] | None = None) 
     Parameters
     ----------
     path
-        The file; weights beside it need not be there.
+        The file; external weights need not exist.
     dimensions
         Sizes of dimensions that the file leaves open, by their names.
 
@@ -48,21 +48,21 @@ def capture_onnx(path: str | Path, dimensions: Mapping[str, int] | None = None) 
     BackendUnavailableError
         The library ``onnx`` is not installed.
     InputError
-        It is no ONNX file; with every open dimension, else every node whose results have no
-        known shape or that branches.
+        It is no ONNX file, dimensions are open, or nodes branch or have results of unknown
+        shape; the error lists all of these.
     """
     return _Reading(load_onnx(path, dict(dimensions or {})), str(path)).capture()
 
 
 class _Reading:
-    """One graph while it is read."""
+    """State of reading one graph."""
 
-    def __init__(self, found: OnnxFile, file: str) -> None:
+    def __init__(self, source: OnnxFile, file: str) -> None:
         import onnx
 
         self._onnx = onnx
-        self._graph, self._opset, self._file = found.graph, found.opset, file
-        self._reason, graph = found.reason, found.graph
+        self._graph, self._opset, self._file = source.graph, source.opset, file
+        self._reason, graph = source.reason, source.graph
         self._types = {
             entry.name: entry.type.tensor_type
             for entry in (*graph.input, *graph.value_info, *graph.output)
@@ -111,7 +111,7 @@ class _Reading:
         )
 
     def _depending(self) -> set[str]:
-        """Tensors whose numbers depend on those of an input; shapes are known without."""
+        """Return tensors whose numbers depend on those of an input, shapes apart."""
         live = {entry.name for entry in self._graph.input} - self._weights.keys()
         for node in self._graph.node:
             if node.op_type not in ("Shape", "Size") and live.intersection(_reads(node)):
@@ -147,10 +147,10 @@ class _Reading:
         self._kernels.append(kernel)
 
     def _mask(self, node: Any, place: int) -> None:
-        """Note what a dropout says it has kept, where that is wanted: all."""
-        wanted = {name for other in self._nodes for name in _reads(other)}
-        wanted |= {entry.name for entry in self._graph.output}
-        for name in wanted.intersection(node.output[1:]) - {""}:
+        """Record the mask of a dropout, if it is used: all ones."""
+        read_names = {name for other in self._nodes for name in _reads(other)}
+        read_names |= {entry.name for entry in self._graph.output}
+        for name in read_names.intersection(node.output[1:]) - {""}:
             made = self._made(node, name)
             self._kernels.append(
                 Kernel(
@@ -164,19 +164,19 @@ class _Reading:
             )
 
     def _view(self, place: int, name: str, source: Tensor) -> Tensor | None:
-        """Note that a node gives in another form what is there."""
+        """Record that a node gives an existing tensor another form."""
         node = self._nodes[place]
         kind = self._kind(name)
         if kind is None:
             self._refuse_unknown(node, name)
             return None
         shape, dtype = kind
-        found = self._tensors[name] = Tensor(source.storage, shape, dtype, len(self._views))
+        tensor = self._tensors[name] = Tensor(source.storage, shape, dtype, len(self._views))
         unique = self._unique(node, place)
         self._views.append(
             View(unique, _operator(node), (source,), (Tensor(source.storage, shape, dtype),))
         )
-        return found
+        return tensor
 
     def _made(self, node: Any, name: str) -> Tensor | None:
         if not name:
@@ -188,7 +188,7 @@ class _Reading:
         return self._known(name, *kind, "result")
 
     def _attributes(self, node: Any) -> Iterator[tuple[str, Argument]]:
-        """Attributes that are numbers, texts or lists of them; formulas read some."""
+        """Yield attributes that are numbers, texts or lists of them, for formulas."""
         for entry in node.attribute:
             value = self._onnx.helper.get_attribute_value(entry)
             if isinstance(value, bytes):
@@ -201,9 +201,9 @@ class _Reading:
     # tensors -------------------------------------------------------------------------------------
 
     def _tensor(self, name: str, reader: str) -> Tensor | None:
-        """A tensor that is there: made, or known before the first kernel.
+        """Return an existing tensor: made, or known before the first kernel.
 
-        Of what a node before the first kernel makes, the kind of its shape is known; a weight in
+        Results of nodes before the first kernel get their kind from their shape; a weight in
         another order or shape is the weight.
         """
         if name in self._tensors or name in self._refused:
@@ -237,12 +237,12 @@ class _Reading:
         )
         halves = self._onnx.TensorProto.DataType.Name(number) in HALVES
         size = (prod(shape) + 1) // 2 if halves else prod(shape) * ELEMENT_BYTES[dtype]
-        found = self._tensors[name] = Tensor(len(self._storages), shape, dtype)
+        tensor = self._tensors[name] = Tensor(len(self._storages), shape, dtype)
         self._storages.append(Storage(name, size, kind, dtype))
-        return found
+        return tensor
 
     def _kind(self, name: str) -> tuple[tuple[int, ...], str] | None:
-        """Shape and type of numbers of a tensor, where shape inference found all of it."""
+        """Return shape and type of a tensor, where shape inference knows all of it."""
         found = self._types.get(name)
         if found is None or not found.HasField("shape"):
             return None
@@ -252,7 +252,7 @@ class _Reading:
         return tuple(sizes), self._type(found.elem_type)
 
     def _type(self, number: int) -> str:
-        """PyTorch's name of a type of numbers; what lies two to a byte is kept as bytes."""
+        """Return PyTorch's name of a type; numbers of half a byte are stored as bytes."""
         name = str(self._onnx.TensorProto.DataType.Name(number))
         if name in HALVES:
             return "uint8"
@@ -272,7 +272,7 @@ class _Reading:
         return unique
 
     def _refuse_disorder(self) -> None:
-        """Refuse nodes that stand before what they read, names made twice, sparse weights."""
+        """Refuse nodes before their inputs, duplicate names, and sparse weights."""
         known = self._weights.keys() | {entry.name for entry in self._graph.input}
         made = Counter(name for node in self._nodes for name in node.output)
         remedy = "run onnx.checker on it"
@@ -293,7 +293,7 @@ class _Reading:
             self._refused.add(name)
 
     def _refuse_unknown(self, node: Any, name: str) -> None:
-        """Refuse a tensor without a shape; of the first of them the library may say why."""
+        """Refuse a tensor without a shape, with the library's reason for the first one."""
         self._refused.add(name)
         why, self._reason = f" ({self._reason})" if self._reason else "", ""
         remedy = "export the model with fixed sizes, and without sizes that data decide"
@@ -309,7 +309,7 @@ class _Reading:
 
 
 def module_of(node: Any) -> str | None:
-    """Path of the module that a node was exported from, as far as the exporter says it.
+    """Return the path of the module that a node was exported from, if the exporter gives it.
 
     PyTorch's newer exporter keeps a list of scopes, the last of which is the node itself; its
     older one, and others, write a path into the node's name: ``/h.0/h.0.attn/MatMul``.
@@ -329,13 +329,13 @@ def module_of(node: Any) -> str | None:
 
 
 def _operator(node: Any) -> str:
-    """Name of a node's operator in captured graphs."""
+    """Return the name of a node's operator in captured graphs."""
     operator = f"{(node.domain or 'onnx').split('.')[-1]}.{node.op_type}"
     return operator.replace("ai.", "").replace("onnx.ml.", "ml.")
 
 
 def _reads(node: Any) -> list[str]:
-    """Tensors that a node reads, those of the graphs inside it included."""
+    """Return the tensors that a node reads, including those of inner graphs."""
     inner = [graph for entry in node.attribute for graph in (entry.g, *entry.graphs)]
     below = [name for graph in inner for sub in graph.node for name in _reads(sub)]
     return [*node.input, *below, *(entry.name for graph in inner for entry in graph.output)]

@@ -1,4 +1,4 @@
-"""Files of ONNX: read, with numbers for open dimensions, and with shapes as far as they follow."""
+"""Reads ONNX files, with values for open dimensions, and infers shapes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from milp_plan.core import BackendUnavailableError, Finding, InputError
 NO_ONNX = "the library onnx is not installed; pip install 'milp_plan[onnx]'"
 
 SIZES = 1024
-"""Integers that a list has at most which may say a shape."""
+"""Largest number of integers of a list that may be a shape."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class OnnxFile:
     opset
         Version of ONNX's own operator set.
     reason
-        Why some shapes are not known, if there is a message.
+        Reason why some shapes are unknown, if there is a message.
     """
 
     graph: Any
@@ -36,14 +36,14 @@ class OnnxFile:
 
 
 def load_onnx(path: str | Path, dimensions: dict[str, int]) -> OnnxFile:
-    """Read a file; find shapes with these numbers for dimensions that it leaves open.
+    """Read a file; infer shapes with these numbers for open dimensions.
 
     Raises
     ------
     BackendUnavailableError
         The library ``onnx`` is not installed.
     InputError
-        It is no ONNX file, or as :func:`fix_dimensions`.
+        It is no ONNX file; or see :func:`fix_dimensions`.
     """
     try:
         import onnx
@@ -79,7 +79,7 @@ def load_onnx(path: str | Path, dimensions: dict[str, int]) -> OnnxFile:
 
 
 def _load_sizes(graph: Any, folder: Path) -> str:
-    """Read short lists of integers beside the file, which shapes may need; say what is missing."""
+    """Read short external lists of integers for shapes; return what is missing."""
     from onnx import TensorProto
     from onnx.external_data_helper import load_external_data_for_tensor
 
@@ -96,17 +96,17 @@ def _load_sizes(graph: Any, folder: Path) -> str:
     return missing
 
 
-def fix_dimensions(graph: Any, given: dict[str, int], file: str) -> None:
-    """Put numbers in the place of open dimensions: of inputs, and of all that names the same.
+def fix_dimensions(graph: Any, sizes: dict[str, int], file: str) -> None:
+    """Replace open dimensions by numbers, in inputs and wherever the same name occurs.
 
     A dimension goes by its name in the file; one without a name by that of its input and its
-    place, ``x.0``.
+    position, ``x.0``.
 
     Raises
     ------
     InputError
-        With every input that is no tensor of known rank, every dimension that stays open, and
-        every name that the file does not have.
+        An input is no tensor of known rank, a dimension stays open, or the file does not have a
+        name; the error lists all of these.
     """
     findings = list(_no_tensors(graph))
     open_at: dict[str, list[str]] = {}
@@ -115,33 +115,33 @@ def fix_dimensions(graph: Any, given: dict[str, int], file: str) -> None:
             name = _open(dim, entry.name, place)
             if name is not None:
                 open_at.setdefault(name, []).append(f"input {entry.name!r}, dimension {place}")
-                if name in given:
-                    dim.dim_value = given[name]
-    findings += _open_sizes(open_at, given)
+                if name in sizes:
+                    dim.dim_value = sizes[name]
+    findings += _open_sizes(open_at, sizes)
     if findings:
         raise InputError(findings).in_file(file)
     for entry in (*graph.value_info, *graph.output):
         for dim in entry.type.tensor_type.shape.dim:
-            if dim.dim_param in given:
-                dim.dim_value = given[dim.dim_param]
+            if dim.dim_param in sizes:
+                dim.dim_value = sizes[dim.dim_param]
             elif dim.dim_value < 0:
                 dim.ClearField("dim_value")
 
 
-def _open_sizes(open_at: dict[str, list[str]], given: dict[str, int]) -> Iterator[Finding]:
-    """Dimensions without a number, and numbers without a dimension."""
+def _open_sizes(open_at: dict[str, list[str]], sizes: dict[str, int]) -> Iterator[Finding]:
+    """Yield dimensions without a number, and numbers without a dimension."""
     for name, places in open_at.items():
-        if name not in given:
+        if name not in sizes:
             also = f" (also {'; '.join(places[1:])})" if len(places) > 1 else ""
             found, remedy = f"the open size {name!r}{also}", f"give it: --dimension {name}=N"
             yield Finding(places[0], found, "a number", remedy)
-    for name in given.keys() - open_at.keys():
+    for name in sizes.keys() - open_at.keys():
         expected = f"one of {', '.join(open_at) or 'none, all sizes are fixed'}"
         yield Finding("--dimension", repr(name), expected, "correct the name")
 
 
 def _no_tensors(graph: Any) -> Iterator[Finding]:
-    """Inputs that are no tensors of known rank."""
+    """Yield inputs that are no tensors of known rank."""
     for entry in _inputs(graph):
         kind = entry.type.WhichOneof("value")
         found = f"a {(kind or 'value without a type').removesuffix('_type')}"
@@ -154,13 +154,13 @@ def _no_tensors(graph: Any) -> Iterator[Finding]:
 
 
 def _inputs(graph: Any) -> Iterator[Any]:
-    """Return what the file has no value for."""
+    """Yield inputs that have no value in the file."""
     weights = {entry.name for entry in graph.initializer}
     return (entry for entry in graph.input if entry.name not in weights)
 
 
 def _open(dim: Any, name: str, place: int) -> str | None:
-    """Name of a dimension that is no number; some exporters write -1 for it."""
+    """Return the name of a dimension that is no number; some exporters write -1 for it."""
     if dim.WhichOneof("value") == "dim_value" and dim.dim_value >= 0:
         return None
     return dim.dim_param or f"{name}.{place}"

@@ -1,7 +1,7 @@
-"""ONNX's operators: which compute, and how much; which only move bytes.
+"""ONNX's operators: those that compute, with formulas; those that only move bytes.
 
 Names are those of a captured graph: ``onnx.MatMul`` for an operator of ONNX's own, the domain's
-last part before the name for others. What is neither here nor elementwise is unknown, an error.
+last part before the name for others. Operators not listed here and not elementwise are errors.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ def _onnx(names: str) -> frozenset[str]:
 
 
 VIEWS = _onnx("Reshape Flatten Squeeze Unsqueeze Identity Dropout")
-"""They give the same memory another shape; dropout does nothing where nothing is trained."""
+"""Operators that give the same memory another shape; dropout is the identity in inference."""
 
 RELAYOUTS = _onnx("Reshape Flatten Squeeze Unsqueeze Identity Transpose")
-"""They give a weight another order or shape: products read it in either."""
+"""Operators that give a weight another order or shape: products read it in either."""
 
 POINTWISE = _onnx(
     """
@@ -32,7 +32,7 @@ POINTWISE = _onnx(
     ThresholdedRelu BitCast Where Xor
     """
 )
-"""They compute each element from elements at its place."""
+"""Operators that compute each element from elements at its position."""
 
 COPIES = _onnx(
     """
@@ -65,19 +65,19 @@ OTHERS = _onnx(
 
 
 def _read(kernel: Kernel, place: int) -> Tensor:
-    found = kernel.arguments[place]
-    assert isinstance(found, Tensor)
-    return found
+    tensor = kernel.arguments[place]
+    assert isinstance(tensor, Tensor)
+    return tensor
 
 
 def _made(kernel: Kernel) -> Tensor:
-    found = kernel.results[0]
-    assert found is not None
-    return found
+    tensor = kernel.results[0]
+    assert tensor is not None
+    return tensor
 
 
 def _product(kernel: Kernel) -> int:
-    """Each element of the result is a sum over the last axis of the first factor."""
+    """Return the operations: each result is a sum over the first factor's last axis."""
     return 2 * prod(_made(kernel).shape) * _read(kernel, 0).shape[-1]
 
 
@@ -87,7 +87,7 @@ def _gemm(kernel: Kernel) -> int:
 
 
 def _convolution(weight: int) -> Callable[[Kernel], int]:
-    """Each element of the result meets the weights of its channel, which stand at ``weight``."""
+    """Return the formula of a convolution: each element meets its channel's weights."""
 
     def flops(kernel: Kernel) -> int:
         return 2 * prod(_made(kernel).shape) * prod(_read(kernel, weight).shape[1:])
@@ -100,7 +100,7 @@ def _transposed(kernel: Kernel) -> int:
 
 
 def _recurrent(gates: int) -> Callable[[Kernel], int]:
-    """Steps x sequences x directions, each a product with the weights of input and state."""
+    """Return the formula: steps x sequences x directions, with products for input and state."""
 
     def flops(kernel: Kernel) -> int:
         sequence, weight, state = (_read(kernel, place) for place in range(3))
@@ -112,7 +112,7 @@ def _recurrent(gates: int) -> Callable[[Kernel], int]:
 
 
 def _attention(kernel: Kernel) -> int:
-    """Scores, and the mean of values that they weigh; heads are an axis or an attribute."""
+    """Return the operations of scores and of weighted values; heads are an axis or an attribute."""
     query, key, value = (_read(kernel, place) for place in range(3))
     if len(query.shape) == 4:
         scores = prod(query.shape[:-1]) * key.shape[-2]
@@ -125,7 +125,7 @@ def _attention(kernel: Kernel) -> int:
 
 
 def _einsum(kernel: Kernel) -> int:
-    """A product of two factors takes as many steps as there are values of all letters."""
+    """Return the operations of a product of two factors, one step per value of all letters."""
     equation = kernel.keywords["equation"]
     assert isinstance(equation, str)
     terms = equation.replace(" ", "").partition("->")[0].split(",")
@@ -158,4 +158,4 @@ FORMULAS: Mapping[str, Callable[[Kernel], int]] = {
     "onnx.Attention": _attention,
     "onnx.Einsum": _einsum,
 }
-"""Operators that compute, and how much."""
+"""Operators that compute, and their formulas."""

@@ -1,6 +1,6 @@
-"""Classes of PyTorch's operators that compute nothing worth counting.
+"""Classes of PyTorch's operators without countable operations.
 
-What is neither here, nor elementwise by PyTorch's own tag, nor has a formula
+An operator that is not listed here, is not elementwise by PyTorch's own tag, and has no formula
 (``milp_plan.capture.work``) is unknown, and an error.
 """
 
@@ -30,7 +30,7 @@ COPIES = (
     )
     | onnx.COPIES
 )
-"""They move elements, one for one."""
+"""Operators that move elements one to one."""
 
 FILLS = (
     _aten(
@@ -43,7 +43,7 @@ FILLS = (
     )
     | onnx.FILLS
 )
-"""They make elements of nothing."""
+"""Operators that make elements without inputs."""
 
 REDUCTIONS = (
     _aten(
@@ -64,12 +64,12 @@ REDUCTIONS = (
     )
     | onnx.REDUCTIONS
 )
-"""They add up, or normalise: a few operations per element, less time than the bytes take."""
+"""Reductions and normalisations: a few operations per element, which take less time than bytes."""
 
 GATHERS = (
     _aten("embedding index index_select gather take take_along_dim _unsafe_index") | onnx.GATHERS
 )
-"""They pick rows of their first argument."""
+"""Operators that pick rows of their first argument."""
 
 OTHERS = (
     _aten(
@@ -103,7 +103,7 @@ ELEMENTWISE = _aten(
     log_sigmoid_forward log_sigmoid_backward _prelu_kernel _prelu_kernel_backward
     """
 )
-"""They work element by element, though PyTorch's tag does not say so."""
+"""Elementwise operators without PyTorch's tag."""
 
 RANDOM = _aten(
     """
@@ -111,10 +111,10 @@ RANDOM = _aten(
     bernoulli normal normal_functional uniform exponential multinomial
     """
 )
-"""They draw random numbers."""
+"""Operators that draw random numbers."""
 
 LISTED = COPIES | FILLS | REDUCTIONS | GATHERS | OTHERS | ELEMENTWISE
-"""Operators that pay for the bytes they move, and for nothing else."""
+"""Operators that cost only the bytes they move."""
 
 STREAMS = COPIES | FILLS | REDUCTIONS
 """Operators that a compiler fuses with elementwise neighbours."""

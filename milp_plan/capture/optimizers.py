@@ -12,17 +12,17 @@ class Optimizer:
     Parameters
     ----------
     moments
-        Numbers of 4 bytes stored besides the parameter.
+        Numbers of 4 bytes stored in addition to the parameter.
     """
 
     moments: int
 
     def state_bytes(self, element: int) -> int:
-        """Bytes per parameter stored between steps; short ones have a master copy of 4 bytes."""
+        """Return bytes per parameter between steps; short types have a master copy of 4 bytes."""
         return 4 * (self.moments + (element < 4))
 
     def moved_bytes(self, element: int) -> int:
-        """Bytes per parameter read and written: gradient, state twice, parameter."""
+        """Return bytes per parameter read and written: gradient, state twice, parameter."""
         state = 2 * self.state_bytes(element)
         return element + state + (element if element < 4 else 2 * element)
 

@@ -1,4 +1,4 @@
-"""Pass and module of each kernel, derived where PyTorch does not record them."""
+"""Derives pass and module of kernels where PyTorch does not record them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .record import made_by, read_by, tensors_made, tensors_read
 from .work import FORMULAS, operator_of
 
 FORWARD, BACKWARD_INPUT, BACKWARD_WEIGHT = "forward", "backward-input", "backward-weight"
-"""Kinds of operators, as everywhere."""
+"""Kinds of operators."""
 
 Edges = list[tuple[int, ...]]
 """Kernel -> kernels it reads from."""
@@ -20,7 +20,7 @@ Entry = TypeVar("Entry", str, bool)
 
 
 def sources(capture: Capture) -> Edges:
-    """Kernel -> kernels whose results it reads, in order, each once."""
+    """Return kernel -> kernels whose results it reads, in order, each once."""
     made = made_by(capture)
     return [
         tuple(
@@ -33,43 +33,43 @@ def sources(capture: Capture) -> Edges:
 
 
 def kinds(capture: Capture) -> list[str]:
-    """Kernel -> kind: forward, or backward for inputs or for weights.
+    """Return kernel -> kind: forward, or backward for inputs or for weights.
 
-    For weights are the kernels of the backward pass whose results are nothing but gradients of
-    parameters, and those without formula that only feed such kernels. Nothing waits for them but
-    the update.
+    For weights are the kernels of the backward pass whose results are only gradients of
+    parameters, and those without formula that only feed such kernels. Only the update waits for
+    them.
     """
     readers = read_by(capture)
     gradients = {result.storage for result in capture.results if result.kind == "gradient"}
-    wanted = {result.storage for result in capture.results} - gradients
-    found = [FORWARD] * len(capture.kernels)
+    outputs = {result.storage for result in capture.results} - gradients
+    labels = [FORWARD] * len(capture.kernels)
     for place in range(len(capture.kernels) - 1, -1, -1):
         kernel = capture.kernels[place]
         if kernel.phase == "forward":
             continue
         used = {tensor.storage for tensor in tensors_made(kernel)}
         after = {reader for storage in used for reader in readers[storage] if reader != place}
-        only = not used & wanted and all(found[reader] == BACKWARD_WEIGHT for reader in after)
+        only = not used & outputs and all(labels[reader] == BACKWARD_WEIGHT for reader in after)
         ends = bool(used & gradients) or operator_of(kernel) not in FORMULAS
         weight = only and ends and bool(after or used & gradients)
-        found[place] = BACKWARD_WEIGHT if weight else BACKWARD_INPUT
-    return found
+        labels[place] = BACKWARD_WEIGHT if weight else BACKWARD_INPUT
+    return labels
 
 
 def homes(capture: Capture) -> list[str]:
-    """Kernel -> path of its module.
+    """Return kernel -> path of its module.
 
-    A kernel of which PyTorch does not say it (sums of gradients, mostly) goes where the latest
+    A kernel without a path (mostly sums of gradients) takes that of the latest
     kernel that it reads from is, or else the first that reads from it.
     """
     return _settled(capture, [kernel.module for kernel in capture.kernels])
 
 
 def leaf_homes(capture: Capture, granularity: str) -> list[str]:
-    """Kernel -> module (or block) with no others inside, as a model is cut into stages.
+    """Return kernel -> module (or block) with no others inside, as a model is cut into stages.
 
-    What a module computes between the modules inside it, such as a residual sum, goes where the
-    latest kernel that it reads from is: a stage needs no more than the names of whole modules.
+    Work of a module between its inner modules, such as a residual sum, goes to the module of the
+    latest kernel that it reads from: a stage needs no more than the names of whole modules.
     """
     labels = [
         None if kernel.module is None else label_of(kernel.module, granularity)
@@ -80,10 +80,10 @@ def leaf_homes(capture: Capture, granularity: str) -> list[str]:
 
 
 def without_module(capture: Capture) -> frozenset[int]:
-    """Kernels of which nothing says the module: merging them would join what is separate.
+    """Return kernels of unknown module: merging them would join separate modules.
 
-    All of them where no two kernels are of different modules. Else kernels of the forward pass
-    that compute and have no path; what has none and computes nothing stands beside a neighbour.
+    These are all kernels where no two are of different modules. Otherwise kernels of the forward
+    pass that compute and have no path; those that compute nothing join a neighbour.
     """
     paths = {kernel.module for kernel in capture.kernels} - {None}
     if len(paths) < 2:
@@ -100,18 +100,18 @@ def without_module(capture: Capture) -> frozenset[int]:
 
 
 def label_of(path: str, granularity: str) -> str:
-    """Path of the module or block that a module belongs to."""
+    """Return the path of the module or block that a module belongs to."""
     return block_of(path) if granularity == "block" else path
 
 
 def _above(path: str) -> list[str]:
-    """Paths of the modules that contain a module."""
+    """Return paths of the modules that contain a module."""
     steps = path.split(".")
     return [".".join(steps[:count]) for count in range(len(steps))]
 
 
 def _settled(capture: Capture, paths: list[str | None]) -> list[str]:
-    """Put kernels without a path where their latest source is, or else their first reader."""
+    """Return paths with those of sources or readers for kernels without one."""
     return [path or "" for path in _spread(capture, paths)]
 
 
@@ -130,7 +130,7 @@ def _spread(capture: Capture, entries: list[Entry | None]) -> list[Entry | None]
 
 
 def block_of(path: str) -> str:
-    """Path of a module up to its first index: ``h.3.attn.out`` lies in ``h.3``."""
+    """Return the path of a module up to its first index: ``h.3.attn.out`` is in ``h.3``."""
     steps = path.split(".")
     for place, step in enumerate(steps):
         if step.isdecimal():

@@ -23,7 +23,7 @@ ENTRY = re.compile(r"R|P|S\(\d+\)")
 
 
 def is_placements(document: Document) -> bool:
-    """Whether a document says that it is a placement file."""
+    """Return whether a document has the marker of a placement file."""
     return document.marker == MARKER
 
 
@@ -33,7 +33,7 @@ def read_placements(path: str | Path) -> TorchPlacements:
     Raises
     ------
     InputError
-        With every defect of syntax and types, or else every defect of structure.
+        The file has defects of syntax and types, or of structure; the error lists all of them.
     """
     document = read_document(path, "a torch-placements file")
     return placements_from_json(document.data, document.file)
@@ -45,7 +45,7 @@ def placements_from_json(data: bytes, file: str = "") -> TorchPlacements:
     Raises
     ------
     InputError
-        As :func:`read_placements`.
+        See :func:`read_placements`.
     """
     placements = decode(data, TorchPlacements, file, MARKER)
     findings = list(_findings(placements))
@@ -71,17 +71,17 @@ def write_placements(placements: TorchPlacements, path: str | Path) -> None:
 
 
 def entries(placement: str) -> list[str]:
-    """Cut a placement into what it says of each axis: ``"S(0)R"`` into ``["S(0)", "R"]``."""
+    """Split a placement into its entries per axis: ``"S(0)R"`` into ``["S(0)", "R"]``."""
     return ENTRY.findall(placement)
 
 
 def processes(placements: TorchPlacements) -> int:
-    """Processes of the mesh."""
+    """Return the number of processes of the mesh."""
     return prod(axis.size for axis in placements.mesh)
 
 
 def whole_placements(capture: Capture, count: int) -> TorchPlacements:
-    """Every tensor whole on each of ``count`` processes: a file to start from.
+    """Return a file with every tensor replicated on ``count`` processes, to start from.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def whole_placements(capture: Capture, count: int) -> TorchPlacements:
 
 
 def require_placements_of(placements: TorchPlacements, capture: Capture, file: str = "") -> None:
-    """See that a placement file is of this model, in this release of PyTorch.
+    """Check that a placement file is of this model, in this release of PyTorch.
 
     Raises
     ------
@@ -127,10 +127,10 @@ def _findings(placements: TorchPlacements) -> Iterator[Finding]:
     yield from name_findings("mesh axis", (axis.name for axis in placements.mesh))
     axes = len(placements.mesh)
     for where, placement in _placed(placements):
-        found = len(entries(placement))
-        if found != axes:
+        count = len(entries(placement))
+        if count != axes:
             expected = f"{axes}, one for each axis of the mesh"
-            yield Finding(where, f"{placement!r}, {found} entries", expected, "correct it")
+            yield Finding(where, f"{placement!r}, {count} entries", expected, "correct it")
 
 
 def _placed(placements: TorchPlacements) -> Iterator[tuple[str, str]]:
@@ -147,7 +147,7 @@ def _placed(placements: TorchPlacements) -> Iterator[tuple[str, str]]:
 
 
 def _origin_findings(placements: TorchPlacements, capture: Capture) -> Iterator[Finding]:
-    """Release first: another one names nodes differently, which the fingerprint does not show."""
+    """Yield findings on release and graph: another release names nodes differently."""
     if _release(placements.torch) != _release(capture.torch):
         found, expected = placements.torch, f"{capture.torch}, the installed release of PyTorch"
         remedy = "make the file again with the installed release, or install the file's"
@@ -183,12 +183,12 @@ def _trained_names(capture: Capture) -> list[str]:
     return [storage.name for storage in capture.storages if storage.trained]
 
 
-def _names(table: str, known: list[str], given: dict[str, str]) -> Iterator[Finding]:
+def _names(table: str, known: list[str], placements: dict[str, str]) -> Iterator[Finding]:
     for name in known:
-        if name not in given:
+        if name not in placements:
             expected = "a placement of every tensor"
             yield Finding(f"{table}[{name!r}]", "nothing", expected, 'add it, "R" for whole')
-    for name in given:
+    for name in placements:
         if name not in known:
             some = ", ".join(known[:4]) or "none"
             expected = f"a name of the captured graph ({some}, ...)"

@@ -1,8 +1,8 @@
-"""Times of a captured graph's kernels, measured on a device: the graph run node by node.
+"""Measures times of a captured graph's kernels on a device, running the graph node by node.
 
-A kernel is run on the tensors of the step itself; kept is the median of some repetitions. On an
-accelerator each repetition is a train of calls between two events, so that what the host needs to
-launch them is hidden as far as it is in a step.
+A kernel is run on the tensors of the step itself; its time is the median of some repetitions. On an
+accelerator each repetition is a series of calls between two events, so that launches by the host
+are hidden as far as they are in a step.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from .model_file import Builder
 
 REPEATS = 3
 TRAIN = 10
-"""Calls between two events of an accelerator."""
+"""Number of calls between two events of an accelerator."""
 
 SECOND = ":weights"
-"""Ends the name of the second of its kernels."""
+"""Suffix of the name of the second kernel of a node."""
 
 
 def profiled(
@@ -46,18 +46,18 @@ def profiled(
     capture
         The graph as recorded.
     graph
-        The same as PyTorch's graph of nodes.
+        The same graph as PyTorch's graph of nodes.
     builder, dtype
-        From which the model is built once more, with weights.
+        Function that builds the model once more, with weights, and type of numbers.
     device
-        Where kernels run.
+        Device of the kernels.
     report
-        Told what goes on.
+        Called with progress.
 
     Raises
     ------
     InputError
-        A kernel that the device does not run; names module and operator.
+        The device cannot run a kernel; the error names module and operator.
     """
     import torch
 
@@ -113,8 +113,8 @@ class _Times:
                 if node.op == "placeholder":
                     values[node] = inputs[node.name]
                 elif node.op == "get_attr":
-                    found = getattr(graph.owning_module, node.target)
-                    values[node] = found.to(device) if isinstance(found, torch.Tensor) else found
+                    value = getattr(graph.owning_module, node.target)
+                    values[node] = value.to(device) if isinstance(value, torch.Tensor) else value
                 elif node.op == "call_function":
                     values[node] = self._call(node, values)
                 for read in node.all_input_nodes:
@@ -153,14 +153,14 @@ class _Times:
 
 
 def _calls(call: Callable[[], Any]) -> int:
-    """Nanoseconds of a call on the host."""
+    """Return the nanoseconds of a call on the host."""
     began = time.perf_counter_ns()
     call()
     return time.perf_counter_ns() - began
 
 
 def _train(call: Callable[[], Any]) -> int:
-    """Nanoseconds of a call among several on an accelerator."""
+    """Return the nanoseconds of a call in a series on an accelerator."""
     import torch
 
     start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -174,7 +174,7 @@ def _train(call: Callable[[], Any]) -> int:
 
 
 def _processor() -> str:
-    """What the machine says of its processor."""
+    """Return the machine's name of its processor."""
     import platform
     from pathlib import Path
 

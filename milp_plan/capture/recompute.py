@@ -1,9 +1,8 @@
-"""Activation checkpointing: blocks drop activations and compute them again in the backward pass.
+"""Activation checkpointing: blocks drop activations and recompute them in the backward pass.
 
-A block's forward operator leaves some of its values
-behind with no bytes (the layout ``gone``), its backward operator reads them so, computes them
-again first, and takes longer by that. No change leads from one layout to the other, so both
-operators of a block agree.
+A block's forward operator leaves some of its values without bytes (the layout ``gone``); its
+backward operator reads them in that layout, recomputes them first, and takes longer. No change
+leads from one layout to the other, so both operators of a block agree.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from .work import operator_of
 
 KEEP = "keep"
 POLICIES = ("attention", "full")
-"""What a block can drop: all but the results of attention, or all."""
+"""Values that a block can drop: all but the results of attention, or all."""
 
 GONE = "gone"
-"""Layout of a value that is computed again."""
+"""Layout of a value that is recomputed."""
 
 
 def require_policies(policies: Sequence[str], granularity: str) -> None:
@@ -33,7 +32,7 @@ def require_policies(policies: Sequence[str], granularity: str) -> None:
     Raises
     ------
     InputError
-        With a finding for each.
+        A policy does not exist, or operators are no blocks; the error lists all of these.
     """
     findings = [
         Finding("recompute", repr(policy), f"one of {', '.join(POLICIES)}", "correct it")
@@ -49,14 +48,14 @@ def require_policies(policies: Sequence[str], granularity: str) -> None:
 
 @dataclass(frozen=True)
 class Again:
-    """What a block drops and computes again under a policy.
+    """Values that a block drops and kernels that it recomputes under a policy.
 
     Parameters
     ----------
     policy
         One of :data:`POLICIES`.
     dropped
-        Storages that the forward operator does not keep for the backward operator.
+        Storages that the forward operator drops before the backward operator.
     redone
         Kernels that the backward operator runs first, in order.
     reads
@@ -70,22 +69,22 @@ class Again:
 
 
 def nothing_to_forget() -> InputError:
-    """Return the finding of a model in which no block could compute anything again."""
+    """Return the finding of a model in which no block could recompute anything."""
     found, expected = "no block with values to forget", "numbered modules, such as layers.0"
     remedy = "leave --recompute out, or put the layers into modules of a torch.nn.ModuleList"
     return InputError([Finding("recompute", found, expected, remedy)])
 
 
 def blocks_of(parts: Sequence[Part]) -> dict[int, int]:
-    """Forward part -> backward part, of blocks that have one of each."""
-    found: dict[str, tuple[list[int], list[int]]] = {}
+    """Return forward part -> backward part, of blocks that have one of each."""
+    members: dict[str, tuple[list[int], list[int]]] = {}
     for number, part in enumerate(parts):
         if part.label.rpartition(".")[2].isdecimal():
-            sides = found.setdefault(part.label, ([], []))
+            sides = members.setdefault(part.label, ([], []))
             sides[part.kind != FORWARD].append(number)
     return {
         forward[0]: backward[0]
-        for forward, backward in found.values()
+        for forward, backward in members.values()
         if len(forward) == len(backward) == 1
     }
 
@@ -97,10 +96,10 @@ def again(
     readers: Mapping[int, Sequence[int]],
     made: Mapping[int, int],
 ) -> Again:
-    """Return what a block drops and computes again under a policy.
+    """Return the values that a block drops and recomputes under a policy.
 
-    Dropped is what nothing but the block's own passes read, apart from what the policy keeps.
-    Redone are the kernels from which what was dropped comes, back to what is still there.
+    Dropped values are those that only the block's own passes read, apart from the policy's. Kernels
+    are run again as far back as the remaining values require.
     """
     first, second = (set(part.kernels) for part in parts)
     results = {result.storage for result in capture.results}

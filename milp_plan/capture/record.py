@@ -50,14 +50,14 @@ LOSS_GRADIENT = "gradient of the loss"
 
 
 def captured_with(capture: Capture) -> str:
-    """What captured a graph, in words."""
+    """Return the tool that captured a graph, in words."""
     if capture.onnx is not None:
         return f"ONNX, operator set {capture.onnx}"
     return f"PyTorch {capture.torch}"
 
 
 def can_read(document: Document) -> bool:
-    """Whether a document says that it is a captured graph."""
+    """Return whether a document has the marker of a captured graph."""
     return document.marker == MARKER
 
 
@@ -67,7 +67,7 @@ def read_capture(path: str | Path) -> Capture:
     Raises
     ------
     InputError
-        With every defect of syntax and types, or else every defect of structure.
+        The file has defects of syntax and types, or of structure; the error lists all of them.
     """
     document = read_document(path, "a captured graph")
     return capture_from_json(document.data, document.file)
@@ -79,7 +79,7 @@ def capture_from_json(data: bytes, file: str = "") -> Capture:
     Raises
     ------
     InputError
-        As :func:`read_capture`.
+        See :func:`read_capture`.
     """
     capture = decode(data, Capture, file, MARKER)
     findings = list(_findings(capture))
@@ -105,9 +105,9 @@ def write_capture(capture: Capture, path: str | Path) -> None:
 
 
 def fingerprint(capture: Capture) -> str:
-    """SHA-256 over operators, shapes and modules in order; names of kernels do not count.
+    """Return a SHA-256 over operators, shapes and modules in order, without names of kernels.
 
-    PyTorch names its nodes differently from release to release; what they compute stays.
+    PyTorch's names of nodes differ from release to release; their computations do not.
     """
     content = [
         [
@@ -119,23 +119,23 @@ def fingerprint(capture: Capture) -> str:
         ]
         for kernel in capture.kernels
     ]
-    kept = [[s.name, s.bytes, s.kind] for s in capture.storages if s.kind != "result"]
-    text = json.dumps([capture.mode, kept, content], separators=(",", ":"))
+    persistent = [[s.name, s.bytes, s.kind] for s in capture.storages if s.kind != "result"]
+    text = json.dumps([capture.mode, persistent, content], separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def tensors_read(kernel: Kernel) -> list[Tensor]:
-    """Tensors among a kernel's arguments, in order; one that is read twice occurs twice."""
+    """Return tensors among a kernel's arguments, in order; one that is read twice occurs twice."""
     return [*_tensors(kernel.arguments), *_tensors(kernel.keywords.values())]
 
 
 def tensors_of(call: Kernel | View) -> list[Tensor]:
-    """Tensors among the arguments of a kernel or a view."""
+    """Return tensors among the arguments of a kernel or a view."""
     return tensors_read(call) if isinstance(call, Kernel) else list(_tensors(call.arguments))
 
 
 def tensors_made(kernel: Kernel) -> list[Tensor]:
-    """Tensors among a kernel's results."""
+    """Return tensors among a kernel's results."""
     return [result for result in kernel.results if result is not None]
 
 
@@ -148,12 +148,12 @@ def _tensors(arguments: Iterable[Argument]) -> Iterator[Tensor]:
 
 
 def tensor_bytes(tensor: Tensor) -> int:
-    """Bytes of all elements of a tensor; more than its storage where it is expanded."""
+    """Return the bytes of all elements of a tensor; more than its storage where it is expanded."""
     return prod(tensor.shape) * ELEMENT_BYTES[tensor.dtype]
 
 
 def made_by(capture: Capture) -> dict[int, int]:
-    """Storage -> place of the kernel that makes it: the first one that has it as a result."""
+    """Return storage -> position of the kernel that makes it: the first with it as a result."""
     made: dict[int, int] = {}
     for place, kernel in enumerate(capture.kernels):
         for tensor in tensors_made(kernel):
@@ -163,7 +163,7 @@ def made_by(capture: Capture) -> dict[int, int]:
 
 
 def read_by(capture: Capture) -> dict[int, list[int]]:
-    """Storage -> places of the kernels that read it, in order, each once."""
+    """Return storage -> positions of the kernels that read it, in order, each once."""
     readers: dict[int, list[int]] = {index: [] for index in range(len(capture.storages))}
     for place, kernel in enumerate(capture.kernels):
         for storage in dict.fromkeys(tensor.storage for tensor in tensors_read(kernel)):
@@ -172,9 +172,9 @@ def read_by(capture: Capture) -> dict[int, list[int]]:
 
 
 def handed_out(capture: Capture) -> set[int]:
-    """Storages that stay when the step is over: its outputs and new contents of buffers.
+    """Return storages that stay after the step: its outputs and new contents of buffers.
 
-    Gradients do not: the updates of a planned step use them up.
+    Gradients do not: the updates of a planned step consume them.
     """
     return {result.storage for result in capture.results if result.kind != "gradient"}
 
@@ -218,7 +218,7 @@ def _findings(capture: Capture) -> Iterator[Finding]:
 
 
 def _view_findings(capture: Capture) -> Iterator[Finding]:
-    """Views read views before them; everything that says of which view it is, names one."""
+    """Yield findings on views: they read views before them, and references name existing ones."""
     for place, view in enumerate(capture.views):
         where = f"views[{place}], view {view.name!r}"
         read = list(_tensors(view.arguments))
@@ -262,5 +262,5 @@ def _type_findings(where: str, item: Tensor | Storage) -> Iterator[Finding]:
 
 
 def replace_flops(kernel: Kernel, flops: int) -> Kernel:
-    """Return the kernel with floating-point operations that somebody gave for it."""
+    """Return the kernel with other floating-point operations."""
     return msgspec.structs.replace(kernel, flops=flops)

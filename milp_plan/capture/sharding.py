@@ -1,4 +1,4 @@
-"""From a captured graph to a choice of placements: every node of a step, on a mesh of processes.
+"""Builds sharding problems of captured graphs: a placement of every node, on a mesh of processes.
 
 Nodes are the inputs, kernels and views of the graph, and an update for each trained parameter.
 
@@ -10,12 +10,12 @@ edge                   the change of placement that a reader needs (``milp_plan.
 ====================== ====================================================================
 
 Costs are nanoseconds of a step, one after the other, as PyTorch runs it; views cost nothing.
-Memory is what the nodes write, from when it is written to the last kernel that reads it, views
-of it included; gradients stay until the updates at the end. Copies that readers make of a value at
+Memory is that of the results of nodes, from when they are written to the last kernel that reads
+them or their views; gradients stay until the updates at the end. Copies of a value at
 another placement are not counted.
 
-A label says what PyTorch does: placements read, written, and where the node itself changes what it
-wrote, kept: ``"S(0),R > P > R"``. Collectives inside an operator follow:
+A label contains PyTorch's placements: those read, written, and, where the node itself changes its
+result, retained: ``"S(0),R > P > R"``. Collectives inside an operator follow:
 ``"S(0),R > S(0),R + all_reduce"``.
 """
 
@@ -41,10 +41,10 @@ from .record import ELEMENT_BYTES, captured_with, fingerprint, tensors_of
 from .work import flops_of, require_known
 
 UPDATE = "update of "
-"""Begins the name of the node that updates a parameter."""
+"""Prefix of the name of the node that updates a parameter."""
 
 INPUT, CONSTANT = "input ", "constant "
-"""Begin the names of nodes that are there before the step."""
+"""Prefixes of the names of nodes that exist before the step."""
 
 Source = tuple[int, int]
 """Number of a node, and of its result."""
@@ -59,11 +59,11 @@ class Row:
     reads
         Layout of each tensor read.
     raw
-        Layout of each result as the operator gives it; ``None`` for those that are not made.
+        Layout of each result as the operator makes it; ``None`` for missing ones.
     kept
-        Layout of the first result from then on.
+        Layout of the first result for its readers.
     ticks, num_bytes
-        Time, and bytes that a device keeps.
+        Time, and bytes on a device.
     inside
         Collectives inside the operator, by kind.
     """
@@ -76,10 +76,10 @@ class Row:
     inside: tuple[str, ...] = ()
 
     def writes(self, result: int) -> Layout:
-        """Layout of a result for its readers."""
-        found = self.kept if result == 0 else self.raw[result]
-        assert found is not None
-        return found
+        """Return the layout of a result for its readers."""
+        layout = self.kept if result == 0 else self.raw[result]
+        assert layout is not None
+        return layout
 
 
 @dataclass
@@ -89,19 +89,19 @@ class Node:
     Parameters
     ----------
     name
-        Of PyTorch's node, or of an input.
+        Name of PyTorch's node, or of an input.
     rows
         Its strategies.
     tensors
         Tensors read.
     sources
-        Where these come from.
+        Sources of these tensors.
     start, stop
-        First and last kernel, by number, during which its bytes are there.
+        First and last kernel, by number, during which its bytes are in memory.
     fixed
-        Inputs, by number, whose placement cannot change on the way.
+        Inputs, by number, whose placement cannot change on the edge.
     first
-        Number that PyTorch gives to the first result that is made.
+        Number of the first result that exists.
     """
 
     name: str
@@ -122,7 +122,7 @@ def sharding(
     limit: int | None = None,
     name: str | None = None,
 ) -> ShardingProblem:
-    """Choose a placement of everything in a training step, on one mesh.
+    """Return a problem of placing everything in a training step, on one mesh.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def sharding(
     limit
         Bytes of a device; ``None`` without a limit.
     name
-        Of the problem; made from graph and mesh unless given.
+        Name of the problem; derived from graph and mesh by default.
 
     Raises
     ------
@@ -159,7 +159,7 @@ def sharding(
 
 
 def require_placeable(capture: Capture, optimizer: str) -> None:
-    """See that the tensors of a graph can be placed.
+    """Check that the tensors of a graph can be placed.
 
     Raises
     ------
@@ -174,16 +174,16 @@ def require_placeable(capture: Capture, optimizer: str) -> None:
 
 
 def nodes_of(capture: Capture, mesh: Mesh, optimizer: Optimizer) -> list[Node]:
-    """Inputs, kernels, views and updates with their strategies, producers first.
+    """Return inputs, kernels, views and updates with their strategies, producers first.
 
     Parameters
     ----------
     capture
-        As for :func:`sharding`; :func:`require_placeable` checks it.
+        See :func:`sharding`; :func:`require_placeable` checks it.
     mesh
         The processes; without axes, one device.
     optimizer
-        What an update keeps and moves.
+        Optimizer of the updates.
     """
     return _Draft(capture, mesh, optimizer).nodes()
 
@@ -200,7 +200,7 @@ def _findings(capture: Capture, optimizer: str) -> Iterator[Finding]:
 
 
 class _Draft:
-    """Nodes while they are put together, producers first."""
+    """Nodes under construction, producers first."""
 
     def __init__(self, capture: Capture, mesh: Mesh, optimizer: Optimizer) -> None:
         self.capture = capture
@@ -257,7 +257,7 @@ class _Draft:
         self._stored[place] = (self._add(Node(name, rows, stop=self._end)), 0)
 
     def _shape(self, place: int) -> tuple[int, ...] | None:
-        """Shape of a storage that is there before, by whoever reads it as it lies."""
+        """Return the shape of a storage that exists before, from a direct reader."""
         for tensor in _read(self.capture):
             if tensor.storage == place and tensor.view is None:
                 return tensor.shape
@@ -320,26 +320,26 @@ class _Draft:
         return self._known[key]
 
     def _made(self, nest: Nested, readers: int, views: bool) -> Iterator[Row]:
-        asked = max(readers, 2) if nest.masked else readers
-        for found in strategies(nest.operator, self.setting, readers=asked):
-            raw = nest.written(found.mapping)
+        required = max(readers, 2) if nest.masked else readers
+        for strategy in strategies(nest.operator, self.setting, readers=required):
+            raw = nest.written(strategy.mapping)
             pairs = zip(raw, nest.results, strict=True)
             fits = all(
                 layout is None or result is None or layout.fits(self.mesh, result.extents)
                 for layout, result in pairs
             )
-            layouts = [*found.reads, found.writes, *(one for one in raw if one is not None)]
+            layouts = [*strategy.reads, strategy.writes, *(one for one in raw if one is not None)]
             if not fits or not all(in_order(one, self.mesh) for one in layouts):
                 continue
-            if found.writes.partial and any(loop in nest.masked for _, loop in found.mapping):
+            if strategy.writes.partial and any(loop in nest.masked for _, loop in strategy.mapping):
                 continue
             yield Row(
-                found.reads,
+                strategy.reads,
                 raw,
-                found.writes,
-                _ticks(found, views),
-                0 if views else self._bytes(nest, raw, found.writes),
-                nest.inside(found.mapping),
+                strategy.writes,
+                _ticks(strategy, views),
+                0 if views else self._bytes(nest, raw, strategy.writes),
+                nest.inside(strategy.mapping),
             )
 
     def _bytes(self, nest: Nested, raw: Sequence[Layout | None], kept: Layout) -> int:
@@ -373,7 +373,7 @@ class _Draft:
 
 
 def _parted(kernel: Kernel, other: Kernel) -> bool:
-    """Whether two kernels are one node of PyTorch's: the backward pass of a convolution."""
+    """Return whether two kernels are one node of PyTorch's: the backward of a convolution."""
     return other.name == f"{kernel.name}:weights"
 
 
@@ -383,7 +383,7 @@ def _ticks(strategy: ParallelStrategy, views: bool) -> int:
 
 
 def _reader_counts(capture: Capture) -> dict[int, int]:
-    """Storage, or -1 - view -> how many read it as it is; a result of the step counts as one."""
+    """Return storage, or -1 - view -> number of direct readers, with results of the step."""
     counts = dict.fromkeys(range(-len(capture.views), len(capture.storages)), 0)
     for tensor in _read(capture):
         counts[_as_read(tensor)] += 1
@@ -398,7 +398,7 @@ def _as_read(tensor: Tensor | Result) -> int:
 
 
 def _read(capture: Capture) -> Iterator[Tensor]:
-    """Tensors that kernels and views read."""
+    """Yield tensors that kernels and views read."""
     for kernel in capture.kernels:
         yield from tensors_of(kernel)
     for view in capture.views:
@@ -406,7 +406,7 @@ def _read(capture: Capture) -> Iterator[Tensor]:
 
 
 def _last_readers(capture: Capture) -> list[int]:
-    """Storage -> behind the last kernel that reads it; results stay to the end."""
+    """Return storage -> end of the last kernel that reads it; results stay to the end."""
     last = [0] * len(capture.storages)
     for place, kernel in enumerate(capture.kernels):
         for tensor in (*tensors_of(kernel), *(made for made in kernel.results if made)):
@@ -461,7 +461,7 @@ def _problem(
 
 
 def _changes(tiling: Tiling, source: Node, result: int, node: Node, port: int) -> np.ndarray:
-    """Ticks of each pair of strategies; -1 where there is no way."""
+    """Return the ticks of each pair of strategies; -1 if impossible."""
     ranks = {len(row.writes(result).dims) for row in source.rows}
     if ranks - {len(tiling.extents)}:
         found = f"{len(tiling.extents)} dimensions of {source.name!r}, which has {min(ranks)}"
@@ -485,7 +485,7 @@ def _offsets(sizes: Sequence[int]) -> np.ndarray:
 
 
 def label_of_row(row: Row, mesh: Mesh) -> str:
-    """Placements read, written and kept; collectives inside."""
+    """Return the label: placements read, written and retained; collectives inside."""
     words = [
         ",".join(placement_of(one, mesh) for one in row.reads),
         ",".join("-" if one is None else placement_of(one, mesh) for one in row.raw),

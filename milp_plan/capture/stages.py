@@ -1,4 +1,4 @@
-"""The file ``torch-stages``: which modules each stage of a pipeline runs, and what it costs.
+"""The file ``torch-stages``: modules and costs of each stage of a pipeline.
 
 Described in ``instances/formats/torch-stages.md``. Nothing here needs PyTorch.
 """
@@ -21,7 +21,7 @@ from .passes import BACKWARD_INPUT, BACKWARD_WEIGHT, FORWARD
 
 
 def is_stages(document: Document) -> bool:
-    """Whether a document says that it is a stage file."""
+    """Return whether a document has the marker of a stage file."""
     return document.marker == MARKER
 
 
@@ -31,7 +31,7 @@ def read_stages(path: str | Path) -> TorchStages:
     Raises
     ------
     InputError
-        With every defect of syntax and types, or else modules that occur twice.
+        The file has defects of syntax and types, or duplicate modules; the error lists all of them.
     """
     document = read_document(path, "a torch-stages file")
     return stages_from_json(document.data, document.file)
@@ -43,7 +43,7 @@ def stages_from_json(data: bytes, file: str = "") -> TorchStages:
     Raises
     ------
     InputError
-        As :func:`read_stages`.
+        See :func:`read_stages`.
     """
     stages = decode(data, TorchStages, file, MARKER)
     named = Counter(module for stage in stages.stages for module in stage.modules)
@@ -85,7 +85,7 @@ def stages_text(problem: PlanningProblem, plan: Plan) -> bytes:
 
 
 def _without_input(stage: TorchStage) -> TorchStage:
-    """The first stage: nothing waits for its input's gradient, and PyTorch makes all in W."""
+    """Return the first stage: its input has no gradient, and PyTorch runs all in W."""
     stage.weight += stage.backward
     stage.backward = 0
     return stage
@@ -118,7 +118,7 @@ class _Cut:
         return [name for name in value.consumers if self.kind[name] == kind]
 
     def transfer(self) -> int:
-        """Ticks of the slowest way from a stage to the next."""
+        """Return the ticks of the slowest transfer from a stage to the next."""
         channels = self.problem.cluster.channels
         if not channels:
             return 0
@@ -127,22 +127,22 @@ class _Cut:
         return channels[0].transfer_ticks(max(sizes), 1) if last else 0
 
     def memory(self) -> int | None:
-        """Bytes of the smallest device with a limit, the workspace taken off it included."""
+        """Return the bytes of the smallest device with a limit, including the workspace."""
         limits = [self.problem.cluster.device(name).memory_bytes for name in self.devices]
         known = [limit for limit in limits if limit is not None]
         return min(known) + int(self.problem.provenance[WORKSPACE]) if known else None
 
     def _arriving(self, number: int) -> list[tuple[str, int]]:
-        """Values that come from the stage before, for this stage or for later ones, with bytes."""
-        found = []
+        """Return values from the stage before, for this stage or for later ones, with bytes."""
+        arriving = []
         for value in self._forward_values():
             ends = [self.stage_of[name] for name in self._readers(value, FORWARD)]
             if self.stage_of[str(value.producer)] < number <= max(ends, default=0):
-                found.append((value.name, value.bytes[FULL]))
-        return found
+                arriving.append((value.name, value.bytes[FULL]))
+        return arriving
 
     def stage(self, number: int) -> TorchStage:
-        """Modules and costs of a stage."""
+        """Return modules and costs of a stage."""
         operators = [op for op in self.problem.graph.operators if self.stage_of[op.name] == number]
         ticks: Counter[str] = Counter()
         for op in operators:
@@ -162,27 +162,27 @@ class _Cut:
         )
 
     def _held(self, number: int) -> int:
-        """Bytes of a micro-batch stored from a stage's forward pass to its weight gradient.
+        """Return the bytes of a micro-batch from a stage's forward pass to its weight gradient.
 
-        What it receives, what its backward pass reads, and a copy of all that it hands on: PyTorch
-        lets go of nothing before the weight gradient, and takes what was handed on out of the
-        graph, so that it can be nothing else.
+        They are its inputs, the values that its backward pass reads, and a copy of its outputs:
+        PyTorch releases nothing before the weight gradient, and detaches outputs from the graph, so
+        that they cannot be shared.
         """
-        kept = dict(self._arriving(number))
+        stored = dict(self._arriving(number))
         for value in self._forward_values():
             backward = any(self.kind[name] != FORWARD for name in value.consumers)
             if backward and self.stage_of[str(value.producer)] == number:
-                kept[value.name] = value.bytes[FULL]
-        return sum(kept.values()) + self._handed_on(number)
+                stored[value.name] = value.bytes[FULL]
+        return sum(stored.values()) + self._handed_on(number)
 
     def _handed_on(self, number: int) -> int:
         last = number + 1 == len(self.devices)
         return 0 if last else sum(size for _, size in self._arriving(number + 1))
 
     def _gradient(self, number: int) -> int:
-        """Bytes that a stage stores from its input gradient to its weight gradient.
+        """Return the bytes that a stage stores from its input gradient to its weight gradient.
 
-        What the one makes for the other, and the gradients that came from the stage behind.
+        They are the results of the former for the latter, and the gradients from the next stage.
         """
         own = sum(
             value.bytes[FULL]
@@ -195,8 +195,8 @@ class _Cut:
         return own + self._handed_on(number)
 
     def _resting(self, number: int) -> dict[str, int]:
-        """Bytes that a stage stores all the time: parameters and inputs, gradients, states."""
-        found = {"parameters": 0, "gradients": 0, "state": 0}
+        """Return resident bytes of a stage: parameters and inputs, gradients, states."""
+        sizes = {"parameters": 0, "gradients": 0, "state": 0}
         seen = set()
         for value in self.problem.graph.values:
             name = value.name.partition(COPY)[0]
@@ -205,5 +205,5 @@ class _Cut:
                 seen.add(name)
                 kind = "gradients" if name.startswith(GRADIENT) else "parameters"
                 kind = "state" if name.startswith(STATE) else kind
-                found[kind] += value.bytes[FULL]
-        return found
+                sizes[kind] += value.bytes[FULL]
+        return sizes

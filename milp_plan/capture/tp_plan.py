@@ -1,9 +1,9 @@
 """A sharding plan of a captured Hugging Face model as its ``tp_plan``: module pattern -> style.
 
-``colwise`` cuts the output features of a matrix, ``rowwise`` the input features, after which the
-result is summed; ``colwise_rep`` gathers what ``colwise`` leaves cut, and ``embedding_rowwise``
-cuts the rows of a table. Modules that are not named are whole. That is all such a plan can say:
-of one axis, with activations whole between the modules or cut by features, the same in all layers.
+``colwise`` splits the output features of a matrix, ``rowwise`` the input features, after which the
+result is summed; ``colwise_rep`` gathers the split result of ``colwise``, and ``embedding_rowwise``
+splits the rows of a table. Modules that are not named are whole. The format has one axis only, with
+activations whole between the modules or split by features, the same in all layers.
 Source: ``transformers``, ``integrations/tensor_parallel.py``.
 """
 
@@ -20,7 +20,7 @@ from .chosen import PlacementChoice, choices_of, sources_of
 from .sharding import INPUT
 
 WEIGHTS = {"mm": 1, "addmm": 2, "embedding": 0}
-"""Name of a node, without its number -> place of its weights; before them the activations."""
+"""Name of a node, without its number -> position of its weights; activations come before."""
 
 TURNS = ("t", "transpose", "permute")
 STYLES = {("R", "S(1)"): "colwise", ("S(1)", "S(0)"): "rowwise", ("R", "R"): ""}
@@ -28,19 +28,19 @@ STYLES = {("R", "S(1)"): "colwise", ("S(1)", "S(0)"): "rowwise", ("R", "R"): ""}
 
 
 def tp_plan(problem: ShardingProblem, plan: ShardingPlan) -> dict[str, str]:
-    """Return the styles that a plan of one axis chose.
+    """Return the styles of a plan of one axis.
 
     Parameters
     ----------
     problem
-        Made of a captured graph by :func:`~milp_plan.capture.sharding.sharding`.
+        Problem of a captured graph by :func:`~milp_plan.capture.sharding.sharding`.
     plan
         A valid plan of it.
 
     Raises
     ------
     InputError
-        These styles cannot express the plan; names every module that is the reason.
+        These styles cannot express the plan; the error names every module in the way.
     """
     if "x" in problem.provenance.get("mesh", ""):
         found, expected = problem.provenance["mesh"], "one axis"
@@ -71,7 +71,7 @@ def tp_plan_text(problem: ShardingProblem, plan: ShardingPlan) -> bytes:
     Raises
     ------
     InputError
-        As :func:`tp_plan`.
+        See :func:`tp_plan`.
     """
     return json.dumps(tp_plan(problem, plan), indent=1).encode() + b"\n"
 
@@ -79,11 +79,11 @@ def tp_plan_text(problem: ShardingProblem, plan: ShardingPlan) -> bytes:
 def _styles(
     problem: ShardingProblem, plan: ShardingPlan
 ) -> Iterator[tuple[str, str, Finding | None]]:
-    """Module, its style, or what is in the way of one."""
+    """Yield module, its style, or the reason why it has none."""
     choices, sources = choices_of(problem, plan), sources_of(problem)
     readers: list[list[int]] = [[] for _ in choices]
-    for reader, given in enumerate(sources):
-        for source in given:
+    for reader, read in enumerate(sources):
+        for source in read:
             readers[source].append(reader)
     for number, name in enumerate(problem.operators):
         if not name.startswith(INPUT) or not name.endswith(".weight"):
@@ -105,16 +105,16 @@ def _styles(
 def _product(
     problem: ShardingProblem, readers: list[list[int]], sources: list[list[int]], number: int
 ) -> int | None:
-    """First product or look-up that reads a parameter, turned or not, as its weights."""
-    queue, found = [number], list[int]()
+    """Return the first product or look-up with a parameter, transposed or not, as its weights."""
+    queue, products = [number], list[int]()
     for here in queue:  # grows while it is read
         for reader in readers[here]:
             kind = _kind(problem.operators[reader])
             if kind in TURNS:
                 queue.append(reader)
             elif kind in WEIGHTS and sources[reader][WEIGHTS[kind]] == here:
-                found.append(reader)
-    return min(found, default=None)
+                products.append(reader)
+    return min(products, default=None)
 
 
 def _style(
@@ -132,7 +132,7 @@ def _style(
 
 
 def _gathered(choices: list[PlacementChoice], number: int, readers: list[list[int]]) -> bool:
-    """Whether the only reader of a cut result takes it whole."""
+    """Return whether the only reader of a split result takes it whole."""
     if choices[number].kept == "R":
         return True
     return len(readers[number]) == 1 and set(choices[readers[number][0]].reads) == {"R"}

@@ -1,9 +1,9 @@
-"""PyTorch's capture: a module and example inputs to one graph, without weights.
+"""PyTorch's capture: from a module and example inputs to one graph, without weights.
 
 The only file that touches PyTorch's private interfaces (``torch._functorch``, fake tensors). A
 model is built on the device ``meta``; its tensors become fake tensors of the CPU (on ``meta``
-itself gradients would come out as none, without an error); ``torch.export`` keeps the paths of
-modules, which AOTAutograd alone would lose; and AOTAutograd gives the joint graph of forward and
+itself gradients would silently come out as none); ``torch.export`` preserves the paths of
+modules, which AOTAutograd alone would lose; and AOTAutograd returns the joint graph of forward and
 backward pass. Later releases than :data:`TESTED` may move these interfaces.
 """
 
@@ -24,10 +24,10 @@ from .model_file import INNER, NO_TORCH, TESTED, Builder
 from .nodes import Recorder
 
 Report = Callable[[str], None]
-"""Told what goes on."""
+"""Called with progress."""
 
 Built = tuple[Any, tuple[Any, ...], dict[str, Any]]
-"""A module, and its inputs by place and by name."""
+"""A module, and its inputs by position and by name."""
 
 
 def torch_module() -> Any:
@@ -35,7 +35,7 @@ def torch_module() -> Any:
 
     Raises
     ------
-    BackendUnavailableError
+    PyTorch is not installed; the error says how to install it.
         It is not installed; says how to get it.
     """
     try:
@@ -47,15 +47,15 @@ def torch_module() -> Any:
 
 @dataclass(frozen=True)
 class Joint:
-    """What PyTorch captured.
+    """Graph captured by PyTorch.
 
     Parameters
     ----------
     graph
-        An ``fx.Graph`` of forward and backward pass; each input, and the output, says in its
-        ``meta["desc"]`` what it is.
+        An ``fx.Graph`` of forward and backward pass; the ``meta["desc"]`` of each input, and of the
+        output, describes it.
     torch
-        Release that captured it.
+        Release of PyTorch.
     """
 
     graph: Any
@@ -83,20 +83,20 @@ def capture_model(
     dtype
         Type of numbers to build the model in, such as ``"bfloat16"``; PyTorch's own otherwise.
     name
-        Of the graph; made from the file's name unless given.
+        Name of the graph; derived from the file's name by default.
     device
-        Type of device whose kernels are captured, which must be there: ``"cpu"``, ``"cuda"``.
+        Type of device of the captured kernels, which must exist: ``"cpu"``, ``"cuda"``.
     profile
-        Whether to build the model with weights, run each kernel on the device, and keep times.
+        Whether to build the model with weights and time each kernel on the device.
     report
-        Told what goes on.
+        Called with progress.
 
     Raises
     ------
     BackendUnavailableError
         PyTorch is not installed.
     InputError
-        The model cannot be built or captured; names module and source line.
+        The model cannot be built or captured; the error names module and source line.
     """
     torch = torch_module()
     require_device(device)
@@ -104,22 +104,22 @@ def capture_model(
     with _quiet(), trace(builder.text, built, mode, report, device=device) as joint:
         report(f"recording {len(joint.graph.nodes):,} nodes")
         recorder = Recorder(builder.text, builder.flops, prefix=INNER)
-        found = recorder.capture(joint.graph, name or builder.stem, mode, torch.__version__)
+        capture = recorder.capture(joint.graph, name or builder.stem, mode, torch.__version__)
     if not profile:
-        return found
+        return capture
     from .profile import profiled
 
     with _quiet():
-        return profiled(found, joint.graph, builder, dtype=dtype, device=device, report=report)
+        return profiled(capture, joint.graph, builder, dtype=dtype, device=device, report=report)
 
 
 def require_device(device: str) -> None:
-    """Check that PyTorch has a device: with one that it lacks, it ends the whole process.
+    """Check that PyTorch has a device: with a missing one it ends the whole process.
 
     Raises
     ------
     BackendUnavailableError
-        It is not there.
+        PyTorch does not have the device.
     """
     torch = torch_module()
     kind = device.partition(":")[0]
@@ -132,7 +132,7 @@ def require_device(device: str) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep PyTorch's warnings about its own insides to ourselves."""
+    """Suppress PyTorch's warnings about its own internals."""
     known = logging.getLogger("torch").level
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -147,12 +147,12 @@ def _quiet() -> Iterator[None]:
 
 
 def build(builder: Builder, dtype: str | None, report: Report) -> Built:
-    """Build module and inputs on ``meta``; where that cannot be, on the CPU.
+    """Build module and inputs on ``meta``; where that fails, on the CPU.
 
     Raises
     ------
     InputError
-        The function fails, or returns something else than ``(module, args)``.
+        The function fails, or does not return ``(module, args)``.
     """
     torch = torch_module()
     before = torch.get_default_dtype()
@@ -203,12 +203,12 @@ def _unpacked(built: Any, builder: Builder) -> Built:
 def trace(
     text: str, built: Built, mode: str, report: Report, *, device: str = "cpu"
 ) -> Iterator[Joint]:
-    """Capture the graph of a module; it is good as long as the context lasts.
+    """Capture the graph of a module; it is valid within the context.
 
     Raises
     ------
     InputError
-        PyTorch cannot capture the model; names module and source line.
+        PyTorch cannot capture the model; the error names module and source line.
     """
     torch = torch_module()
     try:
@@ -233,17 +233,17 @@ def trace(
             raise _not_captured(text, error, wrapped, args, kwargs) from error
         report("tracing forward and backward pass" if training else "tracing")
         try:
-            found = aot_export_joint_with_descriptors(stack, exported, args, kwargs)
+            joint = aot_export_joint_with_descriptors(stack, exported, args, kwargs)
         except Exception as error:
             raise _not_captured(text, error, wrapped, args, kwargs) from error
-        yield Joint(found.graph_module.graph, torch.__version__)
+        yield Joint(joint.graph_module.graph, torch.__version__)
 
 
 def wrapper(module: Any, training: bool, *, alone: bool = False) -> Any:
-    """A module around the user's, which hands out every tensor that it returns.
+    """Return a module around the user's that returns all its tensors.
 
-    In training the first one is the loss; the others (logits, states) are cut off from the
-    backward pass, and with ``alone`` left out. Caches that are no tensors cannot be handed out.
+    In training the first one is the loss; the others (logits, states) are detached from the
+    backward pass, and with ``alone`` left out. Caches that are no tensors cannot be returned.
     """
     torch = torch_module()
     leaves = torch.utils._pytree.tree_leaves
@@ -272,7 +272,7 @@ def wrapper(module: Any, training: bool, *, alone: bool = False) -> Any:
 
 
 def _faked(wrapped: Any, inputs: Any, fakes: Any, *, training: bool, device: str) -> Any:
-    """Put fake tensors of a device in the place of all tensors; tied ones stay tied."""
+    """Replace all tensors by fake tensors of a device; tied ones stay tied."""
     torch = torch_module()
     from torch._subclasses.fake_tensor import FakeTensor
 
@@ -305,7 +305,7 @@ def _faked(wrapped: Any, inputs: Any, fakes: Any, *, training: bool, device: str
 def _not_captured(
     text: str, error: Exception, wrapped: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> InputError:
-    """Return one finding of a long message of PyTorch, with the place where it happened."""
+    """Return a long message of PyTorch as one finding, with the place where it happened."""
     module, operator = where_it_stops(wrapped, args, kwargs)
     module = module.removeprefix(INNER).removeprefix(".")
     where = f"module {module!r}" if module else "the model"

@@ -1,7 +1,7 @@
-"""What a kernel computes and moves: floating-point operations and bytes, and what is not counted.
+"""Work of kernels: floating-point operations and bytes, and operations that are not counted.
 
 A multiplication and an addition are two operations. Only matrix products, convolutions and
-attention count; everything else pays for the bytes it moves. Formulas are those of
+attention count; everything else costs the bytes it moves. Formulas are those of
 ``torch.utils.flop_counter`` and, for whole models, agree with published counts. Causal masks are
 not halved: the kernels compute all of a block.
 """
@@ -21,7 +21,7 @@ from .record import replace_flops, tensor_bytes, tensors_made, tensors_read
 
 
 def operator_of(kernel: Kernel) -> str:
-    """Name of a kernel's operator without its overload: ``aten.addmm``."""
+    """Return the name of a kernel's operator without its overload: ``aten.addmm``."""
     return ".".join(kernel.operator.split(".")[:2])
 
 
@@ -29,7 +29,7 @@ def operator_of(kernel: Kernel) -> str:
 
 
 def _product(kernel: Kernel, left: int, right: int) -> int:
-    """Product of (batches of) two matrices, which stand at two places of the arguments."""
+    """Return operations of a product of (batches of) two matrices at two argument positions."""
     a, b = _tensor(kernel, left), _tensor(kernel, right)
     return 2 * prod(a.shape) * (b.shape[-1] if len(b.shape) > 1 else 1)
 
@@ -45,7 +45,7 @@ def _convolution(kernel: Kernel) -> int:
 
 
 def _convolved(outer: Tensor, weight: Tensor) -> int:
-    """Each element of ``outer`` meets each of the weights that touch its channel.
+    """Return the operations: each element of ``outer`` meets the weights of its channel.
 
     ``outer`` is the output, or the input of a transposed convolution: either way, weights have
     the shape (channels of ``outer``, other channels of a group, window).
@@ -54,7 +54,7 @@ def _convolved(outer: Tensor, weight: Tensor) -> int:
 
 
 def _convolution_backward(kernel: Kernel) -> int:
-    """As much for the input and for the weights as forward; the mask says which are made."""
+    """Return operations for the input and the weights, each as forward, if the mask has them."""
     transposed = kernel.arguments[7] is True
     mask = kernel.arguments[10]
     assert isinstance(mask, tuple)
@@ -64,7 +64,7 @@ def _convolution_backward(kernel: Kernel) -> int:
 
 
 def _attention(first: int) -> Callable[[Kernel], int]:
-    """Scores, and the mean of values that they weigh; queries stand at ``first``."""
+    """Return the formula of scores and weighted values; queries are argument ``first``."""
 
     def flops(kernel: Kernel) -> int:
         scores, width, values = _scores(kernel, first)
@@ -74,7 +74,7 @@ def _attention(first: int) -> Callable[[Kernel], int]:
 
 
 def _attention_backward(first: int) -> Callable[[Kernel], int]:
-    """Scores once more, then the gradients of scores, values, queries and keys: five products."""
+    """Return the formula of scores again, then four gradients: five products."""
 
     def flops(kernel: Kernel) -> int:
         scores, width, values = _scores(kernel, first)
@@ -84,16 +84,16 @@ def _attention_backward(first: int) -> Callable[[Kernel], int]:
 
 
 def _scores(kernel: Kernel, first: int) -> tuple[int, int, int]:
-    """Number of scores, width of a query, width of a value."""
+    """Return the number of scores, width of a query, width of a value."""
     query, key, value = (_tensor(kernel, first + step) for step in range(3))
     return prod(query.shape[:-1]) * key.shape[-2], query.shape[-1], value.shape[-1]
 
 
 def _grouped(kernel: Kernel) -> int:
-    """Products of groups of rows, each with a matrix of its own (experts).
+    """Return operations of products of groups of rows, each with its own matrix (experts).
 
-    How many rows each group has depends on the data; all rows together do not. Where the shared
-    dimension is cut, so is the work, and where columns are, each meets one matrix only.
+    The number of rows of each group depends on the data; the total does not. Where the shared
+    dimension is split, so is the work; where columns are, each meets one matrix only.
     """
     a, b = _tensor(kernel, 0), _tensor(kernel, 1)
     experts = a.shape[0] if len(a.shape) > len(b.shape) else 1
@@ -138,27 +138,27 @@ FORMULAS: Mapping[str, Callable[[Kernel], int]] = {
     "aten._scaled_dot_product_fused_attention_overrideable_backward": _attention_backward(1),
     **onnx_operators.FORMULAS,
 }
-"""Operators that compute, and how much."""
+"""Operators that compute, and their formulas."""
 
 
 def _tensor(kernel: Kernel, place: int) -> Tensor:
-    """Argument at a place.
+    """Return the argument at a position.
 
     Raises
     ------
     InputError
         It is no tensor.
     """
-    found = kernel.arguments[place] if place < len(kernel.arguments) else None
-    if not isinstance(found, Tensor):
+    argument = kernel.arguments[place] if place < len(kernel.arguments) else None
+    if not isinstance(argument, Tensor):
         where = f"kernel {kernel.name!r}, argument {place}"
         remedy = "capture the model again"
-        raise InputError([Finding(where, repr(found), f"a tensor of {kernel.operator}", remedy)])
-    return found
+        raise InputError([Finding(where, repr(argument), f"a tensor of {kernel.operator}", remedy)])
+    return argument
 
 
 def flops_of(kernel: Kernel) -> int | None:
-    """Floating-point operations of a kernel; ``None`` where nobody knows them."""
+    """Return floating-point operations of a kernel; ``None`` where they are unknown."""
     if kernel.flops is not None:
         return kernel.flops
     name = operator_of(kernel)
@@ -171,7 +171,7 @@ def flops_of(kernel: Kernel) -> int | None:
 
 
 def bytes_read(kernels: Iterable[Kernel], sizes: Mapping[int, int] | list[int]) -> dict[int, int]:
-    """Storage -> bytes that some kernels, run as one, read of it.
+    """Return storage -> bytes of it that some kernels, run as one, read.
 
     Views of one storage add up, at most to the whole of it; equal views count once. An operator
     that picks rows reads no more of them than it makes.
@@ -194,18 +194,18 @@ def bytes_read(kernels: Iterable[Kernel], sizes: Mapping[int, int] | list[int]) 
 
 @dataclass(frozen=True)
 class Coverage:
-    """How much of a captured graph is understood.
+    """Coverage of a captured graph by formulas.
 
     Parameters
     ----------
     kernels
-        All of them.
+        Number of kernels.
     pathless
-        Kernels of which PyTorch does not say the module.
+        Kernels without a module in PyTorch's record.
     flops
         Operations of the forward and of the backward pass.
     uncounted
-        Operator -> kernels, and bytes they read and make: those that pay for bytes alone.
+        Operator -> kernels, and bytes they read and make: those that cost bytes alone.
     """
 
     kernels: int
@@ -215,7 +215,7 @@ class Coverage:
 
 
 def coverage(capture: Capture) -> Coverage:
-    """Add up what a captured graph computes; what its kernels move where they compute nothing."""
+    """Return the total work of a captured graph, and the bytes of kernels without operations."""
     flops = {"forward": 0, "backward": 0}
     uncounted: dict[str, tuple[int, int]] = {}
     for kernel in capture.kernels:
@@ -230,7 +230,7 @@ def coverage(capture: Capture) -> Coverage:
 
 
 def draws_random(capture: Capture) -> bool:
-    """Whether a kernel draws random numbers, as dropout does."""
+    """Return whether a kernel draws random numbers, as dropout does."""
     return any(operator_of(kernel) in RANDOM for kernel in capture.kernels)
 
 
@@ -247,7 +247,7 @@ def with_formulas(capture: Capture, per_element: Mapping[str, int]) -> Capture:
     Raises
     ------
     InputError
-        An operator that the graph does not have.
+        The graph does not have an operator.
     """
     import msgspec
 
@@ -270,12 +270,12 @@ def with_formulas(capture: Capture, per_element: Mapping[str, int]) -> Capture:
 
 
 def require_known(capture: Capture) -> None:
-    """Refuse graphs with operators of which nobody knows what they compute.
+    """Refuse graphs with operators of unknown work.
 
     Raises
     ------
     InputError
-        With one finding for each operator, which names the first kernel and its module.
+        Operators are unknown; one finding for each names its first kernel and the module.
     """
     findings = list(_unknown(capture))
     if findings:

@@ -1,1 +1,1 @@
-"""What things cost: roofline compute times, alpha-beta collectives, routes of values."""
+"""Cost models: roofline compute times, alpha-beta collectives, routes of values."""

@@ -1,9 +1,9 @@
-"""Rates of devices and links from measured steps: the roofline and the rings, fitted.
+"""Fits rates of devices and links to measured steps: the roofline and the rings.
 
-A measured step is a list of kernels and all-reduces, one after the other. Rates are those for which
-the sum of absolute relative errors is least (least absolute deviations: a few odd rows do not pull
-at all others, as squares would let them). For a fixed answer to "which roof holds for this kernel"
-that is a linear programme; it is asked again until the answers agree with its rates.
+A measured step is a list of kernels and all-reduces, one after the other. The rates minimise
+the sum of absolute relative errors (least absolute deviations: a few odd rows do not dominate
+all others, as with squares). For a fixed choice of the roof of each kernel
+that is a linear programme; it is solved again until the choices agree with its rates.
 
 The all-reduce has a latency and a bandwidth for each size of group: groups of different sizes use
 different links, and one bandwidth for all of them is far off.
@@ -22,26 +22,26 @@ from .devices import DeviceSpec, LinkSpec
 from .roofline import roofline_ns
 
 ROUNDS = 20
-"""Times that roofs are chosen anew."""
+"""Largest number of times that roofs are chosen again."""
 
-LEAST = 1e-9
-"""Nanoseconds per FLOP, byte or step that count as none: rates stay finite."""
+MIN_RATE = 1e-9
+"""Least rate in nanoseconds per FLOP, byte or step: rates stay finite."""
 
 
 @dataclass(frozen=True)
 class MeasuredStep:
-    """Work of one device in a step, and how long it took.
+    """Work of one device in a step, and its duration.
 
     Parameters
     ----------
     kernels
-        (FLOPs, bytes, how many) of kernels that run one after the other.
+        (FLOPs, bytes, number) of kernels that run one after the other.
     devices
         Size of the group that sums gradients.
     reduced
-        (bytes, how many) of all-reduces, after the kernels.
+        (bytes, number) of all-reduces, after the kernels.
     ns
-        Measured; 0 where only a prediction is wanted.
+        Measured nanoseconds; 0 for a prediction.
     """
 
     kernels: tuple[tuple[int, int, int], ...]
@@ -52,21 +52,21 @@ class MeasuredStep:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Rates that were found.
+    """The fitted rates.
 
     Parameters
     ----------
     device
-        Its roofline.
+        Roofline of the device.
     links
-        Size of a group -> what its rings run over.
+        Size of a group -> link of its rings.
     """
 
     device: DeviceSpec
     links: Mapping[int, LinkSpec]
 
     def predict_ns(self, step: MeasuredStep) -> int:
-        """Ticks of a step by this roofline and these rings.
+        """Return the ticks of a step by this roofline and these rings.
 
         Raises
         ------
@@ -99,8 +99,8 @@ def calibrate(steps: Sequence[MeasuredStep]) -> Calibration:
     rates = np.array([0.0, 0.0, 0.0])
     roofs: list[list[bool]] = [[f > 0 for f, _, _ in step.kernels] for step in steps]
     for _ in range(ROUNDS):
-        found = _fitted(steps, roofs, groups)
-        rates, before = found, roofs
+        fitted = _fitted(steps, roofs, groups)
+        rates, before = fitted, roofs
         roofs = [
             [f * rates[0] >= b * rates[1] and f > 0 for f, b, _ in step.kernels] for step in steps
         ]
@@ -117,13 +117,13 @@ def calibrate(steps: Sequence[MeasuredStep]) -> Calibration:
 
 
 def _per_s(ns_each: float) -> int:
-    return round(1e9 / max(ns_each, LEAST))
+    return round(1e9 / max(ns_each, MIN_RATE))
 
 
 def _fitted(
     steps: Sequence[MeasuredStep], roofs: Sequence[Sequence[bool]], groups: Sequence[int]
 ) -> np.ndarray:
-    """Nanoseconds per FLOP, byte and launch, then per step and byte of each group's rings."""
+    """Return nanoseconds per FLOP, byte and launch, then per step and byte of each ring."""
     count = 3 + 2 * len(groups)
     rows = np.zeros((len(steps), count))
     for row, step, computes in zip(rows, steps, roofs, strict=True):
@@ -139,7 +139,7 @@ def _fitted(
 
 
 def least_deviations(rows: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """Rates of at least 0 for which the sum of relative errors of ``rows @ rates`` is least."""
+    """Return rates of at least 0 that minimise the sum of relative errors of ``rows @ rates``."""
     rows = rows / times[:, None]
     length, count = rows.shape
     scale = np.maximum(rows.max(axis=0), 1e-300)
@@ -158,14 +158,14 @@ def least_deviations(rows: np.ndarray, times: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class MeasuredTransfer:
-    """A message between two devices, or an all-reduce, on a link of its own.
+    """A measured message between two devices, or all-reduce, on a link of its own.
 
     Parameters
     ----------
     num_bytes
-        Of the message, or of the tensor that is summed.
+        Size of the message, or of the tensor that is summed.
     ns
-        Measured.
+        Measured nanoseconds.
     devices
         Size of the group of an all-reduce; 0 for a message.
     """
@@ -175,7 +175,7 @@ class MeasuredTransfer:
     devices: int = 0
 
     def predict_ns(self, link: LinkSpec) -> int:
-        """Ticks by the model of :mod:`.collectives`."""
+        """Return the ticks by the model of :mod:`.collectives`."""
         if self.devices:
             return all_reduce_ns(link, self.devices, self.num_bytes)
         return point_to_point_ns(link, self.num_bytes)
@@ -187,20 +187,20 @@ def fit_link(name: str, measured: Sequence[MeasuredTransfer], source: str = "") 
     Raises
     ------
     ValueError
-        Fewer than two sizes, or times that do not grow with bytes; says which.
+        There are fewer than two sizes, or times do not grow with bytes.
     """
     sizes = {entry.num_bytes for entry in measured}
     if len(sizes) < 2:
         raise ValueError(f"{len(sizes)} size of messages, at least 2 are needed")
     rows = np.array([_steps(entry) for entry in measured])
     latency, byte = least_deviations(rows, np.array([entry.ns for entry in measured]))
-    if byte <= LEAST:
+    if byte <= MIN_RATE:
         raise ValueError("times that do not grow with bytes: measure larger messages")
     return LinkSpec(name, max(_per_s(float(byte)), 1), round(float(latency)), 1000, source)
 
 
 def _steps(entry: MeasuredTransfer) -> tuple[float, float]:
-    """How many latencies and bytes count, one after the other."""
+    """Return the number of latencies and of bytes, one after the other."""
     if not entry.devices:
         return 1, entry.num_bytes
     steps = 2 * (entry.devices - 1)

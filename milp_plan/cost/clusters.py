@@ -1,4 +1,4 @@
-"""Clusters of kinds of devices and links: from text, and what any of them was modelled with."""
+"""Clusters of kinds of devices and links: built from text, with the figures of their models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from milp_plan.core import Cluster, CommunicationModel, Device, DeviceClass, Fin
 from .devices import LINKS, DeviceSpec, LinkSpec, device_spec, link_spec
 
 NODE_DEVICES = 8
-"""Devices of one node."""
+"""Number of devices of one node."""
 
 MAX_DEVICES = 64
 """Largest cluster that is built; channels grow with the square."""
@@ -22,19 +22,19 @@ _TERM = re.compile(r"([1-9][0-9]{0,8})x(\S+)")
 
 @dataclass(frozen=True, eq=False)
 class ModelledCluster(Cluster):
-    """A cluster, and the figures that durations and transfers on it are computed from.
+    """A cluster, and the figures from which durations and transfers on it are computed.
 
-    Generated problems hold the :attr:`plain` cluster: durations and channels are in them already.
+    Generated problems have the :attr:`plain` cluster, since durations and channels are computed.
     Figures count neither for equality nor for fingerprints.
 
     Parameters
     ----------
     name
-        What it is called in names of problems.
+        Its name in names of problems.
     specs
         Device class -> figures.
     links
-        Kinds of its channels, and what each joins.
+        Kinds of its channels, and the devices that each joins.
     """
 
     name: str = field(default="", compare=False)
@@ -54,7 +54,7 @@ class ModelledCluster(Cluster):
 
 
 def _content(cluster: Cluster) -> dict[str, Any]:
-    """Field -> content of a cluster without figures."""
+    """Return field -> content of a cluster without figures."""
     return {entry.name: getattr(cluster, entry.name) for entry in fields(Cluster)}
 
 
@@ -69,14 +69,14 @@ def spec_of(cluster: Cluster, name: str) -> DeviceSpec:
     Raises
     ------
     InputError
-        No class of that name.
+        There is no class of that name.
     """
     own = cluster.specs if isinstance(cluster, ModelledCluster) else {}
     return own[name] if name in own else device_spec(name)
 
 
 def link_of(cluster: Cluster, spec: DeviceSpec) -> LinkSpec:
-    """Return the link of a device class inside nodes; where it names none, the slowest there is."""
+    """Return the link of a device class inside nodes; without one, the slowest of the cluster."""
     own = cluster.links if isinstance(cluster, ModelledCluster) else ()
     known = LINKS | {link.name: link for link in own}
     if spec.link in known:
@@ -92,7 +92,7 @@ def arranged(
     Raises
     ------
     InputError
-        As of :func:`cluster`; another link for a cluster whose file says its links.
+        See :func:`cluster`; another link for a cluster whose file defines its links.
     """
     if isinstance(cluster, str):
         return _named(cluster, communication=communication or "channel", link=link)
@@ -105,7 +105,7 @@ def arranged(
 
 
 def sources(cluster: Cluster) -> dict[str, str]:
-    """Say, as provenance, what devices and links were modelled with and where that is from."""
+    """Return the figures of devices and links and their sources, as provenance."""
     details = {}
     for entry in cluster.device_classes:
         count = sum(device.device_class == entry.name for device in cluster.devices)
@@ -133,9 +133,9 @@ def cluster(
     text
         Terms ``<count>x<class>`` joined by ``+``.
     communication
-        What transfers occupy.
+        Resources that transfers occupy.
     link
-        Name of a link to use inside nodes instead of the classes' own, for example ``"PCIe4"``.
+        Name of a link inside nodes instead of the classes' own, for example ``"PCIe4"``.
     node_devices
         Devices of a node.
 
@@ -184,12 +184,12 @@ def cluster(
 def terms_of(
     text: str, own: Mapping[str, DeviceSpec] | None = None
 ) -> list[tuple[int, DeviceSpec]]:
-    """Read ``"2xH100+2xA100"``; classes of one's own come before named ones.
+    """Read ``"2xH100+2xA100"``; the cluster's own classes come before named ones.
 
     Raises
     ------
     InputError
-        As of :func:`cluster`.
+        See :func:`cluster`.
     """
     terms = []
     for term in text.split("+"):
@@ -211,7 +211,7 @@ def terms_of(
 
 
 def aligned(names: Sequence[str]) -> list[tuple[str, ...]]:
-    """Process groups of one node: aligned pairs, quads and octets."""
+    """Return process groups of one node: aligned pairs, quads and octets."""
     return [
         tuple(names[start : start + size])
         for size in (2, 4, 8)
@@ -219,4 +219,4 @@ def aligned(names: Sequence[str]) -> list[tuple[str, ...]]:
     ]
 
 
-_named = cluster  # where an argument has its name
+_named = cluster  # for a function whose argument has this name

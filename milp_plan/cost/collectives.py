@@ -31,25 +31,25 @@ def _steps(link: LinkSpec, devices: int, num_bytes: int, rounds: int) -> int:
 
 
 def all_gather_ns(link: LinkSpec, devices: int, num_bytes: int) -> int:
-    """Time until every device holds all ``num_bytes``, of which it held its share."""
+    """Return the time until every device holds all ``num_bytes``, starting from its share."""
     return _steps(link, devices, num_bytes, 1)
 
 
 def reduce_scatter_ns(link: LinkSpec, devices: int, num_bytes: int) -> int:
-    """Time until every device holds its share of the sum of tensors of ``num_bytes``."""
+    """Return the time until every device holds its share of the sum of ``num_bytes``."""
     return _steps(link, devices, num_bytes, 1)
 
 
 def all_reduce_ns(link: LinkSpec, devices: int, num_bytes: int) -> int:
-    """Time until every device holds the sum of tensors of ``num_bytes``."""
+    """Return the time until every device holds the sum of tensors of ``num_bytes``."""
     return _steps(link, devices, num_bytes, 2)
 
 
 def all_to_all_ns(link: LinkSpec, devices: int, num_bytes: int) -> int:
-    """Time until every device has sent an equal part of its ``num_bytes`` to every other."""
+    """Return the time until every device has sent an equal part of its bytes to every other."""
     return _steps(link, devices, num_bytes, 1)
 
 
 def point_to_point_ns(link: LinkSpec, num_bytes: int) -> int:
-    """Time of one message."""
+    """Return the time of one message."""
     return link.latency_ns + ceil_div(num_bytes * TICKS_PER_SECOND, link.achieved_bytes_per_s)

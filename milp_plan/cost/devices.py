@@ -1,10 +1,10 @@
-"""Kinds of devices and links with published figures, each with the document it is from.
+"""Kinds of devices and links with published figures and their sources.
 
 Peak rates are for dense bf16 matrices (fp16 on V100, which has no bf16), without structured
 sparsity: where a document gives the figure with sparsity, it is halved and the source says so.
 Bandwidths of links are per direction, half of the bidirectional figure that data sheets quote.
 
-Efficiencies, launch overheads and latencies are no data-sheet figures. They are round numbers of
+Efficiencies, launch overheads and latencies are not in data sheets. They are round numbers of
 the size that kernel and collective benchmarks report; they set the scale of an instance, and no
 result depends on their last digit. ``milp-plan cluster calibrate`` replaces those of links.
 """
@@ -28,11 +28,11 @@ class LinkSpec:
     bandwidth_bytes_per_s
         Per direction, as published.
     latency_ns
-        Until the first byte of a message arrives.
+        Time until the first byte of a message arrives.
     efficiency_permille
         Share of the bandwidth that large messages reach.
     source
-        Where the figures come from.
+        Source of the figures.
     """
 
     name: str
@@ -48,7 +48,7 @@ class LinkSpec:
 
     @property
     def summary(self) -> str:
-        """Its figures and where they come from."""
+        """Its figures and their sources."""
         rate = f"{self.bandwidth_bytes_per_s} byte/s x {self.efficiency_permille}/1000"
         return _sourced(f"{rate}, {self.latency_ns} ns", self.source)
 
@@ -66,7 +66,7 @@ class DeviceSpec:
     name
         Name of the device class.
     peak_flops_per_s, memory_bytes_per_s, memory_bytes
-        As published.
+        Published figures.
     compute_permille, memory_permille
         Share of the peak rate, and of the memory bandwidth, that large kernels reach.
     launch_ns
@@ -74,7 +74,7 @@ class DeviceSpec:
     link, network
         Names of the link inside a node, and between nodes.
     source
-        Where the figures come from.
+        Source of the figures.
     fp8
         Whether it multiplies 8-bit floats.
     """
@@ -93,7 +93,7 @@ class DeviceSpec:
 
     @property
     def summary(self) -> str:
-        """Its figures and where they come from."""
+        """Its figures and their sources."""
         rates = (
             f"{self.peak_flops_per_s} flop/s x {self.compute_permille}/1000, "
             f"{self.memory_bytes_per_s} byte/s x {self.memory_permille}/1000, "
@@ -244,7 +244,7 @@ def device_spec(name: str) -> DeviceSpec:
     Raises
     ------
     InputError
-        No class of that name; the finding lists those there are.
+        There is no class of that name; the finding lists the known ones.
     """
     return _lookup(DEVICES, name, "device class")
 
@@ -255,15 +255,15 @@ def link_spec(name: str) -> LinkSpec:
     Raises
     ------
     InputError
-        No link of that name; the finding lists those there are.
+        There is no link of that name; the finding lists the known ones.
     """
     return _lookup(LINKS, name, "link")
 
 
-def _lookup(known: dict[str, _Spec], name: str, what: str) -> _Spec:
+def _lookup(known: dict[str, _Spec], name: str, kind: str) -> _Spec:
     if name not in known:
         finding = Finding(
-            what, repr(name), f"one of {', '.join(sorted(known))}", "correct the name"
+            kind, repr(name), f"one of {', '.join(sorted(known))}", "correct the name"
         )
         raise InputError([finding])
     return known[name]

@@ -37,7 +37,7 @@ def strategies_first(problem: PlanningProblem) -> ShardingProblem:
             table = np.where(np.isinf(table), table, 0.0)
         key = (number[value.producer], number[consumer])
         edges[key] = edges[key] + table if key in edges else table
-    found = sharding_problem(
+    sharding = sharding_problem(
         f"{problem.name}-strategies",
         costs,
         edges={
@@ -46,7 +46,7 @@ def strategies_first(problem: PlanningProblem) -> ShardingProblem:
         },
     )
     labels = tuple(option.name for operator in graph.operators for option in operator.options)
-    return replace(found, operators=tuple(number), labels=labels)
+    return replace(sharding, operators=tuple(number), labels=labels)
 
 
 def _journeys(problem: PlanningProblem) -> Iterator[tuple[Value, str, bool]]:

@@ -1,4 +1,4 @@
-"""How long an operator computes: the roofline model.
+"""Compute times of operators: the roofline model.
 
 Source: Williams, Waterman, Patterson, "Roofline: an insightful visual performance model for
 multicore architectures", CACM 52(4), 2009; with an efficiency on each roof and a launch overhead.
@@ -12,7 +12,7 @@ from .devices import DeviceSpec
 
 
 def roofline_ns(spec: DeviceSpec, flops: int, num_bytes: int) -> int:
-    """Ticks of one operator on one device, rounded up.
+    """Return the ticks of one operator on one device, rounded up.
 
     The larger of the time to compute ``flops`` and the time to move ``num_bytes`` through the
     device's memory, at the rates large kernels reach, plus the launch overhead.

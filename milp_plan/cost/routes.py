@@ -1,4 +1,4 @@
-"""How a value gets from where it is made to where it is read: the supply law, for planners.
+"""Routes of a value from its producer to its readers: the supply law, for planners.
 
 The checker has its own reading of the same law (``milp_plan/check``); the two share no code.
 """
@@ -13,7 +13,7 @@ from milp_plan.core.schedule import transfer_resources
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A transfer that a pair of placements calls for.
+    """A transfer that a pair of placements requires.
 
     ``key`` names the copy it makes, (value, target, layout): pairs with the same producer
     placement and the same key share one transfer.
@@ -28,19 +28,19 @@ class Route:
 
     @property
     def key(self) -> tuple[str, tuple[str, ...], str]:
-        """The copy this transfer makes."""
+        """Key of the copy that this transfer makes."""
         return (self.value, self.target, self.layout)
 
 
 def routes(
     problem: PlanningProblem, value: Value, producer: Placement, consumer: str, reader: Placement
 ) -> tuple[Route, ...] | None:
-    """Transfers that serve one consumer of a value.
+    """Return the transfers that serve one consumer of a value.
 
     Parameters
     ----------
     problem, value
-        A value that has a producer.
+        A problem, and a value that has a producer.
     producer
         Placement of the operator that makes it.
     consumer, reader
@@ -50,13 +50,13 @@ def routes(
     -------
     tuple of Route, or None
         Empty when the native copy serves; one send per missing device, or one reshard; ``None``
-        when the law allows no way (no channel, or no such change of layout).
+        when the law allows none (no channel, or no such change of layout).
     """
     graph = problem.graph
     assert value.producer is not None
     native = graph.operator(value.producer).option(producer.option).layout_written(value.name)
-    wanted = graph.operator(consumer).option(reader.option).layout_read(value.name)
-    return route_between(problem, value, (producer.devices, native), (reader.devices, wanted))
+    needed = graph.operator(consumer).option(reader.option).layout_read(value.name)
+    return route_between(problem, value, (producer.devices, native), (reader.devices, needed))
 
 
 def route_between(
@@ -65,26 +65,26 @@ def route_between(
     made: tuple[tuple[str, ...], str],
     read: tuple[tuple[str, ...], str],
 ) -> tuple[Route, ...] | None:
-    """Like :func:`routes`, from (site, layout) to (site, layout)."""
-    (source, native), (target, wanted) = made, read
-    if native == wanted and (source == target or (native == FULL and set(target) <= set(source))):
+    """Return :func:`routes` from (site, layout) to (site, layout)."""
+    (source, native), (target, needed) = made, read
+    if native == needed and (source == target or (native == FULL and set(target) <= set(source))):
         return ()
-    if native == wanted == FULL:
+    if native == needed == FULL:
         sends = [_send(problem, value, source, d) for d in target if d not in source]
         return None if None in sends else tuple(send for send in sends if send is not None)
     duration = _reshard_ticks(problem, value, made, read)
     if duration is None:
         return None
-    held = transfer_resources(problem.cluster, source, target)
-    return (Route(value.name, source, target, wanted, duration, held),)
+    resources = transfer_resources(problem.cluster, source, target)
+    return (Route(value.name, source, target, needed, duration, resources),)
 
 
 def send_choices(
     problem: PlanningProblem, value: Value, route: Route, site: tuple[str, ...]
 ) -> tuple[Route, ...]:
-    """List every way to make the copy of a route: a send may leave from any device of the site.
+    """Return all ways to make the copy of a route: a send may leave from any device of the site.
 
-    ``route`` is one of :func:`routes`, from a producer at ``site``; a reshard has itself alone.
+    ``route`` is one of :func:`routes`, from a producer at ``site``; a reshard has no alternative.
     """
     if len(site) == 1 or len(route.source) > 1:
         return (route,)
@@ -104,8 +104,8 @@ def _send(
                 best = (ticks, device)
     if best is None:
         return None
-    held = transfer_resources(problem.cluster, (best[1],), (target,))
-    return Route(value.name, (best[1],), (target,), FULL, best[0], held)
+    resources = transfer_resources(problem.cluster, (best[1],), (target,))
+    return Route(value.name, (best[1],), (target,), FULL, best[0], resources)
 
 
 def _reshard_ticks(
@@ -114,16 +114,16 @@ def _reshard_ticks(
     made: tuple[tuple[str, ...], str],
     read: tuple[tuple[str, ...], str],
 ) -> int | None:
-    (source, native), (target, wanted) = made, read
-    change: int | None = 0 if native == wanted else value.reshard_ticks.get((native, wanted))
+    (source, native), (target, needed) = made, read
+    change: int | None = 0 if native == needed else value.reshard_ticks.get((native, needed))
     if change is None:
         return None
-    if set(target) <= set(source) and native != wanted:
+    if set(target) <= set(source) and native != needed:
         return change
     channel = problem.cluster.channel
-    payload, messages = value.payload(wanted), value.messages
+    payload, messages = value.payload(needed), value.messages
     moves: list[int] = []
-    if native == wanted:
+    if native == needed:
         for a, b in zip(source, target, strict=True):
             if a != b:
                 link = channel(a, b)

@@ -1,7 +1,7 @@
-"""Ways to run one layer over several devices, and what each costs.
+"""Ways to run one layer over several devices, and their costs.
 
-A way is a split and a number of devices, written ``column2``. It says in which layouts the
-activations enter and leave, how the weights lie, and which collectives run inside the operator:
+A way is a split and a number of devices, written ``column2``. It determines the layouts of
+activations and weights, and the collectives inside the operator:
 
 ======  ==========  ==========  ========  ============================================
 split   reads       writes      weights   collectives inside the operators
@@ -38,7 +38,7 @@ from .roofline import roofline_ns
 
 @dataclass(frozen=True, slots=True)
 class LayerStrategy:
-    """How a layer runs.
+    """A way to run a layer.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class LayerStrategy:
     reads, writes, weights
         Layouts of inputs, output and weights.
     divides
-        Whether the devices share the work.
+        Whether the devices divide the work.
     reduces_output, reduces_input_gradient, reduces_weight_gradient, exchanges
         Collectives that run inside the operators.
     """
@@ -67,7 +67,7 @@ class LayerStrategy:
 
 
 SINGLE = LayerStrategy("single")
-"""One device does everything."""
+"""One device runs the whole layer."""
 
 _TEMPLATES = {
     "copy": LayerStrategy("copy", divides=False),
@@ -87,14 +87,14 @@ _TEMPLATES = {
 _POINTWISE_COLUMN = LayerStrategy("column", reads="column", writes="column", weights="column")
 
 WAY_SPLITS = tuple(_TEMPLATES)
-"""Every split there is."""
+"""All splits."""
 
 _LABEL = re.compile(r"([a-z]+)([1-9][0-9]*)")
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one operator does in all, before it is divided.
+    """Total work of one operator, before it is divided.
 
     Parameters
     ----------
@@ -103,9 +103,9 @@ class Work:
     moved_bytes
         Bytes of activations read and written.
     weight_bytes
-        Bytes of weights read or written; a device handles the share it holds.
+        Bytes of weights read or written; a device handles its share.
     reduced_bytes, exchanged_bytes
-        Sizes of the tensors that an all-reduce, or all-to-alls, inside the operator work on.
+        Sizes of the tensors of an all-reduce, or of all-to-alls, inside the operator.
     """
 
     flops: int
@@ -121,14 +121,14 @@ def parse_labels(labels: Iterable[str], cluster: Cluster) -> tuple[tuple[str, in
     Returns
     -------
     tuple of (split, gang)
-        Each once, in the order given; gangs for which the cluster has no group are an error.
+        Each label once, in the given order; gangs for which the cluster has no group are an error.
 
     Raises
     ------
     InputError
         Unknown splits, or gangs without a group.
     """
-    found: dict[tuple[str, int], None] = {}
+    pairs: dict[tuple[str, int], None] = {}
     findings = []
     for label in labels:
         match = _LABEL.fullmatch(label)
@@ -148,36 +148,36 @@ def parse_labels(labels: Iterable[str], cluster: Cluster) -> tuple[tuple[str, in
                 )
             )
         for split in WAY_SPLITS if match[1] == "all" else (match[1],):
-            found[(split, gang)] = None
+            pairs[(split, gang)] = None
     if findings:
         raise InputError(findings)
-    return tuple(found)
+    return tuple(pairs)
 
 
 def ways(
-    splits: Iterable[str], asked: Iterable[tuple[str, int]], *, batch: int, pointwise: bool
+    splits: Iterable[str], requested: Iterable[tuple[str, int]], *, batch: int, pointwise: bool
 ) -> tuple[LayerStrategy, ...]:
-    """Ways to run a layer: on one device, and as asked where its splits allow it.
+    """Return ways to run a layer: on one device, and the requested ones that its splits allow.
 
     Parameters
     ----------
     splits
         Splits the layer allows.
-    asked
-        From :func:`parse_labels`.
+    requested
+        Requested splits and gangs, from :func:`parse_labels`.
     batch
         Samples of the (micro-)batch; splits of the batch must divide it.
     pointwise
-        Whether the layer works on each feature alone.
+        Whether the layer works on each feature separately.
     """
     allowed = set(splits)
-    found = [SINGLE]
-    for split, gang in asked:
+    rows = [SINGLE]
+    for split, gang in requested:
         by_batch = _TEMPLATES[split].reads == "batch"
         if split not in allowed or (by_batch and batch % gang):
             continue
         template = _POINTWISE_COLUMN if pointwise and split == "column" else _TEMPLATES[split]
-        found.append(
+        rows.append(
             replace(
                 template,
                 name=f"{split}{gang}",
@@ -187,7 +187,7 @@ def ways(
                 weights=_layout(template.weights, gang),
             )
         )
-    return tuple(found)
+    return tuple(rows)
 
 
 def _layout(kind: str, gang: int) -> str:
@@ -201,13 +201,13 @@ def layout_gang(layout: str) -> int:
 
 
 def layout_bytes(num_bytes: int, layout: str) -> int:
-    """Bytes each device holds of a tensor of ``num_bytes``."""
+    """Return the bytes that each device holds of a tensor of ``num_bytes``."""
     return ceil_div(num_bytes, layout_gang(layout))
 
 
 def durations_ticks(work: Work, way: LayerStrategy, cluster: Cluster) -> dict[str, int]:
-    """Device class -> ticks of an operator run this way, collectives on its group included."""
-    found = {}
+    """Return device class -> ticks of an operator run this way, with collectives on its group."""
+    durations = {}
     share = way.gang if way.divides else 1
     weights = layout_bytes(work.weight_bytes, way.weights)
     for entry in cluster.device_classes:
@@ -222,14 +222,14 @@ def durations_ticks(work: Work, way: LayerStrategy, cluster: Cluster) -> dict[st
             if work.exchanged_bytes:
                 exchanged = ceil_div(work.exchanged_bytes, way.gang)
                 ticks += all_to_all_ns(link, way.gang, exchanged)
-        found[entry.name] = ticks
-    return found
+        durations[entry.name] = ticks
+    return durations
 
 
 def group_link(cluster: Cluster, spec: DeviceSpec) -> LinkSpec:
-    """Link that joins the devices of a group of that class, as the cluster has it.
+    """Return the link that joins the devices of a group of that class.
 
-    The channels of the cluster count, not the class's own link, which ``cluster(link=...)`` may
+    The channels of the cluster decide, not the class's own link, which ``cluster(link=...)`` may
     have replaced. Without any group, it is the class's own.
     """
     for group in cluster.groups:
@@ -243,13 +243,13 @@ def group_link(cluster: Cluster, spec: DeviceSpec) -> LinkSpec:
 def reshard_table(
     num_bytes: int, layouts: Iterable[str], cluster: Cluster
 ) -> dict[tuple[str, str], int]:
-    """Ticks to change a tensor of ``num_bytes`` from any of the layouts to any other.
+    """Return the ticks to change a tensor of ``num_bytes`` from any of the layouts to any other.
 
     To ``full`` or to fewer shards of the same kind it is an all-gather among the devices whose
     shards are joined; from ``full``, or to more shards of the same kind, each device keeps a part
-    of what it holds, which costs nothing; between kinds it is an all-to-all. The slowest class of
-    the cluster counts, since the table knows no devices. What moves to other devices is charged
-    on top by the transfer law.
+    of its data, which costs nothing; between kinds it is an all-to-all. The slowest class of
+    the cluster counts, since the table knows no devices. Transfers to other devices are charged
+    in addition by the transfer law.
     """
     names = tuple(dict.fromkeys(layouts))
     if len(names) < 2:

@@ -20,12 +20,12 @@ from .processes import ShardedStep
 from .step import StepResult, run_step
 
 TOLERANCE = {"float64": 1e-14, "float32": 1e-6}
-"""Largest share of the largest gradient by which numbers may differ; 1e-2 for shorter types."""
+"""Largest difference of numbers, relative to the largest gradient; 1e-2 for shorter types."""
 
 
 @dataclass(frozen=True)
 class Differences:
-    """How far numbers of a planned step are from those of a step without a plan.
+    """Differences of a planned step from a step without a plan.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class Differences:
     tensors
         Number of gradients compared.
     tolerance
-        Largest difference allowed.
+        Largest allowed difference.
     """
 
     loss_error: float
@@ -88,7 +88,7 @@ def compare(
     ------
     UnsupportedProblemError
         The plan uses several devices, or is not valid.
-    InputError
+    The instance has no choice of recomputation, or is of another model.
         The instance has no choice of recomputation, or is not of this model.
     """
     chosen = policies(problem, plan)
@@ -119,26 +119,26 @@ def compare(
 
 
 def require_same(problem: PlanningProblem | ShardingProblem, captured: Capture) -> None:
-    """Check that an instance was made from the model that was captured now.
+    """Check that an instance was made from the model that was captured.
 
     Raises
     ------
     InputError
-        It is of another one, or of a release of PyTorch that captures it differently.
+        It is of another model, or of a release of PyTorch that captures it differently.
     """
-    found = fingerprint(captured)
-    if problem.provenance.get(FINGERPRINT) != found:
+    current = fingerprint(captured)
+    if problem.provenance.get(FINGERPRINT) != current:
         where = f"provenance of {problem.name}, {FINGERPRINT!r}"
         recorded = problem.provenance.get(FINGERPRINT, "nothing")
         tool = problem.provenance.get("captured with", "an unknown release")
         remedy = f"capture it again with this release of PyTorch (the instance: {tool})"
-        raise InputError([Finding(where, recorded, f"{found}, that of the model", remedy)])
+        raise InputError([Finding(where, recorded, f"{current}, that of the model", remedy)])
 
 
 def resting_bytes(problem: PlanningProblem) -> int:
-    """Bytes that lie on a device before a step: weights, states and inputs.
+    """Return the bytes on a device before a step: weights, states and inputs.
 
-    The gradient of the loss, with which PyTorch begins the backward pass, it makes itself.
+    The gradient of the loss is not included: PyTorch creates it in the backward pass.
     """
     return sum(
         value.bytes[FULL]
@@ -155,9 +155,9 @@ def differences(
     if plain.gradients.keys() != planned.gradients.keys():
         return float("inf"), float("inf"), 0.0, tensors, tolerance
     error = largest = 0.0
-    for name, wanted in plain.gradients.items():
-        error = max(error, float((planned.gradients[name] - wanted).abs().max()))
-        largest = max(largest, float(wanted.abs().max()))
+    for name, expected in plain.gradients.items():
+        error = max(error, float((planned.gradients[name] - expected).abs().max()))
+        largest = max(largest, float(expected.abs().max()))
     return abs(plain.loss - planned.loss), error, largest, tensors, tolerance * max(largest, 1.0)
 
 
@@ -167,7 +167,7 @@ def refuse_random(captured: Capture, builder: Builder) -> None:
     Raises
     ------
     UnsupportedProblemError
-        It does: every process would draw others.
+        It does: every process would draw different ones.
     """
     if draws_random(captured):
         raise UnsupportedProblemError(

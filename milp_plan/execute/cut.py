@@ -1,9 +1,9 @@
-"""An exported forward pass, cut into the stages of a pipeline.
+"""Splits an exported forward pass into the stages of a pipeline.
 
-PyTorch's own tracer splits between modules only where one names the first one of a stage, and its
-runtime hands nothing past a stage. Here a stage is a set of modules: what lies between them runs
-where its latest input comes from, what has no gradient (masks, positions, tables) is computed
-wherever it is read, and a value that skips stages is handed on by those between.
+PyTorch's own tracer splits between modules only at the first module of a stage, and its
+runtime passes nothing beyond the next stage. Here a stage is a set of modules: nodes between them
+run where their latest input comes from, nodes without a gradient (masks, positions, tables) are
+computed wherever they are read, and a value that skips stages is passed on by those between.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Cut:
     Raises
     ------
     InputError
-        A module that the model does not have, or one that reads what a later stage makes.
+        The model does not have a module, or one reads the output of a later stage.
     """
 
     def __init__(self, exported: Any, stages: Sequence[Sequence[str]]) -> None:
@@ -58,7 +58,7 @@ class Cut:
             raise InputError(findings)
 
     def _with_gradient(self) -> set[Any]:
-        """Nodes on a way from a trained parameter."""
+        """Return the nodes on a path from a trained parameter."""
         grown: set[Any] = set()
         for node in self.nodes:
             if node.op == "get_attr":
@@ -69,29 +69,31 @@ class Cut:
         return grown
 
     def _stages(self) -> dict[Any, int]:
-        """Node on such a way, apart from parameters -> its stage."""
-        found: dict[Any, int] = {}
+        """Return node on such a path, apart from parameters -> its stage."""
+        stage_of: dict[Any, int] = {}
         for node in self.nodes:
             if node.op != "call_function" or node not in self.grown:
                 continue
-            before = max((found[read] for read in node.all_input_nodes if read in found), default=0)
-            stage = self._said(node)
+            before = max(
+                (stage_of[read] for read in node.all_input_nodes if read in stage_of), default=0
+            )
+            stage = self._listed_stage(node)
             if stage is not None and stage < before:
                 where = f"module {_module_of(node)!r}, node {node.name!r}"
                 found_, expected = f"stage {stage}", f"stage {before} or later, which it reads from"
                 raise InputError([Finding(where, found_, expected, "move the module")])
-            found[node] = before if stage is None else stage
-        return found
+            stage_of[node] = before if stage is None else stage
+        return stage_of
 
-    def _said(self, node: Any) -> int | None:
-        """Stage of the innermost listed module that a node lies in."""
+    def _listed_stage(self, node: Any) -> int | None:
+        """Return the stage of the innermost listed module that contains a node."""
         for path in reversed(_above(_module_of(node))):
             if path in self.stage_of_module:
                 return self.stage_of_module[path]
         return None
 
     def _live(self, number: int) -> list[Any]:
-        """Values that a stage receives: made before it, read there or later."""
+        """Return the values that a stage receives: made before it, read there or later."""
         return [
             node
             for node, stage in self.stage_of.items()
@@ -99,7 +101,7 @@ class Cut:
         ]
 
     def module(self, number: int) -> Any:
-        """One stage, as a module of its own; takes live values by place and inputs by name.
+        """Return one stage as a module; it takes live values by position and inputs by name.
 
         Its parameters are copies, so that tied ones of two stages have a gradient each.
         """
@@ -129,15 +131,15 @@ class Cut:
         return made
 
     def _needed(self, own: Sequence[Any]) -> set[Any]:
-        """Nodes of a stage, and what they read that has no stage."""
-        found = set(own)
+        """Return the nodes of a stage, and the nodes without a stage that they read."""
+        needed = set(own)
         todo = list(own)
         while todo:
             for read in todo.pop().all_input_nodes:
-                if read not in found and read not in self.stage_of:
-                    found.add(read)
+                if read not in needed and read not in self.stage_of:
+                    needed.add(read)
                     todo.append(read)
-        return found
+        return needed
 
     def _outputs(self, graph: Any, number: int, copies: Mapping[Any, Any]) -> Any:
         if number == self.count - 1:
@@ -146,13 +148,13 @@ class Cut:
             return leaves[0]
         import torch
 
-        # PyTorch detaches what a stage hands on in place: nothing else may still need it.
+        # PyTorch detaches a stage's outputs in place: nothing else may still need them.
         clone = torch.ops.aten.clone.default
         return tuple(graph.call_function(clone, (copies[node],)) for node in self.live[number + 1])
 
 
 def inputs_of(exported: Any) -> list[str]:
-    """Names of the inputs of an exported module, in the order of its arguments' leaves."""
+    """Return names of the inputs of an exported module, in the order of its arguments' leaves."""
     return [node.name for node in exported.graph.nodes if node.op == "placeholder"]
 
 
@@ -168,6 +170,6 @@ def _module_of(node: Any) -> str:
 
 
 def _above(path: str) -> list[str]:
-    """A module and those that contain it, outermost first."""
+    """Return a module's path and those that contain it, outermost first."""
     steps = path.split(".") if path else []
     return [".".join(steps[: count + 1]) for count in range(len(steps))]

@@ -1,8 +1,8 @@
-"""A captured step on several processes: its joint graph, node by node, on distributed tensors.
+"""Runs the joint graph of a captured step on several processes, with distributed tensors.
 
-Each process runs every node on its shards. A placement changes only where the plan says so: the
+Each process runs every node on its shards. A placement changes only where the plan requires it: the
 graph runs under ``ExplicitRedistributionContext``, in which PyTorch refuses any other change that
-communicates; it may still cut or mask what every process has whole, which costs nothing.
+communicates; it may still cut or mask replicated tensors, which costs nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ COLLECTIVES = {
 
 
 class Distributed:
-    """A mesh of processes, and how a plan places tensors on it.
+    """A mesh of processes, and the placements of tensors on it.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Distributed:
         self._names: dict[str, str] = {}
 
     def step(self, graph: Any, inputs: Mapping[str, Any]) -> tuple[list[Any], dict[str, int]]:
-        """Run a joint graph; return its results as it lists them, and the collectives that ran.
+        """Run a joint graph; return its results in its order, and the collectives that ran.
 
         Parameters
         ----------
@@ -62,8 +62,8 @@ class Distributed:
         Raises
         ------
         InputError
-            A placement has to change where the plan has no change, or an operator on parts has no
-            rule; names the node.
+            A placement must change where the plan has no change, or an operator on parts has no
+            rule; the error names the node.
         """
         import torch
         from torch.distributed.tensor._utils import ExplicitRedistributionContext
@@ -79,12 +79,12 @@ class Distributed:
         if unknown:
             raise InputError([_unknown(name) for name in unknown])
         counter = CommDebugMode()
-        found: list[Any] = []
+        results: list[Any] = []
         values: dict[Any, Any] = {}
         with torch.no_grad(), counter, ExplicitRedistributionContext():
             for node in graph.nodes:
                 if node.op == "output":
-                    found = self._results(node, values)
+                    results = self._results(node, values)
                 elif not is_check(node):
                     value = self._value(node, values, inputs)
                     pin = self._plan.pins.get(node.name)
@@ -95,23 +95,23 @@ class Distributed:
             name = str(collective).rpartition(".")[2]
             name = COLLECTIVES.get(name, name)
             counts[name] = counts.get(name, 0) + count
-        return found, counts
+        return results, counts
 
     def shared(self, tensor: Any, placement: str, where: str) -> Any:
-        """Distribute a tensor that every process has whole; nothing is sent.
+        """Distribute a tensor that is whole on every process; nothing is sent.
 
         Raises
         ------
         InputError
-            It cannot be cut like that; ``where`` says what asks for it.
+            It cannot be split like that; ``where`` names the cause.
         """
         from torch.distributed.tensor import distribute_tensor
 
-        wanted = self._placements(tensor, placement, where)
-        return distribute_tensor(tensor.detach(), self._mesh, wanted, src_data_rank=None)
+        placements = self._placements(tensor, placement, where)
+        return distribute_tensor(tensor.detach(), self._mesh, placements, src_data_rank=None)
 
     def whole(self, tensor: Any) -> Any:
-        """Replicate a tensor that every process has made by itself."""
+        """Return a tensor that every process has made by itself as a replicated one."""
         return self.shared(tensor, "R" * self._mesh.ndim, "a constant")
 
     def placed(self, tensor: Any, placement: str, where: str) -> Any:
@@ -122,26 +122,26 @@ class Distributed:
         Raises
         ------
         InputError
-            It cannot be placed like that; ``where`` says what asks for it.
+            It cannot be placed like that; ``where`` names the cause.
         """
         if not hasattr(tensor, "placements"):
             found, expected = "a node with several results", "one tensor"
             raise InputError([Finding(where, found, expected, "pin its getitem nodes")])
-        wanted = self._placements(tensor, placement, where)
+        placements = self._placements(tensor, placement, where)
         same = all(
             have == want or (have.is_partial() and want.is_partial())
-            for have, want in zip(tensor.placements, wanted, strict=True)
+            for have, want in zip(tensor.placements, placements, strict=True)
         )
         if same:
             return tensor
         if any(
             want.is_partial() and not have.is_partial() and not have.is_replicate()
-            for have, want in zip(tensor.placements, wanted, strict=True)
+            for have, want in zip(tensor.placements, placements, strict=True)
         ):
             found = f"{text_of(tensor)} to become {placement}"
             remedy = "place it otherwise: only what is whole can become a pending sum"
             raise InputError([Finding(where, found, "R or S(d)", remedy)])
-        return self._contiguous(tensor.redistribute(self._mesh, wanted))
+        return self._contiguous(tensor.redistribute(self._mesh, placements))
 
     def _value(self, node: Any, values: Mapping[Any, Any], inputs: Mapping[str, Any]) -> Any:
         import torch
@@ -175,7 +175,7 @@ class Distributed:
         return value
 
     def _alone(self, node: Any, args: Any, kwargs: Any) -> Any:
-        """Run on every process what all have whole, whether or not PyTorch knows how to cut it."""
+        """Run on every process a node whose inputs are all replicated, with or without a rule."""
         import torch
 
         def local(item: Any) -> Any:
@@ -186,7 +186,7 @@ class Distributed:
         return tree_map(lambda one: self.whole(one) if isinstance(one, torch.Tensor) else one, made)
 
     def _copy(self, reader: Any, read: Any, value: Any, placement: str) -> Any:
-        """A value at another placement, made once for all its readers."""
+        """Return a value at another placement, made once for all its readers."""
         key = (read.name, placement)
         if key not in self._copies:
             where = f"reads[{reader.name!r}][{read.name!r}]"
@@ -224,14 +224,14 @@ class Distributed:
         )
 
     def _placements(self, tensor: Any, placement: str, where: str) -> list[Any]:
-        """PyTorch's words for a placement; cuts that do not divide are gathered wrongly by it."""
+        """Return PyTorch's placements; it gathers uneven splits wrongly, so they are refused."""
         from torch.distributed.tensor import Partial, Replicate, Shard
 
         left = list(tensor.shape)
-        found: list[Any] = []
+        placements: list[Any] = []
         for axis, entry in enumerate(entries(placement)):
             if not entry.startswith("S"):
-                found.append(Replicate() if entry == "R" else Partial())
+                placements.append(Replicate() if entry == "R" else Partial())
                 continue
             dim, parts = int(entry[2:-1]), self._mesh.size(axis)
             if dim >= len(left) or left[dim] % parts:
@@ -239,28 +239,28 @@ class Distributed:
                 expected = f"a dimension that {parts} processes divide"
                 raise InputError([Finding(where, problem, expected, "cut another dimension")])
             left[dim] //= parts
-            found.append(Shard(dim))
-        return found
+            placements.append(Shard(dim))
+        return placements
 
 
 def parameter_of(description: Any) -> str:
-    """Parameter whose gradient a result of the joint graph is; nothing for other results."""
+    """Return the parameter whose gradient a result is; empty for other results."""
     return path_of(getattr(getattr(description, "grad_of", None), "target", ""))
 
 
 def _of_one_rank(tensors: Sequence[Any]) -> list[Any]:
-    """Without tensors of no elements and another rank, such as caches at their first step."""
+    """Return tensors without empty ones of another rank, such as caches at their first step."""
     rank = max(tensor.ndim for tensor in tensors)
     return [tensor for tensor in tensors if tensor.ndim == rank]
 
 
 def is_check(node: Any) -> bool:
-    """Whether a node only looks at what is there: fake tensors have passed it already."""
+    """Return whether a node only checks its inputs: fake tensors have passed it already."""
     return node.op == "call_function" and not node.users and str(node.target).startswith(CHECKS)
 
 
 def _replicated(arguments: Any) -> bool:
-    """Whether all distributed tensors among arguments, of which there is one, are whole."""
+    """Return whether all distributed tensors among arguments, at least one, are replicated."""
     import torch
 
     leaves = torch.utils._pytree.tree_leaves(arguments)
@@ -269,12 +269,12 @@ def _replicated(arguments: Any) -> bool:
 
 
 def is_other(description: Any) -> bool:
-    """Whether a result of the joint graph is not the loss: a gradient, or a buffer that changes."""
+    """Return whether a result is not the loss: a gradient, or a buffer that changes."""
     return type(description).__name__ in {"GradAOTOutput", "InputMutationAOTOutput"}
 
 
 def input_name(node: Any) -> str:
-    """What a plan calls an input of the joint graph."""
+    """Return the name of an input of the joint graph in a plan."""
     description = node.meta["desc"]
     if type(description).__name__ == "TangentAOTInput":
         return LOSS_GRADIENT
@@ -288,7 +288,7 @@ def _unknown(name: str) -> Finding:
 
 
 def _refused(node: Any, args: Sequence[Any], error: Exception) -> InputError:
-    """Return one finding of a long message of PyTorch, with the placements of the node."""
+    """Return a long message of PyTorch as one finding, with the placements of the node."""
     import torch
 
     read = [
@@ -307,7 +307,7 @@ def _refused(node: Any, args: Sequence[Any], error: Exception) -> InputError:
 
 
 def text_of(value: Any) -> str:
-    """A distributed tensor's placement, as in the file."""
+    """Return a distributed tensor's placement as in the file."""
     if not hasattr(value, "placements"):
         return "?"
     return "".join(

@@ -39,12 +39,12 @@ class PipelineComparison(Differences):
     stages_of
         Process -> its stages.
     split
-        Process -> whether a backward pass of it is split.
+        Process -> whether it has a split backward pass.
     micro_batches
-        How many.
+        Number of micro-batches.
     planned_bytes, measured_bytes
-        Of each process: peak above weights, states and inputs, by the order of the schedule and
-        as the allocator saw it.
+        Per process: peak above weights, states and inputs, by the order of the schedule and
+        by the allocator.
     """
 
     modules: Sequence[Sequence[str]]
@@ -56,9 +56,9 @@ class PipelineComparison(Differences):
 
     @property
     def ok(self) -> bool:
-        """Whether numbers are equal and, where no backward pass is split, memory is as planned.
+        """Whether numbers are equal and, without split backward passes, memory is as planned.
 
-        PyTorch splits a backward pass by keeping gradients that a captured graph does not have.
+        PyTorch splits a backward pass by storing gradients that a captured graph does not have.
         """
         return self.equal and all(
             split or measured <= planned
@@ -89,7 +89,7 @@ def compare_pipeline(
     problem
         Instance that must be of the same model.
     count
-        Processes, where the caller says it; the rows of the schedule otherwise.
+        Number of processes, if the caller sets it; by default the rows of the schedule.
     dtype
         Type of numbers to build the model in, as it was captured.
     report
@@ -140,7 +140,7 @@ def compare_pipeline(
 
 
 Row = list[tuple[int, str, int]]
-"""What a process does: stage, letter, micro-batch."""
+"""Actions of a process: stage, letter, micro-batch."""
 
 
 def read_schedule(path: Path, stages: int) -> list[Row]:
@@ -178,28 +178,28 @@ def read_schedule(path: Path, stages: int) -> list[Row]:
 
 
 def without_room(rows: Sequence[Row], stages: TorchStages) -> list[str]:
-    """Return which processes need more memory than a device has, if the stage file gives it.
+    """Return the processes that need more memory than a device has, if the stage file gives it.
 
-    Processes are run all the same: PyTorch keeps more than a plan counts (what was sent), and the
+    Processes are run all the same: PyTorch stores more than a plan counts (what was sent), and the
     processes need not run on such devices.
     """
     if stages.memory is None:
         return []
-    found = []
+    texts = []
     for number, row in enumerate(rows):
         own = [stages.stages[stage] for stage in sorted({stage for stage, _, _ in row})]
         needed = planned_peak(row, stages.stages) + sum(s.parameters + s.state for s in own)
         if needed > stages.memory:
             room = f"a device of the stage file has {size_text(Units(), stages.memory)}"
-            found.append(f"process {number} needs {size_text(Units(), needed)}; {room}")
-    return found
+            texts.append(f"process {number} needs {size_text(Units(), needed)}; {room}")
+    return texts
 
 
 def planned_peak(row: Row, stages: Sequence[TorchStage]) -> int:
-    """Most bytes of a process above weights, states and inputs, in the order of its row.
+    """Return the most bytes of a process above weights, states and inputs, in its row's order.
 
-    As PyTorch's runtime has it: a split backward pass lets go of nothing before the weight gradient
-    is done, what is sent to another process stays to the end of the step, and an activation and a
+    It follows PyTorch's runtime: a split backward pass releases nothing before the weight gradient
+    is done, sent tensors stay to the end of the step, and an activation and a
     gradient may arrive ahead of their passes.
     """
     own = {number for number, _, _ in row}
@@ -230,7 +230,7 @@ def _require_stages_of(stages: TorchStages, captured: Capture, file: str) -> Non
 def _run(
     task: Mapping[str, Any], stages_file: Path, schedule_file: Path
 ) -> list[Mapping[str, Any]]:
-    """Start the processes; return what each of them leaves."""
+    """Start the processes; return the answer of each."""
     import torch
 
     count = len(task["own"])
@@ -244,7 +244,7 @@ def _run(
 
 
 def _joined(results: Sequence[Mapping[str, Any]], captured: Capture, batches: int) -> StepResult:
-    """Losses of the last stage; gradients of all, those of tied parameters added up."""
+    """Return losses of the last stage and gradients of all, those of tied parameters summed."""
     aliases = {alias: s.name for s in captured.storages for alias in s.aliases}
     gradients: dict[str, Any] = {}
     for result in results:

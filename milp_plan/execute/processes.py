@@ -22,15 +22,15 @@ POLL_S = 0.05
 GRACE_S = 10
 
 TRIES = 3
-"""How often processes are started when one ends without a message."""
+"""Largest number of starts when a process ends without a message."""
 
 DONE = "done-"
-"""Begins the name of the file by which a process says that it has left its answer."""
+"""Prefix of the name of the file by which a process reports that its answer is written."""
 
 
 @dataclass(frozen=True)
 class ShardedStep:
-    """What a step on several processes left behind.
+    """Results of a step on several processes.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class ShardedStep:
     gradients
         Parameter -> gradient, gathered, as tensors of 64-bit numbers.
     collectives
-        Kind -> how many ran for the step itself, gathering apart.
+        Kind -> number of collectives of the step itself, without gathering.
     """
 
     loss: float
@@ -61,7 +61,7 @@ def run_placements(
     builder
         The user's function.
     plans
-        Of this model: see :func:`~milp_plan.capture.placements.require_placements_of`.
+        Plans of this model: see :func:`~milp_plan.capture.placements.require_placements_of`.
     aliases
         Further names of tied parameters -> name in the plans.
     dtype
@@ -70,7 +70,7 @@ def run_placements(
     Raises
     ------
     UnsupportedProblemError
-        A plan cannot be run; with the message of the first process that failed.
+        A plan cannot be run; the error has the message of the first process that failed.
     BackendFailureError
         A process was lost every time.
     """
@@ -91,22 +91,22 @@ def run_placements(
 def start(folder: Path, count: int, module: str) -> None:
     """Start the processes of a task and wait for them; when one fails, end the others.
 
-    A process that ends without a message, killed or aborted, repeats all of them; one that
-    has reported that it is done has left its answer, however it ends.
+    A process that ends without a message, killed or aborted, restarts all of them; one that
+    has reported that it is done has written its answer, however it ends.
 
     Parameters
     ----------
     folder
-        Where the task is, and where processes leave results and errors.
+        Folder of the task, and of the results and errors of processes.
     count
-        How many processes.
+        Number of processes.
     module
-        What each of them runs.
+        Module that each of them runs.
 
     Raises
     ------
     UnsupportedProblemError
-        With the message of the first process that failed.
+        A process failed; the error has the message of the first one.
     BackendFailureError
         A process was lost every time.
     """
@@ -122,12 +122,12 @@ def start(folder: Path, count: int, module: str) -> None:
 
 
 def _run(folder: Path, count: int, module: str) -> str:
-    """Run the processes once; return which was lost, nothing when all are done.
+    """Run the processes once; return which one was lost, empty when all are done.
 
     Raises
     ------
     UnsupportedProblemError
-        With the message of the first process that failed.
+        A process failed; the error has the message of the first one.
     """
     environment = {"OMP_NUM_THREADS": "1", **os.environ}
     if sys.platform == "linux":
@@ -167,12 +167,12 @@ def _run(folder: Path, count: int, module: str) -> str:
 
 
 def is_done(folder: Path, place: int) -> bool:
-    """Whether a process has left its answer, and nobody waits for it any more."""
+    """Return whether a process has written its answer and is no longer needed."""
     return (folder / f"{DONE}{place}").exists()
 
 
 def _failed(started: Sequence[subprocess.Popen[bytes]], folder: Path) -> list[int]:
-    """Those that ended before they were done; the others miss them, and fail later."""
+    """Return processes that ended before they were done; others wait for them and fail later."""
     return [
         place
         for place, process in enumerate(started)
@@ -185,7 +185,7 @@ def _errors(folder: Path) -> list[str]:
 
 
 def _end(started: Sequence[subprocess.Popen[bytes]]) -> set[int]:
-    """End what still runs, after time to say why where one has failed; return what was ended."""
+    """End running processes, after time to report if one has failed; return those ended."""
     grace, ended = GRACE_S, set()
     for place, process in enumerate(started):
         try:

@@ -1,7 +1,7 @@
 """One process of a pipeline: ``python -m milp_plan.execute.rank FOLDER PLACE``.
 
-Started by :mod:`.pipelines`, which says in the folder what to run. It builds the model with the
-weights that every run has, cuts it, and runs its stages in the order of its row of the schedule.
+Started by :mod:`.pipelines`, which writes the task into the folder. It builds the model with the
+weights that every run has, splits it, and runs its stages in the order of its row of the schedule.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ def run(folder: Path, place: int) -> None:
     ]
     del exported, cut, built
     with together(folder, place, len(task["own"])):
-        found = _step(folder, modules, batches, task["stages"])
-        torch.save(found, folder / f"{place}.result")
+        result = _step(folder, modules, batches, task["stages"])
+        torch.save(result, folder / f"{place}.result")
 
 
 def _exported(built: Any) -> Any:
-    """The forward pass as a graph; the loss is its output."""
+    """Return the forward pass as a graph; the loss is its output."""
     import torch
 
     from milp_plan.capture.trace import wrapper
@@ -78,11 +78,11 @@ def _step(
         number: {node.name for node in module.graph.nodes if node.op == "placeholder"}
         for number, module in modules.items()
     }
-    wanted = set().union(*inputs.values())
+    names = set().union(*inputs.values())
     for stage in stages:
         stage.has_backward = True
         _take_only(stage, inputs[stage.stage_index])
-    given = [{name: item for name, item in batch.items() if name in wanted} for batch in batches]
+    passed = [{name: item for name, item in batch.items() if name in names} for batch in batches]
     losses: list[Any] = []
 
     def step() -> None:
@@ -90,7 +90,7 @@ def _step(
         for module in modules.values():
             module.zero_grad(set_to_none=True)
         runtime._step_microbatches(
-            kwarg_mbs=[dict(batch) for batch in given],
+            kwarg_mbs=[dict(batch) for batch in passed],
             target_mbs=[torch.zeros(1)] * len(batches) if count - 1 in modules else None,
             losses=losses if count - 1 in modules else None,
             return_outputs=False,
@@ -113,7 +113,7 @@ def _step(
 
 
 def _take_only(stage: Any, names: set[str]) -> None:
-    """Hand a stage the inputs of the model that it reads; PyTorch hands all to each of a rank."""
+    """Pass a stage only the inputs of the model that it reads; PyTorch passes all of a rank."""
     forward = stage.submod.forward
 
     def chosen(*args: Any, **kwargs: Any) -> Any:

@@ -26,7 +26,7 @@ class ShardedComparison(Differences):
     Parameters
     ----------
     processes
-        How many.
+        Number of processes.
     planned, ran
         Collectives by kind, of the plan and of the step.
     """
@@ -62,7 +62,7 @@ def compare_sharded(
     problem
         Instance that must be of the same model.
     count
-        Processes, where the caller says it; the mesh's otherwise.
+        Number of processes, if the caller sets it; by default the mesh's.
     dtype
         Type of numbers to build the model in, as it was captured.
     report
@@ -73,14 +73,14 @@ def compare_sharded(
     InputError
         Placements, instance and model do not belong together, or another number of processes.
     UnsupportedProblemError
-        The model draws random numbers, or a placement has to change where the plan has no change.
+        The model draws random numbers, or a placement must change where the plan has no change.
     """
     meshes = {processes(plan) for plan in plans}
-    wanted = count if count is not None else min(meshes)
-    if meshes != {wanted}:
+    number = count if count is not None else min(meshes)
+    if meshes != {number}:
         found = ", ".join(map(str, sorted(meshes)))
         remedy = f"say --processes {min(meshes)}"
-        raise InputError([Finding("mesh", f"{found} processes", str(wanted), remedy)])
+        raise InputError([Finding("mesh", f"{found} processes", str(number), remedy)])
     report("capturing the model, to see that the placements are of it")
     captured = capture_model(builder, dtype=dtype)
     if problem is not None:
@@ -90,12 +90,12 @@ def compare_sharded(
     refuse_random(captured, builder)
     report("running a step in one process")
     plain = run_step(builder, dtype=dtype)
-    report(f"running a step in {wanted} processes")
+    report(f"running a step in {number} processes")
     steps = run_placements(builder, plans, _aliases(captured), dtype=dtype)
     return [
         ShardedComparison(
             *differences(plain, step, dtype),
-            wanted,
+            number,
             plan.collectives,  # type: ignore[arg-type]
             step.collectives,
         )

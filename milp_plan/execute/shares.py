@@ -1,9 +1,9 @@
-"""Attention, convolutions, normalisations, pools and experts on the parts of each process.
+"""Runs attention, convolutions, normalisations, pools and experts on the parts of each process.
 
-PyTorch's distributed tensors have no rules for most of them, and of convolutions wrong ones. Their
-nests (``milp_plan.capture.local_nests``) say how they may
-be cut: from where the tensors lie that one reads follows which loop each axis of the mesh cuts, and
-from that where its results lie.
+PyTorch's distributed tensors have no rules for most of them, and wrong ones for convolutions. Their
+nests (``milp_plan.capture.local_nests``) say how they may be split: the placements of the inputs
+determine the loop that each axis of the mesh splits, and that determines the placements of the
+results.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ KNOWN = {*ATTENTION_RULES, *ELEMENTWISE, *EXPERT_RULES, *IMAGE_RULES}
 
 
 def runs_here(node: Any) -> bool:
-    """Whether a node is one of these operators."""
+    """Return whether a node is one of these operators."""
     return node.op == "call_function" and _name(node) in KNOWN
 
 
@@ -35,7 +35,7 @@ def run_shares(node: Any, args: Sequence[Any], kwargs: Mapping[str, Any], mesh: 
     Parameters
     ----------
     node
-        Of a captured graph.
+        A node of a captured graph.
     args, kwargs
         Its arguments, distributed tensors among them.
     mesh
@@ -44,28 +44,28 @@ def run_shares(node: Any, args: Sequence[Any], kwargs: Mapping[str, Any], mesh: 
     Raises
     ------
     ValueError
-        The tensors do not lie as any cut of the operator needs them.
+        The placements of the tensors match no split of the operator.
     """
     import torch
 
     call = _call(node)
     nest = nested(call)
-    given = (tuple(args), dict(kwargs))
-    read = [item for item in torch.utils._pytree.tree_leaves(given) if _lies(item)]
+    arguments = (tuple(args), dict(kwargs))
+    read = [item for item in torch.utils._pytree.tree_leaves(arguments) if _lies(item)]
     loops = [
         _loop(nest, [tensor.placements[axis] for tensor in read], mesh.size(axis))
         for axis in range(mesh.ndim)
     ]
     cuts = tuple((str(axis), loop) for axis, loop in enumerate(loops) if loop)
-    wanted = iter(
+    expected = iter(
         _placements(Layout(tuple(_axes(dim.loops, cuts) for dim in tensor.dims)), mesh.ndim)
         for tensor in nest.operator.inputs
     )
 
     def part(item: Any) -> Any:
-        return item.redistribute(mesh, next(wanted)).to_local() if _lies(item) else item
+        return item.redistribute(mesh, next(expected)).to_local() if _lies(item) else item
 
-    here, named = torch.utils._pytree.tree_map(part, given)
+    here, named = torch.utils._pytree.tree_map(part, arguments)
     share = Share(node.target, here, named, loops, mesh)
     made = OPERATORS.get(_name(node), Share.run)(share)
     several = isinstance(node.meta["val"], list | tuple)
@@ -84,16 +84,16 @@ def run_shares(node: Any, args: Sequence[Any], kwargs: Mapping[str, Any], mesh: 
 
 @dataclass(frozen=True)
 class Share:
-    """What one process does of an operator.
+    """The part of an operator that one process runs.
 
     Parameters
     ----------
     target
         PyTorch's operator.
     args, kwargs
-        Its arguments, the process's parts of tensors among them.
+        Its arguments, with the process's parts of tensors among them.
     loops
-        What each axis of the mesh cuts; nothing where all along it do the same.
+        Loop that each axis of the mesh splits; empty where all along it do the same.
     mesh
         PyTorch's mesh of processes.
     """
@@ -111,19 +111,19 @@ class Share:
         return self.target(*args, **self.kwargs)
 
     def parts(self, loop: str) -> int:
-        """Parts that the mesh cuts a loop into."""
+        """Return the number of parts into which the mesh splits a loop."""
         return prod(self.mesh.size(axis) for axis, cut in enumerate(self.loops) if cut == loop)
 
     def place(self, loop: str) -> int:
-        """Number of the part of a loop that this process has; the first axis is the outermost."""
-        own, found = self.mesh.get_coordinate(), 0
+        """Return the number of this process's part of a loop; the first axis is the outermost."""
+        own, place = self.mesh.get_coordinate(), 0
         for axis, cut in enumerate(self.loops):
             if cut == loop:
-                found = found * self.mesh.size(axis) + own[axis]
-        return found
+                place = place * self.mesh.size(axis) + own[axis]
+        return place
 
     def added(self, tensor: Any, loop: str) -> Any:
-        """Sum over the processes along a loop."""
+        """Return the sum over the processes along a loop."""
         from torch.distributed.tensor import DTensor, Partial, Replicate
 
         pending = [Partial() if cut == loop else Replicate() for cut in self.loops]
@@ -135,7 +135,7 @@ class Share:
 
 
 def _convolution(share: Share) -> Any:
-    """Only one process of those whose results are added up adds the bias."""
+    """Run a convolution; only one process of those whose results are summed adds the bias."""
     bias, groups = share.args[2], share.args[8]
     if bias is not None and share.place("i"):
         bias = bias * 0
@@ -150,7 +150,7 @@ def _convolution_backward(share: Share) -> Any:
 
 
 def _normalised(share: Share) -> Any:
-    """As one process does it: mean and variance of all samples, biased but for what is kept."""
+    """Normalise like a single process: mean and variance of all samples, unbiased running ones."""
     import torch
 
     values, weight, bias, mean, variance, added, momentum, epsilon = share.args
@@ -163,23 +163,23 @@ def _normalised(share: Share) -> Any:
     here, squares = share.added(sums, SAMPLES) / count
     spread = (squares - here.square()).clamp(min=0)
     scale = (spread + epsilon).rsqrt()
-    found = (exact - _planes(here, values)) * _planes(scale, values)
+    normal = (exact - _planes(here, values)) * _planes(scale, values)
     if weight is not None:
-        found = found * _planes(weight, values)
+        normal = normal * _planes(weight, values)
     if bias is not None:
-        found = found + _planes(bias, values)
+        normal = normal + _planes(bias, values)
     running = [
         known + momentum * (new.to(known.dtype) - known)
         for known, new in ((mean, here), (variance, spread * (count / (count - 1))))
     ]
-    kept = [one.to(mean.dtype) for one in (here, scale)]
-    return found.to(values.dtype), *kept, *running
+    saved = [one.to(mean.dtype) for one in (here, scale)]
+    return normal.to(values.dtype), *saved, *running
 
 
 def _normalised_backward(share: Share) -> Any:
     import torch
 
-    gradient, values, weight, _, _, mean, scale, added, _, wanted = share.args
+    gradient, values, weight, _, _, mean, scale, added, _, required = share.args
     if not added or share.parts(SAMPLES) == 1:
         return share.run()
     across = [dim for dim in range(values.ndim) if dim != 1]
@@ -190,14 +190,14 @@ def _normalised_backward(share: Share) -> Any:
     total, product = share.added(sums, SAMPLES)
     left = exact - _planes(total / count, values) - form * _planes(product / count, values)
     factor = scale if weight is None else scale * weight
-    found = (left * _planes(factor, values)).to(values.dtype)
+    gradient_in = (left * _planes(factor, values)).to(values.dtype)
     parameters = [one.to(scale.dtype) for one in (product, total)]
-    pairs = zip((found, *parameters), wanted, strict=True)
-    return tuple(one if asked else None for one, asked in pairs)
+    pairs = zip((gradient_in, *parameters), required, strict=True)
+    return tuple(one if is_required else None for one, is_required in pairs)
 
 
 def _grouped(samples: int, groups: int) -> Callable[[Share], Any]:
-    """Samples, channels, pixels stand at ``samples``, the number of groups at ``groups``."""
+    """Return a runner for operators with sizes from ``samples`` on, and groups at ``groups``."""
 
     def run(share: Share) -> Any:
         cut = {samples: SAMPLES, samples + 1: "g", groups: "g"}
@@ -207,7 +207,7 @@ def _grouped(samples: int, groups: int) -> Callable[[Share], Any]:
 
 
 def _experts(share: Share) -> Any:
-    """Only rows of the experts that are here; those of others are zero."""
+    """Run the rows of local experts; those of others are zero."""
     rows, matrices, ends, *rest = share.args
     if share.parts("e") == 1:
         return share.run()
@@ -223,15 +223,15 @@ def _experts(share: Share) -> Any:
     return _among(made, start, rows)
 
 
-def _among(found: Any, start: int, rows: Any) -> Any:
-    """Rows from a place on, the others zero."""
-    whole = found.new_zeros(len(rows), *found.shape[1:])
-    whole[start : start + len(found)] = found
+def _among(values: Any, start: int, rows: Any) -> Any:
+    """Return rows placed from a start on, the others zero."""
+    whole = values.new_zeros(len(rows), *values.shape[1:])
+    whole[start : start + len(values)] = values
     return whole
 
 
 def _planes(channels: Any, values: Any) -> Any:
-    """One number per channel, to be used on all of its pixels."""
+    """Return one number per channel, broadcast to all of its pixels."""
     return channels.double().view(1, -1, *([1] * (values.ndim - 2)))
 
 
@@ -247,14 +247,14 @@ OPERATORS: Mapping[str, Callable[[Share], Any]] = {
     "aten.native_group_norm_backward": _grouped(5, 8),
     **dict.fromkeys(EXPERT_RULES, _experts),
 }
-"""Operators that run otherwise on a part than on all of it."""
+"""Operators that run differently on a part than on the whole."""
 
 
 # where tensors lie -------------------------------------------------------------------------------
 
 
 def _name(node: Any) -> str:
-    """Of a node's operator or a share's."""
+    """Return the name of a node's operator or a share's."""
     return ".".join(str(node.target).split(".")[:2])
 
 
@@ -263,7 +263,7 @@ def _lies(item: Any) -> bool:
 
 
 def _call(node: Any) -> Kernel:
-    """A node as a captured graph has it; which storages it touches does not matter here."""
+    """Return a node as in a captured graph, without its storages."""
     values = node.meta["val"]
     made = values if isinstance(values, list | tuple) else [values]
 
@@ -289,29 +289,29 @@ def _tensor(value: Any) -> Tensor:
 
 
 def _loop(nest: Nested, placements: Sequence[Any], parts: int) -> str:
-    """The loop that an axis cuts, by where tensors lie along it; nothing where all are whole.
+    """Return the loop that an axis splits, by the placements along it; empty where all are whole.
 
-    What is whole may have to be cut, which costs nothing, where another tensor is cut already.
+    Whole tensors may have to be split, which costs nothing, where another tensor is split already.
     """
     operator = nest.operator
     extents = {loop.name: loop.extent for loop in operator.loops}
-    found = []
+    loops = []
     for loop in ["", *(name for name, extent in extents.items() if extent % parts == 0)]:
-        wanted = [_cut(tensor, loop) for tensor in operator.inputs]
-        lies = list(zip(placements, wanted, strict=True))
+        dims = [_cut(tensor, loop) for tensor in operator.inputs]
+        lies = list(zip(placements, dims, strict=True))
         if all(have.is_shard(want) if want is not None else have.is_replicate()
                for have, want in lies):  # fmt: skip
             return loop
         if all(have.is_replicate() or (want is not None and have.is_shard(want))
                for have, want in lies):  # fmt: skip
-            found.append(loop)
-    if not found:
+            loops.append(loop)
+    if not loops:
         raise ValueError("samples or channels of what it reads do not lie alike")
-    return found[0]
+    return loops[0]
 
 
 def _cut(tensor: MeshTensor, loop: str) -> int | None:
-    """Dimension that a cut of a loop cuts."""
+    """Return the dimension that a split of a loop splits."""
     return next((place for place, dim in enumerate(tensor.dims) if loop in dim.loops), None)
 
 
@@ -322,17 +322,17 @@ def _axes(loops: Sequence[str], cuts: Sequence[tuple[str, str]]) -> tuple[str, .
 def _placements(layout: Layout, axes: int) -> list[Any]:
     from torch.distributed.tensor import Partial, Replicate, Shard
 
-    found: list[Any] = [Replicate() for _ in range(axes)]
+    placements: list[Any] = [Replicate() for _ in range(axes)]
     for axis in layout.partial:
-        found[int(axis)] = Partial()
+        placements[int(axis)] = Partial()
     for place, names in enumerate(layout.dims):
         for axis in names:
-            found[int(axis)] = Shard(place)
-    return found
+            placements[int(axis)] = Shard(place)
+    return placements
 
 
 def _layouts(call: Kernel, nest: Nested, cuts: tuple[tuple[str, str], ...]) -> list[Layout | None]:
-    """Where each result comes out; results before the first that is made are none."""
+    """Return the layout of each result; ``None`` before the first one that is made."""
     missing = next(place for place, one in enumerate(call.results) if one is not None)
     return [*([None] * missing), *nest.written(cuts)]
 

@@ -19,7 +19,7 @@ from milp_plan.core import Finding, InputError
 
 @dataclass(frozen=True)
 class StepResult:
-    """What a step left behind.
+    """Results of a step.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class StepResult:
     gradients
         Parameter -> gradient, as tensors of 64-bit numbers.
     peak_bytes
-        Most that lay in memory at once, apart from what was there before (weights, inputs).
+        Largest memory in use, without what was there before (weights, inputs).
     """
 
     loss: float
@@ -55,15 +55,15 @@ def run_step(
     dtype
         Type of numbers to build it in.
     random
-        Whether blocks draw random numbers (dropout), so that each keeps the state of the
+        Whether blocks draw random numbers (dropout), so that each saves the state of the
         generator, 5 KB.
     device
-        Where it runs.
+        Device of the run.
 
     Raises
     ------
     InputError
-        A block that the model does not have, or a model that PyTorch does not run; names module,
+        The model does not have a block, or PyTorch cannot run it; the error names module,
         operator and line.
     """
     module, inputs = _prepared(builder, policies or {}, dtype, random, device)
@@ -84,21 +84,21 @@ def step_seconds(
     random: bool = True,
     device: str = "cpu",
 ) -> list[float]:
-    """Median seconds of a step under each choice of policies, in turns, after one to warm up.
+    """Return the median seconds of a step under each choice of policies, in turns, after a warm-up.
 
     Parameters
     ----------
     builder, random, device
-        As for :func:`run_step`.
+        See :func:`run_step`.
     choices
         Block -> policy, for each of them.
     rounds
-        Steps of each.
+        Number of steps of each.
 
     Raises
     ------
     InputError
-        As :func:`run_step`.
+        See :func:`run_step`.
     """
     models = [_prepared(builder, choice, None, random, device) for choice in choices]
     taken: list[list[float]] = [[] for _ in choices]
@@ -115,13 +115,13 @@ def step_seconds(
 
 
 Inputs = tuple[tuple[Any, ...], dict[str, Any]]
-"""By place and by name."""
+"""Inputs by position and by name."""
 
 
 def _prepared(
     builder: Builder, policies: Mapping[str, str], dtype: str | None, random: bool, device: str
 ) -> tuple[Any, Inputs]:
-    """A model with weights whose blocks follow policies, and its inputs, on a device."""
+    """Return a model with weights whose blocks follow policies, and its inputs, on a device."""
     import torch
 
     module, args = built_with_seed(builder, dtype)
@@ -135,7 +135,7 @@ def _prepared(
 
 
 def _await(device: str) -> None:
-    """Wait for what runs on an accelerator."""
+    """Wait for an accelerator to finish."""
     import torch
 
     if device != "cpu":
@@ -143,7 +143,7 @@ def _await(device: str) -> None:
 
 
 def _accelerator_peak(step: Callable[[], None], device: str) -> int:
-    """Run something; most bytes of an accelerator that were allocated more than before."""
+    """Run a step; return the peak of an accelerator's memory above what was allocated before."""
     import torch
 
     gc.collect()
@@ -163,7 +163,7 @@ def run_micro_batches(builder: Builder, count: int, *, dtype: str | None = None)
     Raises
     ------
     InputError
-        As :func:`run_step`.
+        See :func:`run_step`.
     """
     module, _ = built_with_seed(builder, dtype)
     losses = []
@@ -189,22 +189,22 @@ def _passes(
     model = module, places, kwargs
     with errors_as_findings(builder.text, "the forward pass", model, dtype):
         loss = loss_of(module(*places, **kwargs))
-        loss = loss if count == 1 else loss / count  # what is measured has no more than the plan
+        loss = loss if count == 1 else loss / count  # the plan has no division by 1 either
     with errors_as_findings(builder.text, "the backward pass", model, dtype):
         loss.backward()
     return loss.detach()
 
 
-def loss_of(found: Any) -> Any:
-    """The first of what a model returns."""
+def loss_of(outputs: Any) -> Any:
+    """Return the first output of a model."""
     import torch
 
-    values = list(found.values()) if isinstance(found, dict) else found
+    values = list(outputs.values()) if isinstance(outputs, dict) else outputs
     return values if isinstance(values, torch.Tensor) else values[0]
 
 
 def gradients_of(module: Any) -> dict[str, Any]:
-    """Parameter -> gradient, as tensors of 64-bit numbers."""
+    """Return parameter -> gradient, as tensors of 64-bit numbers."""
     return {
         name: parameter.grad.detach().double()
         for name, parameter in module.named_parameters()
@@ -213,7 +213,7 @@ def gradients_of(module: Any) -> dict[str, Any]:
 
 
 def _checkpoint(module: Any, block: str, policy: str, random: bool) -> None:
-    """Let a block compute again, in the backward pass, what its policy forgets."""
+    """Make a block recompute, in the backward pass, what its policy drops."""
     from torch.utils.checkpoint import (
         CheckpointPolicy,
         checkpoint,
@@ -221,7 +221,7 @@ def _checkpoint(module: Any, block: str, policy: str, random: bool) -> None:
     )
 
     try:
-        found = module.get_submodule(block)
+        target = module.get_submodule(block)
     except AttributeError:
         expected, remedy = "a module of the model", "capture the model again"
         raise InputError(
@@ -237,11 +237,11 @@ def _checkpoint(module: Any, block: str, policy: str, random: bool) -> None:
     extra: dict[str, Any] = {"use_reentrant": False, "preserve_rng_state": random}
     if policy == "attention":
         extra["context_fn"] = partial(create_selective_checkpoint_contexts, keeps)
-    found.forward = partial(checkpoint, found.forward, **extra)
+    target.forward = partial(checkpoint, target.forward, **extra)
 
 
 def allocated_peak(step: Callable[[], None]) -> int:
-    """Run something; return the largest sum of what the allocator gave and took meanwhile."""
+    """Run a step; return the largest sum of allocations less releases during it."""
     import torch
 
     gc.collect()
@@ -257,17 +257,17 @@ def allocated_peak(step: Callable[[], None]) -> int:
 
 
 def arguments(args: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Inputs by place and by name."""
+    """Return inputs by position and by name."""
     return ((), args) if isinstance(args, dict) else (tuple(args), {})
 
 
 def micro_batch(builder: Builder, number: int, dtype: str | None) -> list[Any]:
-    """Inputs of a micro-batch: those that ``build()`` returns under a seed of its own.
+    """Return inputs of a micro-batch: those that ``build()`` returns under its own seed.
 
     Raises
     ------
     InputError
-        An input that is no tensor: it would be the same in all micro-batches.
+        An input is no tensor: it would be the same in all micro-batches.
     """
     import torch
 

@@ -1,6 +1,6 @@
 """One process of a step on several: ``python -m milp_plan.execute.worker FOLDER PLACE``.
 
-Started by :mod:`.processes`, which says in the folder what to run. It captures the model, builds
+Started by :mod:`.processes`, which writes the task into the folder. It captures the model, builds
 it with the weights that every run has, runs each plan, and gathers results on the first process.
 """
 
@@ -27,7 +27,7 @@ from .dtensors import Distributed, is_other, parameter_of
 from .processes import DONE
 
 FAILED = 3
-"""Exit status of a process that says in the folder what is wrong."""
+"""Exit status of a process that has written an error into the folder."""
 
 CRASHED = 1
 """Exit status of a process that ends with a traceback."""
@@ -39,7 +39,7 @@ def run(folder: Path, place: int) -> None:
     Raises
     ------
     MilpPlanError
-        A plan cannot be run; names the node.
+        A plan cannot be run; the error names the node.
     """
     import torch
 
@@ -55,9 +55,9 @@ def run(folder: Path, place: int) -> None:
     tensors = graph_inputs(graph, built_with_seed(builder, task["dtype"]))
     with together(folder, place, processes(plans[0])):
         for name, plan in zip(task["plans"], plans, strict=True):
-            found = _result(plan, graph, tensors, task["aliases"])
+            result = _result(plan, graph, tensors, task["aliases"])
             if place == 0:
-                torch.save(found, folder / f"{name}.result")
+                torch.save(result, folder / f"{name}.result")
 
 
 def _result(
@@ -66,7 +66,7 @@ def _result(
     tensors: Mapping[str, tuple[str | None, Any]],
     aliases: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Run one plan; loss and gradients are gathered behind what is counted."""
+    """Run one plan; loss and gradients are gathered after the collectives are counted."""
     from torch.distributed import init_device_mesh
 
     mesh = init_device_mesh(
@@ -101,14 +101,14 @@ def _result(
 
 
 def _silent(_text: str) -> None:
-    """Tell nobody: the process that started this one reports."""
+    """Ignore a report: the process that started this one reports."""
 
 
 @contextmanager
 def together(folder: Path, place: int, count: int) -> Iterator[None]:
-    """Be one of the processes of a task; say that it is done when all have left their answers.
+    """Join the processes of a task; report the end when all have written their answers.
 
-    After an error the group is not taken down: that may abort before the error is written.
+    After an error the group is not destroyed: that may abort before the error is written.
     """
     import torch.distributed as dist
 
@@ -121,7 +121,7 @@ def together(folder: Path, place: int, count: int) -> Iterator[None]:
 
 
 def leave(status: int) -> NoReturn:
-    """End the process without running what is left of it.
+    """End the process without running the rest of it.
 
     Threads of the process group may still run, and would abort an orderly end.
     """
@@ -131,7 +131,7 @@ def leave(status: int) -> NoReturn:
 
 
 def report_errors(task: Callable[[Path, int], None], folder: Path, place: int) -> int:
-    """Run, and leave what went wrong in the folder."""
+    """Run a task, and write its error into the folder."""
     warnings.simplefilter("ignore")
     logging.getLogger("torch").setLevel(logging.ERROR)
     try:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from functools import cache
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar, cast, get_type_hints
 
 import msgspec
 
@@ -30,6 +30,7 @@ PositiveSetting = Annotated[int, msgspec.Meta(ge=1, le=LARGEST_SETTING)]
 _WIDTH = 120
 """Letters of a line of written JSON."""
 
+_Item = TypeVar("_Item")
 _Wire = TypeVar("_Wire", bound=msgspec.Struct)
 
 
@@ -63,10 +64,19 @@ def mirror(kind: type, **types: Any) -> Any:
     return msgspec.defstruct(f"Wire{kind.__name__}", made, bases=(Strict,))
 
 
-def as_wire(item: Any, kind: type[_Wire]) -> _Wire:
-    """Return a wire object with the members of an object that has the same fields."""
-    members = (getattr(item, name) for name in kind.__struct_fields__)
-    return kind(*(dict(entry) if isinstance(entry, Mapping) else entry for entry in members))
+def as_wire(item: Any, kind: type[_Wire], **members: Any) -> _Wire:
+    """Return a wire object with the fields of an object, except for the given members."""
+    for name in kind.__struct_fields__:
+        if name not in members:
+            entry = getattr(item, name)
+            members[name] = dict(entry) if isinstance(entry, Mapping) else entry
+    return kind(**members)
+
+
+def from_wire(wire: msgspec.Struct, kind: type[_Item], **members: Any) -> _Item:
+    """Return a dataclass with the fields of a wire object, except for the given members."""
+    names = (entry.name for entry in fields(cast(Any, kind)))
+    return kind(**{name: getattr(wire, name) for name in names if name not in members}, **members)
 
 
 @cache

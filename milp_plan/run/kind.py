@@ -259,13 +259,12 @@ class Kind(ABC, Generic[P, S]):
         """Check a plan against every law and recompute its value; never raises."""
 
     def claimed(self, problem: P, plan: S, value: int, planner: str) -> S:
-        """Return the plan with its problem, its value and its planner."""
+        """Return the plan with its value, its planner, and what it repeats of its problem."""
         of: Any = problem
         old: Any = plan
-        marks = {"problem": of.name, "fingerprint": of.fingerprint}
-        if hasattr(old, "parent"):
-            marks["parent"] = of.parent
-        made: S = replace(old, **marks, value=value, planner=planner)
+        names = (name for name in ("fingerprint", "parent", "limits") if hasattr(old, name))
+        repeated = {name: getattr(of, name) for name in names}
+        made: S = replace(old, **repeated, problem=of.name, value=value, planner=planner)
         return made
 
     @abstractmethod

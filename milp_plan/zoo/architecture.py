@@ -1,4 +1,4 @@
-"""What an architecture is made of: layers, their work, and who reads whom."""
+"""Architectures: layers, their work, and their inputs."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ KINDS = frozenset(
         "upsample",
     }
 )
-"""Every kind a layer may have."""
+"""All kinds of layers."""
 
 SPLITS = WAY_SPLITS
-"""Every way a layer may be split over the devices of a group (``milp_plan.cost.strategies``)."""
+"""All ways to split a layer over the devices of a group (``milp_plan.cost.strategies``)."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Layer:
     flops
         Floating-point operations of the forward pass; a multiply-add counts as two.
     parameters
-        Number of trained parameters that live with this layer.
+        Number of trained parameters of this layer.
     output_elements
         Elements of the output.
     moved_elements
@@ -59,19 +59,19 @@ class Layer:
         roofline. Parameters, which are read once per batch, are not counted here. ``None``:
         output elements, plus those of every input.
     workspace_elements
-        Scratch elements that the layer needs while it runs.
+        Scratch elements of the layer while it runs.
     splits
-        Ways it allows itself to be split over several devices, from :data:`SPLITS`.
+        Allowed splits over several devices, from :data:`SPLITS`.
     block
         Label of the repeated block it belongs to.
     shares
-        Name of an earlier layer whose parameters it uses as well (tied embeddings).
+        Name of an earlier layer whose parameters it also uses (tied embeddings).
     saved_elements
-        Elements that the forward pass keeps for this layer's own backward pass, beyond inputs and
-        output: what lies between the parts of a fused layer.
+        Elements that the forward pass saves for this layer's own backward pass, without inputs and
+        output: tensors between the parts of a fused layer.
     weight_flops
-        Part of ``flops`` that multiplies with parameters; it comes back once in the backward pass
-        for the weights, everything else twice for the inputs. ``None``: all of it where the layer
+        Part of ``flops`` that multiplies with parameters; the backward pass repeats it once for
+        the weights, everything else twice for the inputs. ``None``: all of it where the layer
         has parameters, otherwise nothing.
     scattered
         Each reader gets its own equal part of the output (tokens dispatched to experts).
@@ -125,14 +125,14 @@ class Architecture:
     input_elements
         Elements of one input sample.
     source
-        Paper or model card that the published figures come from.
+        Paper or model card of the published figures.
     precision_bytes
         Bytes of one activation or weight element.
 
     Raises
     ------
     InputError
-        A name twice, an unknown kind or split, an input that is not an earlier layer, or a
+        A duplicate name, an unknown kind or split, an input that is not an earlier layer, or a
         negative figure.
     """
 
@@ -181,13 +181,13 @@ class Architecture:
         return {name: tuple(readers) for name, readers in found.items()}
 
     def moved_elements(self, layer: Layer) -> int:
-        """Elements per sample that a layer's forward pass reads and writes, weights apart."""
+        """Return the elements per sample that a layer's forward pass moves, without weights."""
         if layer.moved_elements is not None:
             return layer.moved_elements
         return layer.output_elements + self.elements_read(layer)
 
     def elements_read(self, layer: Layer) -> int:
-        """Elements per sample of everything the layer reads."""
+        """Return the elements per sample of all inputs of the layer."""
         if not layer.inputs:
             return self.input_elements
         return sum(self._layers[name].output_elements for name in layer.inputs)

@@ -1,4 +1,4 @@
-"""Transformer blocks, shared by every architecture that has some.
+"""Transformer blocks, shared by all architectures that have some.
 
 Granularities: ``fine`` has one layer per kernel (norm, qkv, attention, projection, addition, norm,
 fc1, activation, fc2, addition); ``block`` has two fused layers, attention and MLP, each with its
@@ -20,7 +20,7 @@ from milp_plan.cost.mesh import MeshOperator, kinds
 from .architecture import Layer
 
 GRANULARITIES = ("fine", "block")
-"""Every granularity of a transformer."""
+"""All granularities of a transformer."""
 
 NORM_FLOPS = 5
 ACTIVATION_FLOPS = 8
@@ -55,7 +55,7 @@ class BlockShape:
 
     @property
     def key_value_heads(self) -> int:
-        """Heads of keys and values."""
+        """Number of heads of keys and values."""
         return self.key_value_width // self.head_width
 
     @property
@@ -69,12 +69,12 @@ class BlockShape:
         return self.width + 2 * self.key_value_width
 
     def product_parameters(self, rows: int, columns: int) -> int:
-        """Parameters of a matrix product."""
+        """Return the number of parameters of a matrix product."""
         return rows * columns + (columns if self.bias else 0)
 
     @property
     def norm_parameters(self) -> int:
-        """Parameters of a norm."""
+        """Number of parameters of a norm."""
         return (2 if self.bias else 1) * self.width
 
 
@@ -101,22 +101,22 @@ def check_granularity(granularity: str) -> None:
         )
 
 
-def number_of_blocks(own: int, asked: int | None) -> int:
-    """Return how many blocks to make: those asked for, or an architecture's own.
+def number_of_blocks(own: int, requested: int | None) -> int:
+    """Return the requested number of blocks, or an architecture's own.
 
     Raises
     ------
     InputError
-        Fewer than one are asked for.
+        Fewer than one are requested.
     """
-    if asked is not None and asked < 1:
-        raise InputError([Finding("blocks", str(asked), "at least 1", "ask for more")])
-    return own if asked is None else asked
+    if requested is not None and requested < 1:
+        raise InputError([Finding("blocks", str(requested), "at least 1", "ask for more")])
+    return own if requested is None else requested
 
 
-def titled(name: str, asked: int | None) -> str:
-    """Name of an architecture, with the number of blocks if one was requested."""
-    return name if asked is None else f"{name}-{asked}-blocks"
+def titled(name: str, requested: int | None) -> str:
+    """Return the name of an architecture, with the number of blocks if one was requested."""
+    return name if requested is None else f"{name}-{requested}-blocks"
 
 
 def linear(
@@ -176,7 +176,7 @@ def add(name: str, first: str, second: str, size: BlockShape, *, block: str | No
 
 
 def attention_layers(block: str, entry: str, size: BlockShape) -> list[Layer]:
-    """Fine layers of the attention half of a block; the last one is the residual addition."""
+    """Return fine layers of the attention half of a block; the last is the residual addition."""
     return [
         norm(f"{block}.ln1", entry, size, block=block),
         linear(
@@ -208,7 +208,7 @@ def attention_layers(block: str, entry: str, size: BlockShape) -> list[Layer]:
 
 
 def mlp_layers(block: str, entry: str, size: BlockShape) -> list[Layer]:
-    """Fine layers of the MLP half of a block; the last one is the residual addition."""
+    """Return fine layers of the MLP half of a block; the last is the residual addition."""
     return [
         norm(f"{block}.ln2", entry, size, block=block),
         linear(
@@ -252,7 +252,7 @@ def fused(
     *,
     block: str | None = None,
 ) -> Layer:
-    """Make one layer out of a half block; what lies between its parts is saved for backward.
+    """Return one layer for a half block; tensors between its parts are saved for backward.
 
     ``slices`` is the number of independent parts it can be cut into: heads, or inner features.
     """
@@ -286,7 +286,7 @@ def fused(
 
 
 def _moved(parts: list[Layer]) -> int:
-    """Every part reads what the part before wrote; the ends read and write the stream."""
+    """Return moved elements: each part reads the previous output; the ends use the stream."""
     stream = parts[-1].output_elements
     written = sum(part.output_elements for part in parts)
     return 2 * written + 2 * stream
@@ -311,7 +311,7 @@ def with_norm(layer: Layer, before: Layer) -> Layer:
 
 
 def _normed(layer: MeshOperator, before: MeshOperator, stream: int) -> MeshOperator:
-    """A norm and the product that reads it: features ``e`` of the one are ``k`` of the other."""
+    """Return a norm fused with its product: features ``e`` of the one are ``k`` of the other."""
 
     def renamed(loops: tuple[str, ...]) -> tuple[str, ...]:
         return tuple("k" if loop == "e" else loop for loop in loops)
@@ -331,7 +331,7 @@ def _normed(layer: MeshOperator, before: MeshOperator, stream: int) -> MeshOpera
 
 
 def attention_half(block: str, entry: str, size: BlockShape, granularity: str) -> list[Layer]:
-    """Layers of the attention half; read the last one for its output."""
+    """Return layers of the attention half; read the last one for its output."""
     parts = attention_layers(block, entry, size)
     if granularity == "fine":
         return parts
@@ -339,7 +339,7 @@ def attention_half(block: str, entry: str, size: BlockShape, granularity: str) -
 
 
 def mlp_half(block: str, entry: str, size: BlockShape, granularity: str) -> list[Layer]:
-    """Layers of the MLP half; read the last one for its output."""
+    """Return layers of the MLP half; read the last one for its output."""
     parts = mlp_layers(block, entry, size)
     if granularity == "fine":
         return parts
@@ -347,7 +347,7 @@ def mlp_half(block: str, entry: str, size: BlockShape, granularity: str) -> list
 
 
 def encoder(prefix: str, entry: str, size: BlockShape, depth: int, granularity: str) -> list[Layer]:
-    """``depth`` blocks one after the other; read the last layer for their output."""
+    """Return ``depth`` blocks one after the other; read the last layer for their output."""
     layers: list[Layer] = []
     for i in range(depth):
         layers += attention_half(f"{prefix}{i}", entry, size, granularity)

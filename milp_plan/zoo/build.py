@@ -1,6 +1,6 @@
-"""From an architecture to a planning problem: inference, or a whole training step.
+"""Builds planning problems of architectures: inference, or a whole training step.
 
-What becomes of a layer ``l``:
+Operators and values of a layer ``l``:
 
 =============== ==========================================================================
 ``l.F``         forward; writes ``l.y`` and, for fused layers, ``l.saved``
@@ -9,14 +9,14 @@ What becomes of a layer ``l``:
 ``l.U``         optimizer update, once per step; reads every ``l.dw``
 ``l.A``         sums the gradients that several readers send back, as a small operator
 ``l.weights``   persistent: weights
-``l.state``     persistent: what the optimizer keeps
+``l.state``     persistent: optimizer state
 =============== ==========================================================================
 
 Conventions:
 
-* A layer that only reads the input batch has no ``.B``; the batch itself is not modelled, it lies
-  ready everywhere.
-* ``add`` has no backward operator: its gradient is handed on as it is, without a copy.
+* A layer that only reads the input batch has no ``.B``; the batch itself is not modelled: it
+  is available everywhere.
+* ``add`` has no backward operator: its gradient is passed on without a copy.
 * The operators of a layer with weights share one colocation group. Tied weights are held by both
   layers; the gradient travels to the owner's update, and the new weights back to the other's.
 * Mixed-precision Adam takes 16 bytes per parameter (Rajbhandari et al., ZeRO, 2020, section 3.1):
@@ -78,9 +78,9 @@ class Optimizer:
     Parameters
     ----------
     state_bytes
-        Kept between steps, weights and gradient apart.
+        Bytes between steps, without weights and gradient.
     moved_bytes
-        Read and written by one update.
+        Bytes that one update reads and writes.
     """
 
     state_bytes: int
@@ -117,10 +117,10 @@ class _Builder:
     def ways(self, layer: Layer) -> tuple[LayerStrategy, ...]:
         draft = self.draft
         pointwise = layer.kind not in MIXES_FEATURES
-        return ways(layer.splits, draft.asked, batch=draft.samples, pointwise=pointwise)
+        return ways(layer.splits, draft.requested, batch=draft.samples, pointwise=pointwise)
 
     def size(self, elements: int) -> int:
-        """Bytes of ``elements`` per sample for the whole micro-batch."""
+        """Return the bytes of ``elements`` per sample for the whole micro-batch."""
         return elements * self.draft.samples * self.element
 
     def parameters(self, layer: Layer) -> int:
@@ -128,12 +128,12 @@ class _Builder:
         return owned + (self.architecture.layer(layer.shares).parameters if layer.shares else 0)
 
     def weights(self, layer: Layer) -> list[str]:
-        """Names of the persistent weights a layer reads."""
+        """Return names of the persistent weights that a layer reads."""
         names = [f"{layer.name}.weights"] if layer.parameters else []
         return names + ([f"{layer.shares}.weights"] if layer.shares else [])
 
     def weight_bytes(self, layer: Layer) -> int:
-        """Weights moved by one pass; an embedding touches only the rows it looks up."""
+        """Return weights moved by one pass; an embedding touches only the rows it looks up."""
         return 0 if layer.kind == "embedding" else self.parameters(layer) * self.element
 
     def option(
@@ -240,22 +240,22 @@ class _Builder:
                 self._backward_weight(layer, gradients)
 
     def _gradients(self, layer: Layer) -> list[str]:
-        """Values that hold the gradient of a layer's output, summed where there are several."""
-        found = self.contributions[layer.name]
-        if layer.scattered or len(found) <= 1:
-            return found
+        """Return values of the gradient of a layer's output, summed where there are several."""
+        gradients = self.contributions[layer.name]
+        if layer.scattered or len(gradients) <= 1:
+            return gradients
         name = f"{layer.name}.A"
         total = self.draft.value(f"{layer.name}.dy", self.size(layer.output_elements), name)
-        elements = layer.output_elements * (len(found) + 1)
+        elements = layer.output_elements * (len(gradients) + 1)
         work = Work(
-            (len(found) - 1) * layer.output_elements * self.draft.samples, self.size(elements)
+            (len(gradients) - 1) * layer.output_elements * self.draft.samples, self.size(elements)
         )
         options: dict[tuple[int, str], Option] = {}
         for way in self.ways(layer):
             key = (way.gang, way.writes)
             divided = replace(way, divides=way.gang == 1 or way.writes != "full", weights="full")
             if key not in options:
-                reads = dict.fromkeys(found, way.writes)
+                reads = dict.fromkeys(gradients, way.writes)
                 options[key] = self.option(divided, work, reads, {total: way.writes})
         self.draft.operator(name, options.values(), layer, "accumulate")
         return [total]
@@ -377,18 +377,18 @@ def training_step(
     Parameters
     ----------
     architecture, cluster
-        What runs, and on what; device classes must be named ones (``milp_plan.cost.DEVICES``)
+        Architecture and cluster; device classes must be named ones (``milp_plan.cost.DEVICES``)
         or have figures of their own (:class:`milp_plan.cost.ModelledCluster`).
     batch
         Samples (or sequences) of the whole step.
     micro_batches
-        Parts it is cut into; must divide ``batch``.
+        Number of parts of the batch; must divide ``batch``.
     options
         Ways to split layers, such as ``"column2"`` or ``"all2"`` (``milp_plan.cost.strategies``).
     optimizer
         ``"adam"`` or ``"sgd"`` (with momentum).
     objective, name
-        Of the problem.
+        Objective and name of the problem.
 
     Raises
     ------
@@ -435,8 +435,8 @@ def inference(
     """
     check_counts(batch, micro_batches)
     labels = tuple(options)
-    kept = tuple(layer for layer in architecture.layers if layer.kind != "loss")
-    forward = replace(architecture, layers=kept)
+    layers = tuple(layer for layer in architecture.layers if layer.kind != "loss")
+    forward = replace(architecture, layers=layers)
     draft = Draft(cluster, batch // micro_batches, parse_labels(labels, cluster))
     builder = _Builder(forward, draft, None, False)
     for layer in forward.layers:
@@ -455,7 +455,7 @@ def check_counts(batch: int, micro_batches: int) -> None:
     Raises
     ------
     InputError
-        With both findings.
+        A count is wrong; the error lists both findings.
     """
     findings = []
     for where, number in (("batch", batch), ("micro_batches", micro_batches)):

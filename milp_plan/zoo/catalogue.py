@@ -1,4 +1,4 @@
-"""Architectures by name, and one call from names to a planning problem."""
+"""Architectures by name, and functions from names to planning problems."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from .meshed import meshed, sharding
 
 @dataclass(frozen=True)
 class Entry:
-    """An architecture one can ask for by name.
+    """An architecture that can be requested by name.
 
     Parameters
     ----------
     family
-        What it is a member of, for example ``"gpt"``.
+        Family of the architecture, for example ``"gpt"``.
     make
-        Granularity, and number of blocks (``None``: its own) -> architecture.
+        Granularity, and number of blocks (``None`` for its own) -> architecture.
     granularities
-        Those it has, the default first.
+        Its granularities, the default first.
     stacked
-        Whether one may ask for a number of blocks.
+        Whether the number of blocks can be chosen.
     """
 
     family: str
@@ -44,7 +44,7 @@ class Entry:
 
 
 def _only(make: Callable[[], Architecture]) -> Callable[[str, int | None], Architecture]:
-    """Accept a granularity where there is only one."""
+    """Return a maker that accepts a granularity where there is only one."""
 
     def made(_granularity: str, _blocks: int | None) -> Architecture:
         return make()
@@ -75,10 +75,10 @@ ARCHITECTURES: dict[str, Entry] = {
     "alexnet": Entry("alexnet", _only(alexnet)),
     "vgg16": Entry("vgg", _only(vgg16)),
 }
-"""Every architecture, by name."""
+"""All architectures, by name."""
 
 MODES = ("training", "inference")
-"""What :func:`generate` can build."""
+"""Modes of :func:`generate`."""
 
 
 def architecture(name: str, granularity: str = "fine", blocks: int | None = None) -> Architecture:
@@ -87,7 +87,7 @@ def architecture(name: str, granularity: str = "fine", blocks: int | None = None
     Raises
     ------
     InputError
-        Unknown name, or a granularity it does not have; the finding lists those there are. A number
+        Unknown name, or a granularity it does not have; the finding lists the known ones. A number
         of blocks for an architecture that is no stack of equal ones.
     """
     if name not in ARCHITECTURES:
@@ -100,9 +100,9 @@ def architecture(name: str, granularity: str = "fine", blocks: int | None = None
     return entry.make(granularity, blocks)
 
 
-def _unknown(where: str, found: str, known: Iterable[str]) -> InputError:
+def _unknown(where: str, value: str, known: Iterable[str]) -> InputError:
     return InputError(
-        [Finding(where, repr(found), f"one of {', '.join(known)}", "correct the name")]
+        [Finding(where, repr(value), f"one of {', '.join(known)}", "correct the name")]
     )
 
 
@@ -132,8 +132,8 @@ def generate(
     architecture_name
         A key of :data:`ARCHITECTURES`.
     cluster
-        Such as ``"4xH100"`` or ``"2xH100+2xA100"`` (``milp_plan.cost.cluster``), or one that was
-        read from a file, which says what joins its devices.
+        Text such as ``"4xH100"`` or ``"2xH100+2xA100"`` (``milp_plan.cost.cluster``), or one that
+        was read from a file, which defines its links.
     mode
         ``"training"`` or ``"inference"``.
     batch, micro_batches
@@ -150,20 +150,20 @@ def generate(
         Device meshes whose strategies to offer instead, such as ``"2"`` or ``"2x2"``; for one
         micro-batch (:func:`milp_plan.zoo.meshed.meshed`).
     zero_levels
-        With meshes: levels of ZeRO to offer besides 0.
+        With meshes: levels of ZeRO to offer in addition to 0.
     optimizer
-        ``"adam"`` or ``"sgd"``; counts for training only.
+        ``"adam"`` or ``"sgd"``; used for training only.
     communication, link
-        What transfers occupy, and the link inside nodes if not the devices' own.
+        Resources that transfers occupy, and the link inside nodes if not the devices' own.
     objective
         ``"makespan"``, ``"bottleneck"`` or ``"peak_memory"``.
     name
-        Name of the problem; made from the arguments unless given.
+        Name of the problem; derived from the arguments by default.
 
     Raises
     ------
     InputError
-        Anything unknown or that does not fit; the finding lists what there is.
+        An argument is unknown or does not fit; the finding lists the known values.
     """
     for where, word, known in (
         ("mode", mode, MODES),
@@ -237,37 +237,37 @@ def shard(
         As for :func:`generate`; micro-batches run one after the other, each with strategies of its
         own where the weights allow it (:mod:`milp_plan.cost.mesh.micro_batches`).
     granularity, blocks, memory_scale, optimizer, link, name
-        As for :func:`generate`; a device's memory limits what it keeps.
+        See :func:`generate`; a device's memory limits its usage.
     shape
         Mesh such as ``"8"`` or ``"2x4"``, of the cluster's first devices.
     zero_levels
-        Levels of ZeRO to offer besides 0.
+        Levels of ZeRO to offer in addition to 0.
 
     Raises
     ------
     InputError
-        Anything unknown or that does not fit; the finding lists what there is.
+        An argument is unknown or does not fit; the finding lists the known values.
     """
     if mode not in MODES:
         raise _unknown("mode", mode, MODES)
     if optimizer not in OPTIMIZERS:
         raise _unknown("optimizer", optimizer, sorted(OPTIMIZERS))
-    kept = _training(optimizer) if mode == "training" else None
+    training = _training(optimizer) if mode == "training" else None
     scale = _scale(memory_scale)
     machines = arranged(cluster, None, link)
-    found = sharding(
+    problem = sharding(
         architecture(architecture_name, granularity, blocks),
         machines,
         shape,
         batch=batch,
         micro_batches=micro_batches,
-        training=kept,
+        training=training,
         zero_levels=(0, *zero_levels),
         name=name,
     )
-    assert found.limit is not None
-    limit = found.limit * scale.numerator // scale.denominator
-    return replace(found, limit=limit)
+    assert problem.limit is not None
+    limit = problem.limit * scale.numerator // scale.denominator
+    return replace(problem, limit=limit)
 
 
 def _training(optimizer: str) -> Training:
@@ -280,8 +280,8 @@ def _check_meshed(micro_batches: int, options: tuple[str, ...]) -> None:
         ("options", " ".join(options), ""),
     ):
         if found != expected:
-            wanted = f"{expected or 'none'} with meshes"
-            raise InputError([Finding(where, found, wanted, "correct it, or leave out meshes")])
+            needed = f"{expected or 'none'} with meshes"
+            raise InputError([Finding(where, found, needed, "correct it, or leave out meshes")])
 
 
 def _scale(text: str | int | Fraction) -> Fraction:

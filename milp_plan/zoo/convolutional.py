@@ -114,7 +114,7 @@ def resnet50(image_size: int = 224, classes: int = 1000) -> Architecture:
     """Return ResNet-50 with its loss.
 
     Batch norm and ReLU run fused with the convolution before them, the last ReLU of a block with
-    the residual sum. Layers bear the names of torchvision's modules.
+    the residual sum. Layers have the names of torchvision's modules.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def resnet50(image_size: int = 224, classes: int = 1000) -> Architecture:
 
 
 def _bottleneck(maps: FeatureMaps, block: str, source: str, width: int, stride: int) -> str:
-    """Add 1 x 1, 3 x 3, 1 x 1 beside a shortcut, projected where the shape changes."""
+    """Add 1 x 1, 3 x 3, 1 x 1 next to a shortcut, projected where the shape changes."""
     out = maps.conv(f"{block}.conv1", source, width, Window.square(1), block)
     out = maps.conv(f"{block}.conv2", out, width, Window.square(3, stride, 1), block)
     out = maps.conv(f"{block}.conv3", out, 4 * width, Window.square(1), block)
@@ -181,7 +181,7 @@ def unet(image_size: int = 572, classes: int = 2) -> Architecture:
     Raises
     ------
     ValueError
-        The tile size does not go through the four poolings without a rest.
+        The tile size is odd at one of the four poolings.
 
     Notes
     -----

@@ -13,21 +13,21 @@ from .architecture import Layer
 
 @dataclass
 class Draft:
-    """Operators and values while they are put together.
+    """Operators and values under construction.
 
     Parameters
     ----------
     cluster
-        Where they will run.
+        Cluster of the problem.
     samples
-        Samples of one micro-batch.
-    asked
+        Number of samples of one micro-batch.
+    requested
         Splits and gangs to offer, from ``milp_plan.cost.parse_labels``.
     """
 
     cluster: Cluster
     samples: int
-    asked: tuple[tuple[str, int], ...]
+    requested: tuple[tuple[str, int], ...]
     operators: dict[str, Operator] = field(default_factory=dict)
     producers: dict[str, str | None] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Layers over feature maps, written down one after the other: the common part of the image nets.
+"""Builder of layers over feature maps: the common part of the image networks.
 
 Every count follows the convention of the published figures: only convolutions and matrix products
 have floating-point operations (two per multiply-add); batch norm, activations, pooling, sums and
@@ -43,7 +43,7 @@ class Window:
         return cls((kernel, kernel), stride, (padding, padding))
 
     def over(self, shape: MapShape, channels: int) -> MapShape:
-        """Shape of what the window leaves of ``shape``; the last, incomplete stride is dropped.
+        """Return the shape of the output for ``shape``; the last, incomplete stride is dropped.
 
         Raises
         ------
@@ -60,10 +60,10 @@ class Window:
 
 
 class FeatureMaps:
-    """Collects layers and knows the shape each of them leaves.
+    """Collects layers and the shape of each output.
 
-    Every method adds one layer and returns its name. A convolution comes with what usually runs
-    fused with it, batch norm and ReLU, as one layer named after the convolution.
+    Every method adds one layer and returns its name. A convolution is fused with batch norm and
+    ReLU, as one layer named after the convolution.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ class FeatureMaps:
         return self._light(name, "concat", sources, made, space, block=block)
 
     def crop(self, name: str, source: str, like: str, block: str | None = None) -> str:
-        """Add a central crop to the height and width of ``like``; it moves what it keeps."""
+        """Add a central crop to the height and width of ``like``; it moves what remains."""
         shape = self.shapes[like]._replace(channels=self.shapes[source].channels)
         moved = 2 * shape.elements
         space = kinds.elementwise((1, *shape), flops=0)

@@ -24,7 +24,7 @@ Branch = tuple[tuple[str, int, Window], ...]
 def inception_v3(image_size: int = 299, classes: int = 1000) -> Architecture:
     """Return Inception-v3 with its loss, without the auxiliary head.
 
-    Batch norm and ReLU run fused with the convolution before them. Layers bear the names of
+    Batch norm and ReLU run fused with the convolution before them. Layers have the names of
     torchvision's modules. The nested concatenations of the last two modules are one.
 
     Parameters
@@ -87,7 +87,7 @@ def _pool_branch(maps: FeatureMaps, block: str, source: str, channels: int) -> s
 
 
 def _module_a(maps: FeatureMaps, block: str, source: str, pool_channels: int) -> str:
-    """Figure 5: 1 x 1, 5 x 5 and double 3 x 3 at 35 x 35."""
+    """Add figure 5: 1 x 1, 5 x 5 and double 3 x 3 at 35 x 35."""
     branches: tuple[Branch, ...] = (
         (("branch1x1", 64, _ONE),),
         (("branch5x5_1", 48, _ONE), ("branch5x5_2", 64, _FIVE)),
@@ -103,7 +103,7 @@ def _module_a(maps: FeatureMaps, block: str, source: str, pool_channels: int) ->
 
 
 def _module_b(maps: FeatureMaps, block: str, source: str) -> str:
-    """Figure 10: reduction from 35 x 35 to 17 x 17."""
+    """Add figure 10: reduction from 35 x 35 to 17 x 17."""
     branches: tuple[Branch, ...] = (
         (("branch3x3", 384, _HALVE),),
         (
@@ -118,7 +118,7 @@ def _module_b(maps: FeatureMaps, block: str, source: str) -> str:
 
 
 def _module_c(maps: FeatureMaps, block: str, source: str, channels: int) -> str:
-    """Figure 6: 7 x 7 taken apart into rows and columns, at 17 x 17."""
+    """Add figure 6: 7 x 7 factored into rows and columns, at 17 x 17."""
     branches: tuple[Branch, ...] = (
         (("branch1x1", 192, _ONE),),
         (
@@ -140,7 +140,7 @@ def _module_c(maps: FeatureMaps, block: str, source: str, channels: int) -> str:
 
 
 def _module_d(maps: FeatureMaps, block: str, source: str) -> str:
-    """Reduction from 17 x 17 to 8 x 8."""
+    """Add the reduction from 17 x 17 to 8 x 8."""
     branches: tuple[Branch, ...] = (
         (("branch3x3_1", 192, _ONE), ("branch3x3_2", 320, _HALVE)),
         (
@@ -156,7 +156,7 @@ def _module_d(maps: FeatureMaps, block: str, source: str) -> str:
 
 
 def _module_e(maps: FeatureMaps, block: str, source: str) -> str:
-    """Figure 7: 3 x 3 fanned out into a row and a column side by side, at 8 x 8."""
+    """Add figure 7: 3 x 3 split into a parallel row and column, at 8 x 8."""
     single = _branch(maps, block, source, (("branch3x3_1", 384, _ONE),))
     double = _branch(
         maps, block, source, (("branch3x3dbl_1", 448, _ONE), ("branch3x3dbl_2", 384, _THREE))

@@ -1,18 +1,18 @@
 """Operators and values of a planning problem whose options are strategies of device meshes.
 
-What becomes of a layer ``l``, in inference ``l`` and ``l.y`` alone:
+Operators and values of a layer ``l``, in inference ``l`` and ``l.y`` alone:
 
 =============== ==========================================================================
 ``l.F``         forward, with its collectives; writes ``l.y`` and ``l.saved``
 ``l.B``         backward for inputs and weights; writes ``l.dw`` and a gradient per input
 ``l.U``         optimizer update of a device's part; what ZeRO gathers is part of ``l.B``
 ``l.weights``   persistent: weights
-``l.state``     persistent: what the optimizer keeps
+``l.state``     persistent: optimizer state
 =============== ==========================================================================
 
-The three share one colocation group. ``l.saved`` and ``l.dw`` lie as the strategy says and cannot
-be resharded, so that all three use the same strategy. A layer that several layers read adds up
-their gradients as it reads them. ``l.B`` reads what the layer read, unless it is a plain sum.
+The three share one colocation group. ``l.saved`` and ``l.dw`` have the strategy's layouts and
+cannot be resharded, so that all three use the same strategy. A layer with several readers sums
+their gradients as it reads them. ``l.B`` reads the inputs of the layer, unless it is a plain sum.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ from milp_plan.cost.roofline import roofline_ns
 from .architecture import Layer
 
 SINGLE = "single"
-"""Option on one device."""
+"""Name of the option on one device."""
 
 UPDATE_FLOPS = 12
 """Operations of the optimizer per parameter."""
 
 Lies = tuple[Mesh, Layout]
-"""Where and how a copy lies."""
+"""Mesh and layout of a copy."""
 
 
 @dataclass(frozen=True)
@@ -71,21 +71,21 @@ class MeshStrategy:
 
 
 def layout_name(lies: Lies) -> str:
-    """Name of a layout; ``full`` is the same on every mesh."""
+    """Return the name of a layout; ``full`` is the same on every mesh."""
     grid, layout = lies
     return FULL if layout.text == FULL else f"{grid.text} {layout.text}"
 
 
 @dataclass
 class MeshedDraft:
-    """A graph with ways to run each operator.
+    """A graph with the ways to run each operator.
 
     Parameters
     ----------
     graph, layers
-        Loops and tensors, and the layers they belong to.
+        Loops and tensors, and their layers.
     settings
-        One per mesh.
+        Settings, one per mesh.
     device
         Class of the devices.
     moved_bytes
@@ -103,14 +103,14 @@ class MeshedDraft:
         self.rows = [
             [
                 MeshStrategy(setting.mesh, strategy)
-                for setting, found in zip(self.settings, lists, strict=True)
-                for strategy in found
+                for setting, rows in zip(self.settings, lists, strict=True)
+                for strategy in rows
             ]
             for lists in listed
         ]
         self.readers: list[list[int]] = [[] for _ in self.layers]
-        for reader, given in enumerate(self.graph.sources):
-            for source in given:
+        for reader, sources in enumerate(self.graph.sources):
+            for source in sources:
                 if source is not None:
                     self.readers[source].append(reader)
 
@@ -125,7 +125,7 @@ class MeshedDraft:
         Raises
         ------
         InputError
-            In training: a layer but the last through which no gradient comes.
+            In training: no gradient comes back to a layer but the last.
         """
         numbers = range(len(self.layers))
         operators = [self._forward(number) for number in numbers]
@@ -156,7 +156,7 @@ class MeshedDraft:
         return f"{self.layers[number].name}.dy.{self.layers[reader].name}"
 
     def _contributors(self, number: int) -> list[int]:
-        """Readers that send a gradient back."""
+        """Return readers that send a gradient back."""
         return [reader for reader in self.readers[number] if self._port(number, reader)[1].gradient]
 
     def _port(self, number: int, reader: int) -> tuple[int, Tensor]:
@@ -164,7 +164,7 @@ class MeshedDraft:
         return port, self.graph.operators[reader].inputs[port]
 
     def _inputs(self, number: int) -> Iterator[tuple[int, int, Tensor]]:
-        """(port, source, tensor) of the inputs from other layers."""
+        """Yield (port, source, tensor) of the inputs from other layers."""
         operator = self.graph.operators[number]
         for port, source in enumerate(self.graph.sources[number]):
             if source is not None:
@@ -248,8 +248,8 @@ class MeshedDraft:
         forward, backward = self._name(number, "F"), self._name(number, "B")
         if self._has_weights(number):
             users = [forward, *([backward, self._name(number, "U")] if self.training else [])]
-            kept = {way.name: way.strategy.memory.weights for way in ways}
-            yield Value(f"{name}.weights", None, tuple(users), kept)
+            weights = {way.name: way.strategy.memory.weights for way in ways}
+            yield Value(f"{name}.weights", None, tuple(users), weights)
         written = [(way.mesh, way.strategy.writes) for way in ways]
         for value in self._outputs(number):
             readers = [r for r in self.readers[number] if self._output(number, r) == value]
@@ -306,18 +306,18 @@ def flowing(
     name, ends
         Name of the value, of its producer and of its consumers.
     tensor
-        What flows.
+        Tensor that flows.
     written, read
         Layouts that the producer's and the consumers' options use.
     """
-    made, wanted = dict.fromkeys(written), dict.fromkeys(read)
+    made, needed = dict.fromkeys(written), dict.fromkeys(read)
     tilings = {
-        grid: Tiling(grid, tensor.extents, tensor.element_bytes) for grid, _ in (*made, *wanted)
+        grid: Tiling(grid, tensor.extents, tensor.element_bytes) for grid, _ in (*made, *needed)
     }
-    sizes = {layout_name(lies): tilings[lies[0]].local_bytes(lies[1]) for lies in (*made, *wanted)}
+    sizes = {layout_name(lies): tilings[lies[0]].local_bytes(lies[1]) for lies in (*made, *needed)}
     table: dict[tuple[str, str], int] = {}
     for grid, before in made:
-        for other, after in wanted:
+        for other, after in needed:
             pair = (layout_name((grid, before)), layout_name((other, after)))
             ticks = change_ns(tilings[grid], before, other, after)
             if pair[0] != pair[1] and ticks is not None:
@@ -327,7 +327,7 @@ def flowing(
 
 
 def change_ns(tiling: Tiling, before: Layout, other: Mesh, after: Layout) -> int | None:
-    """Ticks from a layout on one mesh to one on another, or on the same; ``None``: no way."""
+    """Return the ticks between layouts on one or two meshes; ``None`` if impossible."""
     if not before.fits(tiling.mesh, tiling.extents) or not after.fits(other, tiling.extents):
         return None
     if other == tiling.mesh:

@@ -1,12 +1,12 @@
-"""Architectures on device meshes: which strategy for each layer, and with it where and when.
+"""Architectures on device meshes: a strategy for each layer, and in one problem place and time.
 
-:func:`sharding` asks for strategies alone, on one mesh. :func:`meshed` makes a planning problem:
-each layer may run on one device or on a group of devices that forms one of the meshes asked for,
-with any strategy of that mesh as an option. Collectives inside a layer are part of its duration;
-pending sums and changes of layout are resharding, which occupies channels, not devices, and
-overlaps with other work. On one mesh it costs what :mod:`milp_plan.cost.mesh.layouts` says; from
-one mesh to another, the cheapest path to the whole tensor, of which each device of the other mesh
-keeps its part.
+:func:`sharding` returns a problem of strategies alone, on one mesh. :func:`meshed` returns a
+planning problem: each layer may run on one device or on a group of devices that forms one of the
+requested meshes, with any strategy of that mesh as an option. Collectives inside a layer are part
+of its duration; pending sums and changes of layout are resharding, which occupies channels, not
+devices, and overlaps with other work. On one mesh it costs the ticks of
+:mod:`milp_plan.cost.mesh.layouts`; from one mesh to another, the cheapest path to the whole tensor,
+of which each device of the other mesh retains its part.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .mesh_draft import MeshedDraft
 
 
 def mesh_graph(architecture: Architecture, batch: int, *, training: bool = False) -> MeshGraph:
-    """Loops and tensors of all layers for a batch; the loss counts in training alone.
+    """Return loops and tensors of all layers for a batch; the loss counts in training alone.
 
     Raises
     ------
@@ -79,23 +79,23 @@ def sharding(
     limited: bool = True,
     name: str | None = None,
 ) -> ShardingProblem:
-    """Choose a strategy for each layer on one mesh: least time in all, one after the other.
+    """Return a problem of strategies on one mesh: least total time, one layer after the other.
 
     Parameters
     ----------
     architecture, batch
-        What runs, on how many samples.
+        Architecture, and number of samples.
     micro_batches
-        Parts the batch is cut into, one after the other (:mod:`milp_plan.cost.mesh.micro_batches`).
+        Number of parts, one after the other (:mod:`milp_plan.cost.mesh.micro_batches`).
     cluster, shape
-        What there is, and how devices of one class are arranged, such as ``"2x4"``
+        The cluster, and the arrangement of devices of one class, such as ``"2x4"``
         (:func:`mesh_on`).
     training, zero_levels
-        Bytes per parameter (``None``: inference), and what replicas may share.
+        Bytes per parameter (``None`` for inference), and levels of sharing between replicas.
     limited
-        Whether the memory of a device limits what it keeps.
+        Whether the memory of a device limits its usage.
     name
-        Of the problem; made from the arguments unless given.
+        Name of the problem; derived from the arguments by default.
     """
     check_counts(batch, micro_batches)
     graph = mesh_graph(architecture, batch // micro_batches, training=training is not None)
@@ -105,13 +105,13 @@ def sharding(
     limit = memory[grid.device.name] if limited else None
     mode = "inference" if training is None else "training"
     title = name or f"{architecture.name}-{mode}-{shape}x{grid.device.name}-b{batch}"
-    found = mesh_problem(graph, setting, limit=limit, name=title)
+    problem = mesh_problem(graph, setting, limit=limit, name=title)
     details = {
         "architecture": architecture.name,
         "source": architecture.source,
         "batch": str(batch),
     }
-    return replace(found, provenance={**found.provenance, **details, **sources(cluster)})
+    return replace(problem, provenance={**problem.provenance, **details, **sources(cluster)})
 
 
 def meshed(
@@ -126,21 +126,21 @@ def meshed(
     objective: Objective = Objective.MAKESPAN,
     name: str | None = None,
 ) -> PlanningProblem:
-    """Choose strategies, devices and times of a forward pass, or of a training step, together.
+    """Return a problem of strategies, devices and times of a forward pass or a training step.
 
     Parameters
     ----------
     architecture, batch
-        What runs, on how many samples; the loss is left out of inference.
+        Architecture, and number of samples; the loss is left out of inference.
     cluster
         Devices of one class, with groups of the sizes of the meshes.
     shapes
-        Meshes such as ``"2"`` or ``"2x2"``, each of another number of devices.
+        Meshes such as ``"2"`` or ``"2x2"``, each with another number of devices.
     training, moved_bytes, zero_levels
-        Bytes per parameter that are kept (``None``: inference) and that an update moves, and what
-        replicas may share.
+        Bytes per parameter that are stored (``None`` for inference) and that an update moves, and
+        levels of sharing between replicas.
     objective, name
-        Of the problem.
+        Objective and name of the problem.
 
     Raises
     ------
@@ -173,7 +173,7 @@ def meshed(
 
 
 def meshes_on(cluster: Cluster, shapes: tuple[str, ...]) -> list[Mesh]:
-    """One device, and the meshes asked for.
+    """Return one device, and the requested meshes.
 
     Raises
     ------
@@ -184,7 +184,7 @@ def meshes_on(cluster: Cluster, shapes: tuple[str, ...]) -> list[Mesh]:
     if len(classes) > 1:
         remedy = "choose a cluster of equal devices"
         raise InputError([Finding("cluster", " and ".join(classes), "one device class", remedy)])
-    found = [Mesh(spec_of(cluster, classes[0])), *(mesh_on(cluster, shape) for shape in shapes)]
+    meshes = [Mesh(spec_of(cluster, classes[0])), *(mesh_on(cluster, shape) for shape in shapes)]
     findings = [
         Finding(
             "meshes",
@@ -192,15 +192,15 @@ def meshes_on(cluster: Cluster, shapes: tuple[str, ...]) -> list[Mesh]:
             f"a size of one of the cluster's groups, {sorted({len(g) for g in cluster.groups})}",
             "choose another mesh or a larger cluster",
         )
-        for one in found
+        for one in meshes
         if not cluster.sites(one.devices)
     ]
-    if len({one.devices for one in found}) < len(found):
+    if len({one.devices for one in meshes}) < len(meshes):
         expected = "meshes of different numbers of devices, more than one each"
         findings.append(Finding("meshes", " ".join(shapes), expected, "leave one out"))
     if findings:
         raise InputError(findings)
-    return found
+    return meshes
 
 
 def mesh_on(cluster: Cluster, shape: str) -> Mesh:
@@ -211,9 +211,9 @@ def mesh_on(cluster: Cluster, shape: str) -> Mesh:
     Parameters
     ----------
     cluster
-        Whose devices; those of a mesh are of one class.
+        Cluster; the devices of a mesh are of one class.
     shape
-        Such as ``"4"`` or ``"2x4"``: consecutive devices along the last axis.
+        Shape such as ``"4"`` or ``"2x4"``: consecutive devices along the last axis.
 
     Raises
     ------
@@ -241,19 +241,19 @@ def mesh_on(cluster: Cluster, shape: str) -> Mesh:
 
 
 def _slowest(cluster: Cluster, devices: tuple[str, ...], block: int, stride: int) -> LinkSpec:
-    """Link between neighbours ``stride`` apart, within blocks of ``block`` devices."""
+    """Return the link between neighbours ``stride`` apart, within blocks of ``block`` devices."""
     pairs = [
         (devices[place], devices[place + stride])
         for place in range(len(devices))
         if place % block + stride < block
     ]
-    found = []
+    links = []
     for source, target in pairs:
         channel = cluster.channel(source, target)
         if channel is None:
             expected = "a channel between neighbours of the mesh"
             finding = Finding("mesh", f"none from {source} to {target}", expected, "add it")
             raise InputError([finding])
-        found.append(channel)
-    slowest = min(found, key=lambda one: (one.bandwidth_bytes_per_s, -one.latency_ticks))
+        links.append(channel)
+    slowest = min(links, key=lambda one: (one.bandwidth_bytes_per_s, -one.latency_ticks))
     return LinkSpec("channel", slowest.bandwidth_bytes_per_s, slowest.latency_ticks, 1000)

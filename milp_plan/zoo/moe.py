@@ -5,7 +5,7 @@ width 14,336, 32 heads with 8 key-value heads, 8 experts of which 2 per token, v
 46.7 B parameters in all, 12.9 B used per token); Fedus et al., "Switch transformers", 2021, for
 the router: a product with one column per expert.
 
-Each expert is an operator of its own, so experts can run side by side on different devices. Load
+Each expert is an operator of its own, so experts can run in parallel on different devices. Load
 is balanced: every expert gets the same number of tokens. The balancing loss is left out.
 """
 
@@ -44,11 +44,11 @@ class MoEConfig:
     Parameters
     ----------
     depth, width, heads, key_value_heads
-        As for a transformer.
+        See :class:`.transformer.GPTConfig`.
     hidden
         Inner width of one expert.
     experts, chosen
-        Experts of a block, and how many of them each token visits.
+        Number of experts of a block, and of those that each token visits.
     vocabulary, tokens
         Rows of the token table, length of a sequence.
     """
@@ -83,9 +83,9 @@ def moe(name: str, *, granularity: str = "fine", blocks: int | None = None) -> A
         A key of :data:`CONFIGS`.
     granularity
         ``"fine"``, or ``"block"``: attention fused into one layer; router, dispatch, experts and
-        combination always stay apart.
+        combination always stay separate.
     blocks
-        How many there are, if not as many as its configuration says.
+        Number of blocks, by default that of the configuration.
 
     Raises
     ------
@@ -114,7 +114,7 @@ def moe(name: str, *, granularity: str = "fine", blocks: int | None = None) -> A
 
 
 def expert_half(block: str, entry: str, size: BlockShape, experts: int, chosen: int) -> list[Layer]:
-    """Norm, router, dispatch, experts, combination and residual addition of one block."""
+    """Return norm, router, dispatch, experts, combination and residual addition of one block."""
     served = ceil_div(size.tokens * chosen, experts)
     sent = served * experts * size.width
     names = tuple(f"{block}.expert{e}" for e in range(experts))

@@ -1,7 +1,7 @@
 """The recipes of the shipped instances; ``benchmarks/ship_instances.py`` writes them as files.
 
 Memory limits of some are scaled down, so that weights or activations must be spread over the
-devices although the model is a small one; ``binds`` marks those, and the tests prove it.
+devices although the model is small; ``binds`` marks those, and the tests prove it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class Recipe:
     name
         Name of the instance, and stem of its file.
     architecture, cluster, mode, batch, micro_batches, granularity, memory_scale, options
-        As for :func:`milp_plan.zoo.generate`.
+        See :func:`milp_plan.zoo.generate`.
     meshes, communication, link
-        Likewise.
+        See :func:`milp_plan.zoo.generate`.
     binds
         Whether one device cannot run all of it, one task at a time, within its memory.
     """
@@ -212,7 +212,7 @@ SHIPPED: tuple[Recipe, ...] = (
         communication="delay",
     ),
 )
-"""Every shipped instance, by rising number of operators within each group."""
+"""All shipped instances, by rising number of operators within each group."""
 
 MESHED: tuple[Recipe, ...] = (
     Recipe("moe-tiny-meshed-2xH100", "moe-tiny", "2xH100", "inference", 1, meshes=("2",)),

@@ -1,6 +1,6 @@
-"""Loops and tensors of layers that only some architectures have, for one sample.
+"""Loops and tensors of layers of single architectures, for one sample.
 
-The usual ones are :mod:`milp_plan.cost.mesh.kinds`; conventions are the same.
+Common ones are in :mod:`milp_plan.cost.mesh.kinds`; the conventions are the same.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def dispatch_space(tokens: int, width: int, experts: int, served: int) -> MeshOp
 
 
 def combine_space(tokens: int, width: int, experts: int, served: int) -> MeshOperator:
-    """Weighted sums of what experts return: sums pending in all of them stay pending."""
+    """Weighted sums of the experts' outputs: sums pending in all of them stay pending."""
     returned = tuple(
         tensor(f"x{number}", (1, "b"), (served, ""), (width, "e")) for number in range(experts)
     )
@@ -90,7 +90,7 @@ def contrastive_space(width: int, batch: int) -> MeshOperator:
 
 
 def concat_space(channels: Sequence[int], size: tuple[int, int]) -> MeshOperator:
-    """Maps side by side; the channels that are put together cannot be split."""
+    """Concatenate maps; the concatenated channels cannot be split."""
 
     def maps(name: str, count: int) -> Tensor:
         return tensor(name, (1, "b"), (count, ""), (size[0], "y"), (size[1], "x"))

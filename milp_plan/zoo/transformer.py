@@ -67,7 +67,7 @@ def gpt(name: str, *, granularity: str = "fine", blocks: int | None = None) -> A
     granularity
         ``"fine"`` or ``"block"``.
     blocks
-        How many there are, if not as many as its configuration says.
+        Number of blocks, by default that of the configuration.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def gpt(name: str, *, granularity: str = "fine", blocks: int | None = None) -> A
 def head(
     entry: str, size: BlockShape, vocabulary: int, *, granularity: str, tied: str | None = None
 ) -> list[Layer]:
-    """Last norm, projection to the vocabulary, and cross-entropy loss over it."""
+    """Return last norm, projection to the vocabulary, and cross-entropy loss over it."""
     logits = size.tokens * vocabulary
     projection = Layer(
         "head",

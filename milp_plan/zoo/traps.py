@@ -1,4 +1,4 @@
-"""Tiny instances, each named after the trap it contains, with the optimum worked out by hand.
+"""Tiny instances, each named after the trap it contains, with the optimum computed by hand.
 
 Times are ticks, sizes are bytes; channels carry one byte per tick, without latency unless stated.
 """
@@ -32,11 +32,11 @@ class Trap:
     Parameters
     ----------
     problem
-        Named after the trap.
+        The instance, named after the trap.
     optimum
         Value of its objective, proved by enumeration in the tests.
     lesson
-        What goes wrong when the trap is not seen, in one sentence.
+        Mistake of a planner that falls into the trap, in one sentence.
     """
 
     problem: PlanningProblem
@@ -59,7 +59,7 @@ def _cluster(
     groups: tuple[tuple[str, ...], ...] = (),
     communication: CommunicationModel = CommunicationModel.CHANNEL,
 ) -> Cluster:
-    """Devices as name -> (class, memory); all are joined unless ``joined`` lists the pairs."""
+    """Return a cluster of name -> (class, memory); all are joined unless ``joined`` lists pairs."""
     pairs = joined or tuple((a, b) for a in devices for b in devices if a != b)
     classes = dict.fromkeys(kind for kind, _ in devices.values())
     return Cluster(
@@ -275,4 +275,4 @@ TRAPS: tuple[Trap, ...] = (
         objective=Objective.PEAK_MEMORY,
     ),
 )
-"""Every trap."""
+"""All traps."""

@@ -46,7 +46,7 @@ class TwoTowerConfig:
 
 
 PAIRS = 256
-"""Pairs that the loss compares each pair with; sets its work per sample."""
+"""Number of pairs that the loss compares each pair with; it sets the work per sample."""
 
 CONFIGS = {
     "two-tower-tiny": TwoTowerConfig(64, 16, 192, 3, 1, 128, 2, 1, 32, 4096, 128),
@@ -90,7 +90,7 @@ def two_tower(name: str, *, granularity: str = "fine") -> Architecture:
 
 
 def image_tower(config: TwoTowerConfig, granularity: str) -> list[Layer]:
-    """Patch embedding, class token and positions, blocks, projection of the class token."""
+    """Return patch embedding, class token and positions, blocks, projection of the class token."""
     patches = (config.pixels // config.patch) ** 2
     size = shape(config.image_width, config.image_heads, patches + 1)
     per_patch = 3 * config.patch**2
@@ -114,7 +114,7 @@ def image_tower(config: TwoTowerConfig, granularity: str) -> list[Layer]:
 
 
 def text_tower(config: TwoTowerConfig, granularity: str) -> list[Layer]:
-    """Token embedding and positions, blocks, projection of the last token."""
+    """Return token embedding and positions, blocks, projection of the last token."""
     size = shape(config.text_width, config.text_heads, config.text_tokens)
     layers = [
         token_embedding(
@@ -126,7 +126,7 @@ def text_tower(config: TwoTowerConfig, granularity: str) -> list[Layer]:
 
 
 def _ending(tower: str, entry: str, size: BlockShape, shared_width: int) -> list[Layer]:
-    """Norm, then projection of one token into the common space."""
+    """Return norm, then projection of one token into the common space."""
     return [
         norm(f"{tower}.ln_post", entry, size),
         Layer(

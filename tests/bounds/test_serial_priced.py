@@ -11,10 +11,10 @@ from milp_plan.core.budget import Budget
 from milp_plan.kinds.placement.bounds import priced as serial_priced
 from milp_plan.kinds.placement.bounds.load import work_bound
 from milp_plan.kinds.placement.bounds.priced import UNITS, LoadGrid, priced_bounds, proving, whole
-from milp_plan.kinds.placement.bounds.set_loops import dearest, load_of, trace
+from milp_plan.kinds.placement.bounds.set_loops import best_prices, load_of, trace
 from milp_plan.kinds.placement.planted import planted_serial
 from milp_plan.kinds.placement.serial.graph import read_serial
-from milp_plan.kinds.placement.serial.sweep import MOST_ABREAST, read_sweep
+from milp_plan.kinds.placement.serial.sweep import MAX_ABREAST, read_sweep
 from tests.support.seeds import few
 from tests.support.serial_brute import brute_serial
 
@@ -73,7 +73,7 @@ def test_dearest_sets_are_those_of_enumeration(seed):
     unit = max(1, max(loads.values()) // 500)
     sweep = read_sweep(graph, Budget(10.0))
     grid = LoadGrid(graph, sweep, unit, max(loads.values()) // unit, proves=False)
-    found = dearest(grid.moves, prices, grid.cells, grid.trail)
+    found = best_prices(grid.moves, prices, grid.cells, grid.trail)
     proof = LoadGrid(graph, sweep, unit, grid.cells)
     best = proof.profile(prices).payer
     for chosen, load in loads.items():
@@ -94,7 +94,7 @@ def test_prices_are_kept_to_the_unit():
 def test_sweeps_remember_little_and_grids_round_down():
     graph = read_serial(planted_serial(3, contiguous=False)[0])
     sweep = read_sweep(graph, Budget(10.0))
-    assert max(step.states for step in sweep.steps) <= MOST_ABREAST
+    assert max(step.states for step in sweep.steps) <= MAX_ABREAST
     assert sweep.steps[-1].states == 1
     last = proving(graph, sweep, max(load for _, load in exact_loads(graph)))
     assert last.proves

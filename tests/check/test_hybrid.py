@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from milp_plan.kinds.hybrid.check import verify_hybrid
+from milp_plan.kinds.hybrid.kind import KIND
 from milp_plan.kinds.hybrid.plan import Choice, HybridPlan, Stage
 from milp_plan.kinds.hybrid.problem import Configuration, Flow, HybridProblem, Layer, Limits
 from tests.support.hybrid import random_problem
@@ -61,7 +62,7 @@ def test_value_by_hand():
     together = HybridPlan("pair", (stage(3, 1, FIRST, SECOND),))
     value = verify_hybrid(problem(), together).value
     assert Fraction(value, scale) == (8 + Fraction(4 * 2 * 12, 6 * 2)) / 3
-    assert verify_hybrid(problem(), GOOD.claimed(problem(), verdict.value)).ok
+    assert verify_hybrid(problem(), KIND.claimed(problem(), GOOD, verdict.value, "")).ok
 
 
 BROKEN = {

@@ -223,7 +223,7 @@ def test_time_that_does_not_suffice_for_every_cut_is_said(tmp_path: Path) -> Non
     assert found["cuts"]["possible"] == 9139
     assert not found["proved"]
     assert not found["cuts"]["all_decided"]
-    assert "of 9,139 looked at, not all decided" in found["scope"]
+    assert "of 9,139 inspected, not all decided" in found["scope"]
     assert found["time_bound"] < found["time"]
 
 

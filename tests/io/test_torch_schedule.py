@@ -355,7 +355,7 @@ def test_a_second_operator_of_a_kind_is_refused() -> None:
     again = replace(graph.operator("F0@0"), name="F0b@0")
     problem = replace(case.problem, graph=replace(graph, operators=(*graph.operators, again)))
     message = refused(problem, plan_of(case, gpipe(case)))
-    assert "a second forward of stage 0, micro-batch 0, beside 'F0@0'" in message
+    assert "a second forward of stage 0, micro-batch 0, in addition to 'F0@0'" in message
 
 
 @pytest.mark.parametrize(

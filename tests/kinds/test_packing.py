@@ -18,7 +18,7 @@ from milp_plan.io.files import read_document
 from milp_plan.kinds.packing.bounds import fullest_instant, packing_bounds, packing_obstacle
 from milp_plan.kinds.packing.check import verify_packing
 from milp_plan.kinds.packing.minimalloc import packing_text, read_packing
-from milp_plan.kinds.packing.planners import FITS, MOST, Packer
+from milp_plan.kinds.packing.planners import FITS, MAX_BUFFERS, Packer
 from milp_plan.kinds.packing.planners.search import FAILED, PACKED, Trial
 from milp_plan.kinds.packing.problem import Buffer, PackingPlan, PackingProblem, Place
 from milp_plan.run.kinds import kind_of, read
@@ -399,7 +399,7 @@ def test_heuristics_keep_the_capacity(example):
 
 @pytest.mark.slow
 def test_more_than_the_search_takes():
-    buffers = tuple(Buffer(str(i), i, i + 3, 1 + i % 5) for i in range(MOST + 1))
+    buffers = tuple(Buffer(str(i), i, i + 3, 1 + i % 5) for i in range(MAX_BUFFERS + 1))
     problem = PackingProblem("long", buffers)
     outcome = solve(problem, Settings(time_limit_s=300, node_limit=1))
     assert outcome.verdict.ok

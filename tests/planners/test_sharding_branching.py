@@ -84,7 +84,7 @@ def manner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
         )
         monkeypatch.setattr(branching, "_eliminated", lambda labelling: None)
     if request.param == "deep":
-        monkeypatch.setattr(branching, "MOST_BYTES", 0)
+        monkeypatch.setattr(branching, "MAX_BYTES", 0)
     return str(request.param)
 
 

@@ -38,7 +38,7 @@ def test_proved_by_ideals(seed):
 
 @pytest.mark.parametrize("seed", [2, 5])
 def test_proved_by_the_model(seed, monkeypatch):
-    monkeypatch.setattr(contiguous, "MOST_IDEALS", 1)
+    monkeypatch.setattr(contiguous, "MAX_IDEALS", 1)
     problem, _ = planted_serial(seed, contiguous=True)
     best = brute_serial(problem)
     assert best is not None

@@ -61,7 +61,7 @@ def of_the_report() -> ShardingProblem:
 @pytest.fixture
 def nothing_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Searches may not look at every choice."""
-    monkeypatch.setattr(sharding_choices, "MOST_CHOICES", 0)
+    monkeypatch.setattr(sharding_choices, "MAX_CHOICES", 0)
 
 
 def test_a_negative_value_above_its_bound_is_no_proof() -> None:

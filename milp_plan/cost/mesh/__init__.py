@@ -15,7 +15,7 @@ from .kinds import (
     reshape,
 )
 from .layouts import Layout, LayoutStep, Tiling
-from .memory import ADAM, ZERO_LEVELS, Memory, Training, kept_bytes
+from .memory import ADAM, ZERO_LEVELS, Memory, Training, resident_bytes
 from .operators import Dim, Exchange, Loop, MeshOperator, Tensor
 from .strategies import (
     SUM,
@@ -62,7 +62,6 @@ __all__ = [
     "expert",
     "extents",
     "fused",
-    "kept_bytes",
     "mappings",
     "matmul",
     "mesh",
@@ -71,6 +70,7 @@ __all__ = [
     "packed_attention",
     "pool",
     "reshape",
+    "resident_bytes",
     "strategies",
     "transitions",
     "undominated",

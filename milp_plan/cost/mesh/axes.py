@@ -41,9 +41,9 @@ class Mesh:
     Parameters
     ----------
     device
-        What each of them is.
+        Class of the devices.
     axes
-        Outermost first: neighbours in device order differ along the last one.
+        Axes, outermost first: neighbours in device order differ along the last one.
     """
 
     device: DeviceSpec
@@ -65,19 +65,19 @@ class Mesh:
         return {axis.name: axis for axis in self.axes}
 
     def parts(self, names: Iterable[str]) -> int:
-        """Parts that these axes cut something into."""
+        """Return the number of parts into which these axes split a tensor."""
         return prod(self.by_name[name].size for name in names)
 
     def all_reduce_ns(self, names: Iterable[str], num_bytes: int) -> int:
-        """Time until all devices along these axes hold the sum of tensors of ``num_bytes``."""
+        """Return the time until all devices along these axes hold the sum of ``num_bytes``."""
         return min(self._reduce(order, num_bytes) for order in permutations(names))
 
     def all_gather_ns(self, names: Iterable[str], num_bytes: int) -> int:
-        """Time until all devices along these axes hold all ``num_bytes``, each its part before."""
+        """Return the time until all devices along these axes hold all ``num_bytes``."""
         return min(self._gather(order, num_bytes, False) for order in permutations(names))
 
     def reduce_scatter_ns(self, names: Iterable[str], num_bytes: int) -> int:
-        """Time until the devices along these axes hold their parts of a sum of ``num_bytes``."""
+        """Return the time until devices along these axes hold parts of a sum of ``num_bytes``."""
         return min(self._gather(order, num_bytes, True) for order in permutations(names))
 
     def _reduce(self, order: tuple[str, ...], num_bytes: int) -> int:
@@ -101,26 +101,26 @@ class Mesh:
 
 
 def mesh(text: str, device: DeviceSpec, links: Iterable[LinkSpec] = ()) -> Mesh:
-    """Build a mesh from text such as ``"4"`` or ``"2x4"``.
+    """Return a mesh from text such as ``"4"`` or ``"2x4"``.
 
     Parameters
     ----------
     text
         Devices along each axis, outermost first; at most two axes. ``"1"`` is one device.
     device
-        What each of them is.
+        Class of the devices.
     links
-        One per axis; the device's own inside a node unless given.
+        One per axis; by default the device's own link inside a node.
 
     Raises
     ------
     InputError
         Text that does not parse, more than two axes, or not one link per axis.
     """
-    sizes, given = extents(text), tuple(links)
-    if not sizes and not given:
+    sizes, joined_links = extents(text), tuple(links)
+    if not sizes and not joined_links:
         return Mesh(device)
-    joined = given or (LINKS[device.link],) * len(sizes)
+    joined = joined_links or (LINKS[device.link],) * len(sizes)
     if len(joined) != len(sizes):
         expected = f"{len(sizes)} for mesh {text}"
         raise InputError([Finding("links", str(len(joined)), expected, "give one per axis")])
@@ -129,7 +129,7 @@ def mesh(text: str, device: DeviceSpec, links: Iterable[LinkSpec] = ()) -> Mesh:
 
 
 def extents(text: str) -> tuple[int, ...]:
-    """Read the sizes of a mesh; none for ``"1"``.
+    """Return the sizes of a mesh; none for ``"1"``.
 
     Raises
     ------

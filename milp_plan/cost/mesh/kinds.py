@@ -2,7 +2,7 @@
 
 Sources of the splits: Shoeybi et al. 2019 (Megatron-LM) for products, attention and vocabulary;
 Korthikanti et al. 2022 for sequences; Dryden et al. 2019 for halos of convolutions; Lepikhin et
-al. 2020 (GShard) for experts. Sizes are per operator; ``b`` counts samples. Statistics are kept in
+al. 2020 (GShard) for experts. Sizes are per operator; ``b`` counts samples. Statistics take
 four bytes.
 """
 
@@ -34,7 +34,7 @@ def matmul(b: int, s: int, n: int, k: int, *, bias: bool = False) -> MeshOperato
 
 
 def packed_attention(b: int, s: int, h: int, d: int, *, kv_heads: int = 0) -> MeshOperator:
-    """Self-attention whose queries, keys and values lie side by side in one tensor.
+    """Self-attention whose queries, keys and values are concatenated in one tensor.
 
     By ``h``: nothing. By ``q``: the whole input is needed, its gradient is a sum.
     """
@@ -54,7 +54,7 @@ def convolution(
     b: int, channels: tuple[int, int], source: tuple[int, int], made: tuple[int, int], *,
     kernel: tuple[int, int], taps: int = 0, bias: int = 0,
 ) -> MeshOperator:  # fmt: skip
-    """Convolution.
+    """Return a convolution.
 
     By ``b``: the weight gradient is a sum; by ``n``: the input gradient; by ``c``: the output; by
     ``y`` or ``x``: the weight gradient, and halos go to both neighbours in both passes.
@@ -64,7 +64,7 @@ def convolution(
     b
         Samples.
     channels
-        Read, written.
+        Numbers of channels read and written.
     source, made
         Height and width of the maps read and written.
     kernel
@@ -73,7 +73,7 @@ def convolution(
         Parameters per pair of channels, if not the area of the kernel: four for a transposed
         convolution that makes four pixels of each, without halos.
     bias
-        Parameters per channel written, besides the kernel.
+        Parameters per channel written, in addition to the kernel.
     """
     c, n = channels
     extra = (tensor("bias", (n, "n"), (bias, "")),) if bias else ()
@@ -159,9 +159,9 @@ def embedding(b: int, s: int, e: int, v: int, *, positions: int = 0) -> MeshOper
 def elementwise(
     extents: tuple[int, ...], *, inputs: int = 1, flops: int = 1, linear: bool = False
 ) -> MeshOperator:
-    """Anything that works on each element alone: activations, dropout, sums; splits are free.
+    """Any operator on single elements: activations, dropout, sums; splits are free.
 
-    ``linear`` ones (sums) let pending sums pass, and hand gradients on without work.
+    ``linear`` ones (sums) let pending sums pass, and pass gradients on without work.
     """
     names = _letters(len(extents))
     dims = tuple(Dim(extent, (name,)) for extent, name in zip(extents, names, strict=True))
@@ -177,7 +177,7 @@ def elementwise(
 
 
 def reshape(before: tuple[int, ...], after: tuple[int, ...]) -> MeshOperator:
-    """Merge or part neighbouring dimensions; only the leading factor of a merged one can be split.
+    """Merge or split neighbouring dimensions; only the leading factor of a merged one can be split.
 
     Raises
     ------
@@ -230,7 +230,7 @@ def expert(b: int, s: int, e: int, f: int, *, matrices: int = 2) -> MeshOperator
 def fused(
     b: int, s: int, e: int, *, heads: int, parameters: int, flops: int, moved: int, saved: int
 ) -> MeshOperator:
-    """Several layers in one, cut into ``heads`` independent slices whose outputs add up.
+    """Several layers in one, divided into ``heads`` independent slices whose outputs add up.
 
     A whole attention or MLP half of a transformer block, split as Megatron-LM does: by ``h`` output
     and input gradient are sums.
@@ -267,39 +267,39 @@ def _statistics(
 def _halos(
     b: int, channels: int, size: tuple[int, int], kernel: tuple[int, int], loop: str
 ) -> tuple[Exchange, ...]:
-    """Rows that neighbours need of each other: half a kernel on either side."""
-    found = []
+    """Return rows that neighbours need of each other: half a kernel on either side."""
+    halos = []
     for name, other, across, reach in (
         ("y", "x", size[1], kernel[0]),
         ("x", "y", size[0], kernel[1]),
     ):
         if reach // 2:
             elements = b * channels * across * (reach // 2)
-            found.append(Exchange("halo", name, elements, 2, ("b", loop, other)))
-    return tuple(found)
+            halos.append(Exchange("halo", name, elements, 2, ("b", loop, other)))
+    return tuple(halos)
 
 
 def _letters(count: int) -> list[str]:
-    """Loop over samples, and one for each other dimension."""
+    """Return loops: one over samples, and one for each other dimension."""
     return ["b", *(f"d{place}" for place in range(1, count))][:count]
 
 
 def _factors(
     before: tuple[int, ...], after: tuple[int, ...]
 ) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Shortest runs of dimensions on both sides with the same number of elements."""
+    """Return the shortest runs of dimensions on both sides with equal numbers of elements."""
     left, right = list(before), list(after)
-    found: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+    factors: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
     while left and right:
         one, two = [left.pop(0)], [right.pop(0)]
         while prod(one) != prod(two):
             side, rest = (one, left) if prod(one) < prod(two) else (two, right)
             side.append(rest.pop(0))
-        found.append((tuple(one), tuple(two)))
-    if left or right:  # ones that are left over
-        last = found.pop()
-        found.append(((*last[0], *left), (*last[1], *right)))
-    return found
+        factors.append((tuple(one), tuple(two)))
+    if left or right:  # remaining ones
+        last = factors.pop()
+        factors.append(((*last[0], *left), (*last[1], *right)))
+    return factors
 
 
 def _leading(parts: tuple[int, ...]) -> int:

@@ -14,7 +14,7 @@ scatter      partial sums -> innermost split              reduce-scatter of ``b`
 
 A dimension may be split along several axes, the outermost first; only the innermost one can be
 gathered or moved, since the others' parts would not be contiguous. The cost of a pair of layouts is
-that of the cheapest path of steps, so it is never dearer than a single step, zero from a layout to
+that of the cheapest path of steps, so it is at most that of a single step, zero from a layout to
 itself, and no detour is cheaper.
 """
 
@@ -34,14 +34,14 @@ from .axes import Mesh
 
 @dataclass(frozen=True, order=True)
 class Layout:
-    """Which axes split which dimension, and along which axes sums are pending.
+    """Split axes of each dimension, and axes along which sums are pending.
 
     Parameters
     ----------
     dims
         For each dimension the axes that split it, outermost first.
     partial
-        Axes along which the devices hold terms of a sum, in the order of the mesh.
+        Axes along which the devices have terms of a sum, in the order of the mesh.
     """
 
     dims: tuple[tuple[str, ...], ...]
@@ -57,27 +57,27 @@ class Layout:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """Every axis that splits a dimension or has sums pending."""
+        """All axes that split a dimension or have sums pending."""
         return (*(axis for axes in self.dims for axis in axes), *self.partial)
 
     @property
     def summed(self) -> Layout:
-        """The same splits with no sum pending, replicated where one was."""
+        """The same splits with no sum pending; replicated along its axes."""
         return Layout(self.dims)
 
     def parts(self, mesh: Mesh) -> int:
-        """Parts that the mesh cuts the tensor into."""
+        """Return the number of parts into which the mesh splits the tensor."""
         return prod(mesh.parts(axes) for axes in self.dims)
 
     def fits(self, mesh: Mesh, extents: tuple[int, ...]) -> bool:
-        """Whether every split divides its dimension."""
+        """Return whether every split divides its dimension."""
         pairs = zip(extents, self.dims, strict=True)
         return all(extent % mesh.parts(axes) == 0 for extent, axes in pairs)
 
 
 @dataclass(frozen=True, slots=True)
 class LayoutStep:
-    """One elementary step: ``kind`` along ``axis``, after which the tensor lies in ``layout``."""
+    """One elementary step: ``kind`` along ``axis``, with the resulting ``layout``."""
 
     kind: str
     axis: str
@@ -86,7 +86,7 @@ class LayoutStep:
 
 
 Paths = tuple[dict[Layout, int], dict[Layout, tuple[Layout, LayoutStep]]]
-"""Ticks to each layout, and the layout before it with the step between."""
+"""Ticks to each layout, and the layout before it with the step to it."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Tiling:
     Parameters
     ----------
     mesh
-        Where it lies.
+        The mesh.
     extents
         Elements of each dimension.
     element_bytes
@@ -108,37 +108,37 @@ class Tiling:
     element_bytes: int
 
     def local_bytes(self, layout: Layout) -> int:
-        """Bytes on each device."""
+        """Return the bytes on each device."""
         return prod(self.extents) * self.element_bytes // layout.parts(self.mesh)
 
     def steps(self, layout: Layout) -> Iterator[LayoutStep]:
-        """Every elementary step from a layout."""
-        held = self.local_bytes(layout)
+        """Yield every elementary step from a layout."""
+        num_bytes = self.local_bytes(layout)
         used = set(layout.axes)
         for axis in self.mesh.axes:
             name, size, link = axis.name, axis.size, axis.link
             if name in layout.partial:
                 rest = tuple(other for other in layout.partial if other != name)
                 summed = replace(layout, partial=rest)
-                yield LayoutStep("reduce", name, summed, all_reduce_ns(link, size, held))
-                ticks = reduce_scatter_ns(link, size, held)
+                yield LayoutStep("reduce", name, summed, all_reduce_ns(link, size, num_bytes))
+                ticks = reduce_scatter_ns(link, size, num_bytes)
                 for split in self._split(summed, name):
                     yield LayoutStep("scatter", name, split, ticks)
             elif name not in used:
                 for split in self._split(layout, name):
                     yield LayoutStep("slice", name, split, 0)
             else:
-                yield from self._unsplit(layout, name, held)
+                yield from self._unsplit(layout, name, num_bytes)
 
-    def _unsplit(self, layout: Layout, name: str, held: int) -> Iterator[LayoutStep]:
+    def _unsplit(self, layout: Layout, name: str, size: int) -> Iterator[LayoutStep]:
         place = next(place for place, axes in enumerate(layout.dims) if name in axes)
         if layout.dims[place][-1] != name:
             return
         axis = self.mesh.by_name[name]
         joined = _with(layout, place, layout.dims[place][:-1])
-        gathered = all_gather_ns(axis.link, axis.size, held * axis.size)
+        gathered = all_gather_ns(axis.link, axis.size, size * axis.size)
         yield LayoutStep("gather", name, joined, gathered)
-        ticks = all_to_all_ns(axis.link, axis.size, held)
+        ticks = all_to_all_ns(axis.link, axis.size, size)
         for split in self._split(joined, name):
             if split != layout:
                 yield LayoutStep("exchange", name, split, ticks)
@@ -149,20 +149,20 @@ class Tiling:
                 yield _with(layout, place, (*axes, name))
 
     def path(self, before: Layout, after: Layout) -> tuple[LayoutStep, ...] | None:
-        """Cheapest steps from one layout to another; ``None`` if there are none."""
+        """Return the cheapest steps from one layout to another; ``None`` if there are none."""
         _, steps = self._paths(before)
         if before != after and after not in steps:
             return None
-        found: list[LayoutStep] = []
+        path: list[LayoutStep] = []
         here = after
         while here != before:
             source, step = steps[here]
-            found.append(step)
+            path.append(step)
             here = source
-        return tuple(reversed(found))
+        return tuple(reversed(path))
 
     def change_ns(self, before: Layout, after: Layout) -> int | None:
-        """Ticks of the cheapest path; ``None`` if there is none."""
+        """Return the ticks of the cheapest path; ``None`` if there is none."""
         return self._paths(before)[0].get(after)
 
     @cached_property
@@ -180,7 +180,7 @@ def _with(layout: Layout, place: int, axes: tuple[str, ...]) -> Layout:
 
 
 def _cheapest(tiling: Tiling, start: Layout) -> Paths:
-    """Dijkstra's algorithm: ticks to every layout, and the last step to it."""
+    """Run Dijkstra's algorithm: return ticks to every layout, and the last step to it."""
     ticks, last = {start: 0}, dict[Layout, tuple[Layout, LayoutStep]]()
     queue = [(0, 0, start)]
     count, done = 0, set[Layout]()

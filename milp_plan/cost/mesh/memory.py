@@ -1,4 +1,4 @@
-"""Bytes a device stores for an operator, and how replicas share them (ZeRO).
+"""Bytes that a device stores for an operator, and how replicas share them (ZeRO).
 
 Source: Rajbhandari et al., "ZeRO: memory optimizations toward training trillion parameter models",
 SC 2020, sections 3 and 5. Mixed-precision Adam keeps 2 bytes of weights, 2 of gradient and 12 of
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from milp_plan.core import ceil_div
 
 ZERO_LEVELS = (0, 1, 2, 3)
-"""What replicas share: nothing, optimizer state, also gradients, also weights."""
+"""State that replicas share: none, optimizer state, also gradients, also weights."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Training:
     Parameters
     ----------
     weight, gradient, state
-        Of weights, gradient and optimizer state.
+        Bytes of weights, gradient and optimizer state.
     """
 
     weight: int = 2
@@ -44,11 +44,11 @@ class Memory:
     Parameters
     ----------
     weights, gradients, state
-        Kept all the time.
+        Bytes that are resident all the time.
     output
-        The output, in training until the backward pass.
+        Bytes of the output, in training until the backward pass.
     saved
-        What else the backward pass needs, inputs apart.
+        Other bytes for the backward pass, without inputs.
     """
 
     weights: int
@@ -59,24 +59,24 @@ class Memory:
 
     @property
     def total(self) -> int:
-        """Sum of all."""
-        return self.kept + self.passing
+        """Sum of all bytes."""
+        return self.resident + self.transient
 
     @property
-    def kept(self) -> int:
-        """What stays from one micro-batch to the next."""
+    def resident(self) -> int:
+        """Bytes that stay from one micro-batch to the next."""
         return self.weights + self.gradients + self.state
 
     @property
-    def passing(self) -> int:
-        """What one micro-batch needs while it runs."""
+    def transient(self) -> int:
+        """Bytes of one micro-batch while it runs."""
         return self.output + self.saved
 
 
-def kept_bytes(
+def resident_bytes(
     parameters: int, replicas: int, level: int, training: Training | None
 ) -> tuple[int, int, int]:
-    """Weights, gradients and optimizer state of one device, in bytes.
+    """Return weights, gradients and optimizer state of one device, in bytes.
 
     Parameters
     ----------
@@ -87,10 +87,10 @@ def kept_bytes(
     level
         One of :data:`ZERO_LEVELS`.
     training
-        Bytes per parameter; ``None`` for inference, which keeps weights alone.
+        Bytes per parameter; ``None`` for inference, which stores weights alone.
     """
-    kept = training or ADAM
-    sizes = [kept.weight, kept.gradient, kept.state] if training else [kept.weight, 0, 0]
+    stored = training or ADAM
+    sizes = [stored.weight, stored.gradient, stored.state] if training else [stored.weight, 0, 0]
     shared = (level >= 3, level >= 2, level >= 1)
     weights, gradients, state = (
         ceil_div(parameters * size, replicas if share else 1)

@@ -1,11 +1,11 @@
 """Training steps, or forward passes, of several micro-batches as sharding problems.
 
 Micro-batches run one after the other. Each has operators of its own, ``name@m``, whose outputs and
-saved tensors lie in memory while it runs. Weights, gradients and optimizer state lie there all the
-time: an operator with parameters has another one beside it, ``name.weights``, which keeps them in
-one of the ways that its strategies keep them. Every micro-batch takes a strategy that keeps them in
-this way; apart from that, each may choose its own. What a step needs once, the sum of accumulated
-gradients or the gathering of new weights, is a cost of how they are kept.
+saved tensors are in memory while it runs. Weights, gradients and optimizer state are in memory all
+the time: an operator with parameters has an additional one, ``name.weights``, which stores them in
+one of the ways of its strategies. Every micro-batch takes a strategy that stores them in
+this way; apart from that, each may choose its own. Costs that a step has once, the sum of
+accumulated gradients or the gathering of new weights, belong to the storage.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from milp_plan.core.sharding import (
 )
 
 from .operators import MeshOperator
-from .strategies import Keeping, ParallelStrategy, Setting, keeping
+from .strategies import ParallelStrategy, ParameterStorage, Setting, storage_of
 
 
 @dataclass(frozen=True, eq=False)
 class OperatorTables:
-    """Tables of what is there once, or once per micro-batch.
+    """Tables of operators that exist once, or once per micro-batch.
 
     Parameters
     ----------
     names
-        Of its operators.
+        Names of the operators.
     counts, cost, usage, labels
-        Strategies per operator; costs, bytes and names of all of them.
+        Number of strategies per operator; costs, bytes and names of all of them.
     """
 
     names: tuple[str, ...]
@@ -48,7 +48,7 @@ class OperatorTables:
 
 @dataclass(frozen=True, eq=False)
 class EdgeTables:
-    """Edges of one micro-batch: ends, sizes of tables, and costs, below 0 where there is no way."""
+    """Edges of one micro-batch: ends, sizes of tables, and costs, below 0 for impossible pairs."""
 
     ends: Integers
     sizes: Integers
@@ -61,7 +61,7 @@ def integers(entries: object) -> Integers:
 
 
 def offsets(sizes: Integers) -> Integers:
-    """Return where each of several parts begins, and where the last one ends."""
+    """Return the offset of each of several parts, and the end of the last one."""
     return np.concatenate([integers([0]), np.cumsum(sizes, dtype=np.int64)])
 
 
@@ -69,18 +69,22 @@ NOTHING = OperatorTables((), integers([]), integers([]), integers([]), ())
 NO_PAIRS = EdgeTables(integers([]).reshape(-1, 2), integers([]), integers([]))
 
 
-def kept_apart(
+def parameter_stores(
     names: tuple[str, ...],
     operators: tuple[MeshOperator, ...],
     rows: list[list[ParallelStrategy]],
     setting: Setting,
 ) -> tuple[OperatorTables, EdgeTables]:
-    """Return the operators that keep parameters, and edges from each to who has the parameters.
+    """Return the operators that store parameters, and edges from each to their users.
 
     Ends are numbers of those operators, and of the operators of the micro-batch.
     """
-    known: dict[int, tuple[list[Keeping], list[ParallelStrategy], Integers]] = {}
-    found, tables, ends = list[tuple[list[Keeping], list[ParallelStrategy]]](), list[Integers](), []
+    known: dict[int, tuple[list[ParameterStorage], list[ParallelStrategy], Integers]] = {}
+    storages, tables, ends = (
+        list[tuple[list[ParameterStorage], list[ParallelStrategy]]](),
+        list[Integers](),
+        [],
+    )
     titles = []
     for place, (name, operator, own) in enumerate(zip(names, operators, rows, strict=True)):
         if not operator.parameters:
@@ -88,17 +92,17 @@ def kept_apart(
         if id(own) not in known:
             known[id(own)] = _ways(operator, own, setting)
         ways, first, table = known[id(own)]
-        ends.append((len(found), place))
-        found.append((ways, first))
+        ends.append((len(storages), place))
+        storages.append((ways, first))
         tables.append(table)
         titles.append(f"{name}.weights")
-    flat = [row for _, first in found for row in first]
+    flat = [row for _, first in storages for row in first]
     part = OperatorTables(
         tuple(titles),
-        integers([len(ways) for ways, _ in found]),
+        integers([len(ways) for ways, _ in storages]),
         integers([row.once_ns for row in flat]),
-        integers([row.memory.kept for row in flat]),
-        tuple(way.text for ways, _ in found for way in ways),
+        integers([row.memory.resident for row in flat]),
+        tuple(way.text for ways, _ in storages for way in ways),
     )
     sizes = integers([len(table) for table in tables])
     cost = np.concatenate([integers([]), *tables])
@@ -107,12 +111,12 @@ def kept_apart(
 
 def _ways(
     operator: MeshOperator, own: list[ParallelStrategy], setting: Setting
-) -> tuple[list[Keeping], list[ParallelStrategy], Integers]:
-    """Ways to keep parameters, a strategy of each, and which strategies keep them so (0, else -1).
+) -> tuple[list[ParameterStorage], list[ParallelStrategy], Integers]:
+    """Return ways to store parameters, a strategy of each, and 0 for its strategies, else -1.
 
-    Strategies that keep them alike pay and keep the same: both follow from the layouts.
+    Strategies that store them alike have equal costs and bytes: both follow from the layouts.
     """
-    which = [keeping(operator, setting, row) for row in own]
+    which = [storage_of(operator, setting, row) for row in own]
     ways = list(dict.fromkeys(which))
     first = [own[which.index(way)] for way in ways]
     table = np.array([[0 if way == one else -1 for one in which] for way in ways], dtype=np.int64)
@@ -121,28 +125,28 @@ def _ways(
 
 def unrolled(  # noqa: PLR0917
     name: str,
-    kept: OperatorTables,
+    stores: OperatorTables,
     run: OperatorTables,
     links: EdgeTables,
     between: EdgeTables,
     micro_batches: int,
 ) -> ShardingProblem:
-    """Write a problem: what is kept, then the operators of one micro-batch after the other.
+    """Return the problem of storage, then the operators of one micro-batch after the other.
 
     Parameters
     ----------
     name
-        Of the problem.
-    kept, run
-        Operators that keep parameters, and those of a micro-batch.
+        Name of the problem.
+    stores, run
+        Operators that store parameters, and those of a micro-batch.
     links, between
-        Edges from the first to the second, and of the second.
+        Edges from the first to the second, and between the second.
     micro_batches
-        How many there are.
+        Number of micro-batches.
     """
-    held, own = len(kept.names), len(run.names)
+    stored, own = len(stores.names), len(run.names)
     batches = np.arange(micro_batches)
-    starts = held + own * batches[:, None, None]
+    starts = stored + own * batches[:, None, None]
     ends = np.concatenate(
         [
             (links.ends[None] + starts * integers([0, 1])).reshape(-1, 2),
@@ -151,24 +155,24 @@ def unrolled(  # noqa: PLR0917
     )
     sizes = [np.tile(pairs.sizes, micro_batches) for pairs in (links, between)]
     cost = np.concatenate([np.tile(pairs.cost, micro_batches) for pairs in (links, between)])
-    counts = np.concatenate([kept.counts, np.tile(run.counts, micro_batches)])
+    counts = np.concatenate([stores.counts, np.tile(run.counts, micro_batches)])
     allowed: Flags = cost >= 0
     np.maximum(cost, 0, out=cost)
     lives = np.repeat(np.stack([batches, batches + 1], axis=1), own, axis=0)
-    always = np.tile(integers([[0, micro_batches]]), (held, 1))
-    costs = np.concatenate([kept.cost, np.tile(run.cost, micro_batches)])
+    always = np.tile(integers([[0, micro_batches]]), (stored, 1))
+    costs = np.concatenate([stores.cost, np.tile(run.cost, micro_batches)])
     names = [f"{title}@{batch}" for batch in range(micro_batches) for title in run.names]
     return ShardingProblem(
         name,
-        (*kept.names, *(names if micro_batches > 1 else run.names)),
+        (*stores.names, *(names if micro_batches > 1 else run.names)),
         StrategyTable(
             offsets(counts),
             costs,
-            np.concatenate([kept.usage, np.tile(run.usage, micro_batches)]),
+            np.concatenate([stores.usage, np.tile(run.usage, micro_batches)]),
             np.ones(len(costs), dtype=bool),
         ),
         TransitionTable(ends, offsets(np.concatenate(sizes)), cost, allowed),
         np.concatenate([always, lives]).astype(np.int64),
-        labels=kept.labels + run.labels * micro_batches,
+        labels=stores.labels + run.labels * micro_batches,
         units=Units(),
     )

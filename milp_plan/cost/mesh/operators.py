@@ -1,9 +1,9 @@
-"""Operators as nests of loops over tensors: what a mesh may split, and what that entails.
+"""Operators as nests of loops over tensors: possible splits on a mesh, and their consequences.
 
 A split of a loop splits every tensor dimension that the loop runs over. A tensor that the loop does
 not run over is needed whole; if it is written, its parts are terms of a sum. That alone gives the
-collectives of a matrix product, a convolution or an embedding. What it does not give (statistics of
-a norm, halos of a convolution) is listed as *exchanges*.
+collectives of a matrix product, a convolution or an embedding. Others (statistics of
+a norm, halos of a convolution) are listed as *exchanges*.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class Dim:
     Parameters
     ----------
     extent
-        Elements.
+        Number of elements.
     loops
-        Loops whose split splits it, the outermost first; none: it stays whole. For a merged
-        dimension its leading factor, so that parts are contiguous.
+        Loops whose split splits it, the outermost first; none for a dimension that stays whole.
+        For a merged dimension its leading factor, so that parts are contiguous.
     """
 
     extent: int
@@ -48,12 +48,12 @@ class Dim:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """Something an operator reads or writes.
+    """A tensor that an operator reads or writes.
 
     Parameters
     ----------
     name
-        For people.
+        Display name.
     dims
         Its dimensions.
     element_bytes
@@ -72,12 +72,12 @@ class Tensor:
 
     @property
     def extents(self) -> tuple[int, ...]:
-        """Elements of each dimension."""
+        """Number of elements of each dimension."""
         return tuple(dim.extent for dim in self.dims)
 
     @property
     def elements(self) -> int:
-        """Elements in all."""
+        """Total number of elements."""
         return prod(self.extents)
 
     @property
@@ -101,7 +101,7 @@ class Exchange:
     loops
         Loops whose splits make the buffer of one device smaller.
     forward, backward
-        How often it happens in each pass.
+        Number of times that it happens in each pass.
     """
 
     kind: str
@@ -120,19 +120,19 @@ class MeshOperator:
     Parameters
     ----------
     kind
-        Word for people, such as ``"matmul"``.
+        Display name, such as ``"matmul"``.
     loops
-        Its loops.
+        Loops of the operator.
     inputs
         Tensors from other operators, or from outside.
     parameters
-        Weights.
+        Weights of the operator.
     output
-        The tensor written.
+        The tensor that it writes.
     flops
         Floating-point operations of a forward pass, a multiply-add counts as two.
     exchanges
-        Collectives that loops and tensors do not give.
+        Collectives that do not follow from loops and tensors.
     linear
         Whether the output of a sum is the sum of outputs, so that sums may stay pending through it.
     backward_passes
@@ -140,9 +140,9 @@ class MeshOperator:
     moved_elements
         Elements read and written between fused parts; split by every split.
     saved_elements
-        Elements kept for the backward pass beyond inputs and output; split likewise.
+        Other elements saved for the backward pass, without inputs and output; split likewise.
     gathered
-        Parameters of which only the rows that are asked for are read (embedding tables).
+        Parameters of which only the requested rows are read (embedding tables).
     """
 
     kind: str
@@ -165,7 +165,7 @@ class MeshOperator:
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
-        """Everything it reads and writes."""
+        """All tensors that it reads and writes."""
         return (*self.inputs, *self.parameters, self.output)
 
     def batched(self, samples: int) -> MeshOperator:
@@ -221,11 +221,11 @@ def _findings(operator: MeshOperator) -> list[Finding]:
 
 
 def tensor(name: str, *dims: tuple[int, str], element_bytes: int = 2) -> Tensor:
-    """Short form: each dimension as (extent, loop), ``""`` for one that stays whole."""
+    """Return a tensor; each dimension is (extent, loop), ``""`` for one that stays whole."""
     made = tuple(Dim(extent, (loop,) if loop else ()) for extent, loop in dims)
     return Tensor(name, made, element_bytes)
 
 
 def loops(**extents: int) -> tuple[Loop, ...]:
-    """Short form: loops by name and extent."""
+    """Return loops by name and extent."""
     return tuple(Loop(name, extent) for name, extent in extents.items())

@@ -1,4 +1,4 @@
-"""Every way to run an operator on a mesh, and what each costs.
+"""All ways to run an operator on a mesh, and their costs.
 
 A strategy maps each mesh axis to a loop it splits, or to nothing (all devices along it do the
 same), or, for linear operators, to ``sum``: inputs are pending sums along that axis, and so is the
@@ -8,12 +8,12 @@ output. Splits must divide. From the mapping follow the layouts of all tensors, 
 * collectives inside: exchanges of the operator, the sum of weight gradients over the axes that
   split loops the weights do not have (or what ZeRO does instead), and the sum of the output where
   the strategy resolves it itself;
-* bytes that a device keeps (:mod:`.memory`).
+* bytes that a device stores (:mod:`.memory`).
 
-An output may stay a pending sum; then whoever reads it pays for the sum on the edge, where
-all-reduce and slice become a reduce-scatter. That is never dearer for a single reader; for several
-ones there are also strategies that resolve it. Nobody reads the network's own output, which must
-not be a pending sum. Gradients of inputs that are sums are always paid on the edge.
+An output may stay a pending sum; then its reader pays for the sum on the edge, where
+all-reduce and slice become a reduce-scatter. That is never more expensive for a single reader; for
+several ones there are also strategies that resolve it. The network's own output has no reader, and
+must not be a pending sum. Gradients of inputs that are sums are always paid on the edge.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from ..collectives import point_to_point_ns
 from ..roofline import roofline_ns
 from .axes import Mesh
 from .layouts import Layout, Tiling
-from .memory import ZERO_LEVELS, Memory, Training, kept_bytes
+from .memory import ZERO_LEVELS, Memory, Training, resident_bytes
 from .operators import Exchange, MeshOperator, Tensor
 
 SUM = "sum"
-"""Stands for a loop: inputs and output are pending sums along the axis."""
+"""Replaces a loop: inputs and output are pending sums along the axis."""
 
 Mapping = tuple[tuple[str, str], ...]
 """(axis, loop) for each axis that is mapped."""
@@ -45,13 +45,13 @@ class Collective:
     Parameters
     ----------
     kind, axes
-        What, and along which axes.
+        Type of the collective, and its axes.
     num_bytes, ticks
         Bytes of one, and ticks of all of them.
     why
-        What it is for.
+        Its purpose.
     backward
-        Whether it belongs to the backward pass.
+        Whether it is part of the backward pass.
     once
         Whether a step needs it once, however many micro-batches it has.
     """
@@ -72,23 +72,23 @@ class ParallelStrategy:
     Parameters
     ----------
     mapping
-        What each axis splits.
+        Loop that each axis splits.
     reads
         Layout of each input.
     gradients
-        Layout in which the gradient of each input is made, sums pending; none in inference.
+        Layout of the gradient of each input, with sums pending; none in inference.
     writes
         Layout of the output.
     takes
-        Layout in which the gradient of the output is needed.
+        Required layout of the gradient of the output.
     forward_ns, backward_ns
         Time to compute; the backward one is 0 in inference.
     collectives
-        Inside the operator.
+        Collectives inside the operator.
     memory
-        Kept by each device.
+        Bytes on each device.
     zero
-        What replicas share.
+        Level of ZeRO.
     """
 
     mapping: Mapping
@@ -109,11 +109,11 @@ class ParallelStrategy:
 
     @property
     def once_ns(self) -> int:
-        """The part of it that a step pays once, however many micro-batches it has."""
+        """The part of it that a step pays once, for any number of micro-batches."""
         return sum(one.ticks for one in self.collectives if one.once)
 
     def pass_ns(self, *, backward: bool) -> int:
-        """Time of one pass, collectives included."""
+        """Return the time of one pass, collectives included."""
         sent = sum(one.ticks for one in self.collectives if one.backward == backward)
         return sent + (self.backward_ns if backward else self.forward_ns)
 
@@ -128,18 +128,18 @@ class ParallelStrategy:
 
 @dataclass(frozen=True)
 class Setting:
-    """What is common to all strategies of a problem.
+    """Common settings of all strategies of a problem.
 
     Parameters
     ----------
     mesh
-        Where it runs.
+        The mesh.
     training
         Bytes per parameter of a training step; ``None`` for inference.
     zero_levels
-        Levels of ZeRO to offer; level 0 is always there.
+        Levels of ZeRO to offer; level 0 is always included.
     micro_batches
-        How often each operator runs in a step, one run after the other; weights stay as they are.
+        Number of runs of each operator in a step, one after the other; weights do not change.
     """
 
     mesh: Mesh
@@ -161,7 +161,7 @@ class Setting:
 
 
 def mappings(operator: MeshOperator, mesh: Mesh) -> Iterator[Mapping]:
-    """Every assignment of axes to loops that divides all tensors; nothing mapped comes first."""
+    """Yield every assignment of axes to loops that divides all tensors, the empty one first."""
     names = [loop.name for loop in operator.loops if not loop.whole and loop.extent > 1]
     choices = ["", *names, *([SUM] if operator.linear else [])]
     extents = {loop.name: loop.extent for loop in operator.loops}
@@ -178,46 +178,46 @@ def mappings(operator: MeshOperator, mesh: Mesh) -> Iterator[Mapping]:
 def strategies(
     operator: MeshOperator, setting: Setting, *, readers: int = 1
 ) -> list[ParallelStrategy]:
-    """Every strategy that no other one beats.
+    """Return the Pareto-optimal strategies of an operator.
 
     Parameters
     ----------
     operator
-        What runs.
+        The operator.
     setting
-        Where, and what for.
+        Mesh and mode.
     readers
-        Operators that read the output.
+        Number of operators that read the output.
 
     Returns
     -------
     list of Strategy
-        A strategy is left out only if another one has the same layouts everywhere, costs no more
-        and keeps no more: whatever it can do, the other one can, so an optimum stays. With several
-        micro-batches the other one also keeps its parameters in the same way.
+        A strategy is left out only if another one has the same layouts everywhere, and costs and
+        stores no more: it can replace it, so an optimum remains. With several
+        micro-batches the other one also stores its parameters in the same way.
     """
     made = operator.output
     tiling = Tiling(setting.mesh, made.extents, made.element_bytes)
-    found: list[ParallelStrategy] = []
+    rows: list[ParallelStrategy] = []
     for mapping in mappings(operator, setting.mesh):
-        found += _variants(operator, setting, mapping, tiling, readers)
+        rows += _variants(operator, setting, mapping, tiling, readers)
     if setting.micro_batches == 1:
-        return undominated(found)
-    return undominated(found, lambda row: keeping(operator, setting, row))
+        return undominated(rows)
+    return undominated(rows, lambda row: storage_of(operator, setting, row))
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
-    """How a strategy stores the parameters of its operator between micro-batches.
+class ParameterStorage:
+    """Storage of an operator's parameters by a strategy between micro-batches.
 
     Parameters
     ----------
     layouts
-        Of each parameter.
+        Layouts of each parameter.
     pending
         Axes along which the gradient of each is a pending sum; empty in inference.
     zero
-        What replicas share.
+        Level of ZeRO.
     """
 
     layouts: tuple[Layout, ...]
@@ -226,16 +226,16 @@ class Keeping:
 
     @property
     def text(self) -> str:
-        """Such as ``"2:x zero2"``, of all parameters that differ."""
+        """Text such as ``"2:x zero2"``, of all parameters that differ."""
         words = dict.fromkeys(layout.text for layout in self.layouts)
         sums = dict.fromkeys(axis for axes in self.pending for axis in axes)
         parts = [*words, *(f"sum:{axis}" for axis in sums)]
         return " ".join([*parts, f"zero{self.zero}"] if self.zero else parts)
 
 
-def keeping(operator: MeshOperator, setting: Setting, row: ParallelStrategy) -> Keeping:
+def storage_of(operator: MeshOperator, setting: Setting, row: ParallelStrategy) -> ParameterStorage:
     """Return how a strategy stores the parameters of its operator."""
-    return Keeping(
+    return ParameterStorage(
         tuple(_layout(tensor, row.mapping) for tensor in operator.parameters),
         tuple(_missing(t, row.mapping) for t in operator.parameters if setting.training),
         row.zero,
@@ -243,25 +243,26 @@ def keeping(operator: MeshOperator, setting: Setting, row: ParallelStrategy) -> 
 
 
 def undominated(
-    found: Iterable[ParallelStrategy], apart: Callable[[ParallelStrategy], object] = lambda _: None
+    candidates: Iterable[ParallelStrategy],
+    apart: Callable[[ParallelStrategy], object] = lambda _: None,
 ) -> list[ParallelStrategy]:
-    """Leave out strategies that another one with the same layouts beats; ties keep the first.
+    """Leave out strategies that another one with the same layouts dominates; first ties stay.
 
-    Those for which ``apart`` says something else are not compared.
+    Strategies with different values of ``apart`` are not compared.
     """
-    rows = list(found)
+    rows = list(candidates)
     groups: dict[tuple[object, ...], list[int]] = {}
     for number, row in enumerate(rows):
         key = (row.reads, row.gradients, row.writes, row.takes, apart(row))
         groups.setdefault(key, []).append(number)
-    kept: set[int] = set()
+    selected: set[int] = set()
     for group in groups.values():
         least: int | None = None
         for number in sorted(group, key=lambda n: (rows[n].cost_ns, rows[n].memory.total, n)):
             if least is None or rows[number].memory.total < least:
                 least = rows[number].memory.total
-                kept.add(number)
-    return [row for number, row in enumerate(rows) if number in kept]
+                selected.add(number)
+    return [row for number, row in enumerate(rows) if number in selected]
 
 
 def _variants(
@@ -295,12 +296,12 @@ def _variants(
 
 
 def _parts(mesh: Mesh, mapping: Mapping, loops: Iterable[str]) -> int:
-    asked = set(loops)
-    return mesh.parts(axis for axis, loop in mapping if loop in asked)
+    split_loops = set(loops)
+    return mesh.parts(axis for axis, loop in mapping if loop in split_loops)
 
 
 def _layout(tensor: Tensor, mapping: Mapping) -> Layout:
-    """Split as the mapping splits its loops; outer loops of a dimension first."""
+    """Return the layout by the mapping's splits of its loops; outer loops come first."""
     return Layout(
         tuple(
             tuple(axis for loop in dim.loops for axis, mapped in mapping if mapped == loop)
@@ -315,12 +316,12 @@ def _input(tensor: Tensor, mapping: Mapping) -> Layout:
 
 
 def _missing(tensor: Tensor, mapping: Mapping) -> tuple[str, ...]:
-    """Axes that split loops which do not run over the tensor."""
+    """Return axes that split loops which do not run over the tensor."""
     return tuple(axis for axis, loop in mapping if loop != SUM and loop not in tensor.loops)
 
 
 def _gradient(tensor: Tensor, mapping: Mapping) -> Layout:
-    """Pending along axes of loops it lacks; that of a factor also where the terms are pending."""
+    """Return the gradient's layout: pending along axes of missing loops (or pending terms)."""
     pending = tuple(
         axis
         for axis, loop in mapping
@@ -330,13 +331,13 @@ def _gradient(tensor: Tensor, mapping: Mapping) -> Layout:
 
 
 def written(tensor: Tensor, mapping: Mapping) -> Layout:
-    """Layout in which an operator writes a tensor: a sum along axes of loops that it lacks."""
+    """Return the layout of a written tensor: a sum along axes of loops that it lacks."""
     pending = tuple(axis for axis, loop in mapping if loop == SUM or loop not in tensor.loops)
     return Layout(_layout(tensor, mapping).dims, pending)
 
 
 def _written(tiling: Tiling, raw: Layout, readers: int) -> Iterator[Layout]:
-    """The raw layout, and where it matters those in which its sums are resolved."""
+    """Yield the raw layout, and where it matters those in which its sums are resolved."""
     if readers:
         yield raw
     if not readers and not raw.partial:
@@ -357,7 +358,7 @@ def _written(tiling: Tiling, raw: Layout, readers: int) -> Iterator[Layout]:
 
 
 def compute_ns(operator: MeshOperator, mesh: Mesh, mapping: Mapping) -> int:
-    """Forward time of one device's share: its flops, or the bytes it touches."""
+    """Return the forward time of one device's share: its flops, or the bytes it touches."""
     splits = mesh.parts(axis for axis, loop in mapping if loop != SUM)
     touched = sum(_local_bytes(t, mesh, mapping) for t in (*operator.inputs, operator.output))
     if not operator.gathered:
@@ -386,7 +387,7 @@ def _exchanges(operator: MeshOperator, setting: Setting, mapping: Mapping) -> It
 
 
 def exchange_ns(mesh: Mesh, one: Exchange, axes: tuple[str, ...], size: int) -> int:
-    """Ticks of one exchange of ``size`` bytes per device."""
+    """Return the ticks of one exchange of ``size`` bytes per device."""
     if one.kind == "all_reduce":
         return mesh.all_reduce_ns(axes, size)
     along = [mesh.by_name[axis] for axis in axes]
@@ -396,7 +397,7 @@ def exchange_ns(mesh: Mesh, one: Exchange, axes: tuple[str, ...], size: int) -> 
 def _resolving(
     tiling: Tiling, setting: Setting, raw: Layout, writes: Layout
 ) -> Iterator[Collective]:
-    """Sum of the output, and what its gradient needs in return."""
+    """Yield the sum of the output, and the collectives of its gradient."""
     if raw == writes:
         return
     size = tiling.local_bytes(raw)
@@ -415,13 +416,13 @@ def _resolving(
 
 
 def _replicas(tensor: Tensor, mesh: Mesh, mapping: Mapping) -> tuple[str, ...]:
-    """Axes along which all devices hold the same part of a parameter."""
+    """Return axes along which all devices hold the same part of a parameter."""
     used = set(_layout(tensor, mapping).axes)
     return tuple(axis.name for axis in mesh.axes if axis.name not in used)
 
 
 def _levels(operator: MeshOperator, setting: Setting, mapping: Mapping) -> list[int]:
-    """Levels of ZeRO that differ: only where something is replicated."""
+    """Return the distinct levels of ZeRO: others only where something is replicated."""
     shared = any(_replicas(t, setting.mesh, mapping) for t in operator.parameters)
     if not shared:
         return [0]
@@ -432,7 +433,7 @@ def _levels(operator: MeshOperator, setting: Setting, mapping: Mapping) -> list[
 def _weights(
     operator: MeshOperator, setting: Setting, mapping: Mapping, level: int
 ) -> Iterator[Collective]:
-    """Sum of weight gradients, and gathering of what replicas share; tensors alike in one go."""
+    """Yield sums of weight gradients, and gathering of shared state; equal tensors at once."""
     mesh, training = setting.mesh, setting.training
     bundles: dict[tuple[tuple[str, ...], tuple[str, ...]], int] = {}
     for tensor in operator.parameters:
@@ -464,8 +465,8 @@ def _memory(
     for tensor in operator.parameters:
         elements = tensor.elements // _layout(tensor, mapping).parts(mesh)
         replicas = mesh.parts(_replicas(tensor, mesh, mapping))
-        kept = kept_bytes(elements, replicas, level, training)
-        weights, gradients, state = weights + kept[0], gradients + kept[1], state + kept[2]
+        share = resident_bytes(elements, replicas, level, training)
+        weights, gradients, state = weights + share[0], gradients + share[1], state + share[2]
     made = output.elements * output.element_bytes // writes.parts(mesh)
     splits = mesh.parts(axis for axis, loop in mapping if loop != SUM)
     saved = ceil_div(operator.saved_elements * output.element_bytes, splits) if training else 0

@@ -1,6 +1,6 @@
 """Graphs on a mesh as sharding problems: one table per operator, one matrix per edge.
 
-Cost: nanoseconds of a step, everything one after the other. Usage: bytes a device keeps, all at
+Cost: nanoseconds of a step, everything one after the other. Usage: bytes on a device, all at
 once (weights, gradients, optimizer state, activations); temporaries are not counted.
 """
 
@@ -22,7 +22,7 @@ from .micro_batches import (
     EdgeTables,
     OperatorTables,
     integers,
-    kept_apart,
+    parameter_stores,
     unrolled,
 )
 from .operators import MeshOperator, Tensor
@@ -31,17 +31,17 @@ from .strategies import ParallelStrategy, Setting, strategies
 
 @dataclass(frozen=True)
 class MeshGraph:
-    """Operators, and where their inputs come from.
+    """Operators, and the sources of their inputs.
 
     Parameters
     ----------
     name
-        Of the network.
+        Name of the network.
     names, operators
         One of each per operator, producers first.
     sources
         Per operator, per input: number of the operator that writes it; ``None`` from outside,
-        where it lies ready in every layout. A producer may write more than a reader takes (one
+        where it is available in every layout. A producer may write more than a reader takes (one
         expert's tokens, one part of a concatenation), with the same dimensions.
 
     Raises
@@ -67,12 +67,12 @@ class MeshGraph:
             yield Finding("operators", str(sorted(counts)), expected, "complete them")
             return
         for number, (name, operator) in enumerate(zip(self.names, self.operators, strict=True)):
-            where, given = f"operator {name!r} sources", self.sources[number]
-            if len(given) != len(operator.inputs):
+            where, sources = f"operator {name!r} sources", self.sources[number]
+            if len(sources) != len(operator.inputs):
                 expected = f"{len(operator.inputs)}, one per input"
-                yield Finding(where, str(len(given)), expected, "complete them")
+                yield Finding(where, str(len(sources)), expected, "complete them")
                 continue
-            for source, tensor in zip(given, operator.inputs, strict=True):
+            for source, tensor in zip(sources, operator.inputs, strict=True):
                 if source is None:
                     continue
                 if not 0 <= source < number:
@@ -86,39 +86,39 @@ class MeshGraph:
 
     @property
     def readers(self) -> list[int]:
-        """Inputs that each operator's output feeds."""
-        found = [0] * len(self.names)
-        for given in self.sources:
-            for source in given:
+        """Return the number of inputs that each operator's output feeds."""
+        counts = [0] * len(self.names)
+        for sources in self.sources:
+            for source in sources:
                 if source is not None:
-                    found[source] += 1
-        return found
+                    counts[source] += 1
+        return counts
 
     def edges(self) -> Iterator[tuple[int, int, int]]:
-        """(producer, consumer, number of the consumer's input)."""
-        for consumer, given in enumerate(self.sources):
-            for port, source in enumerate(given):
+        """Yield (producer, consumer, number of the consumer's input)."""
+        for consumer, sources in enumerate(self.sources):
+            for port, source in enumerate(sources):
                 if source is not None:
                     yield source, consumer, port
 
     def strategies(self, setting: Setting) -> list[list[ParallelStrategy]]:
-        """Strategies of every operator; equal operators share one list."""
+        """Return the strategies of every operator; equal operators share one list."""
         known: dict[tuple[object, ...], list[ParallelStrategy]] = {}
-        found = []
-        for operator, given, readers in zip(
+        lists = []
+        for operator, sources, readers in zip(
             self.operators, self.sources, self.readers, strict=True
         ):
-            outside = tuple(source is None for source in given)
+            outside = tuple(source is None for source in sources)
             key = (operator, outside, min(readers, 2))
             if key not in known:
                 rows = strategies(operator, setting, readers=min(readers, 2))
                 known[key] = [row for row in rows if _fed(row, outside)]
-            found.append(known[key])
-        return found
+            lists.append(known[key])
+        return lists
 
 
 def _fed(strategy: ParallelStrategy, outside: tuple[bool, ...]) -> bool:
-    """Whether no input from outside would have to be a pending sum."""
+    """Return whether no input from outside would have to be a pending sum."""
     pairs = zip(strategy.reads, outside, strict=True)
     return not any(layout.partial and free for layout, free in pairs)
 
@@ -126,16 +126,16 @@ def _fed(strategy: ParallelStrategy, outside: tuple[bool, ...]) -> bool:
 def mesh_problem(
     graph: MeshGraph, setting: Setting, *, limit: int | None = None, name: str | None = None
 ) -> ShardingProblem:
-    """Choose a strategy per operator: least time in all, within ``limit`` bytes on each device.
+    """Return a problem of choosing strategies: least total time within ``limit`` bytes per device.
 
     Parameters
     ----------
     graph, setting
-        What runs, where, and what for.
+        The operators, and mesh and mode.
     limit
         Bytes of a device; ``None`` without a limit.
     name
-        Name of the problem; made from graph and mesh unless given.
+        Name of the problem; derived from graph and mesh by default.
     """
     rows = graph.strategies(setting)
     flat = [row for own in rows for row in own]
@@ -152,22 +152,22 @@ def mesh_problem(
     details = {
         "generator": "milp_plan.cost.mesh",
         "mode": mode,
-        "mesh": _told(setting.mesh),
+        "mesh": _mesh_text(setting.mesh),
         "zero levels": " ".join(map(str, setting.zero_levels)),
     }
     if setting.micro_batches == 1:
-        found = unrolled(title, NOTHING, run, NO_PAIRS, between, 1)
+        problem = unrolled(title, NOTHING, run, NO_PAIRS, between, 1)
     else:
         details["micro-batches"] = str(setting.micro_batches)
         each = integers([row.cost_ns - row.once_ns for row in flat])
-        run = replace(run, cost=each, usage=integers([row.memory.passing for row in flat]))
-        kept, links = kept_apart(graph.names, graph.operators, rows, setting)
-        found = unrolled(title, kept, run, links, between, setting.micro_batches)
-    return replace(found, limit=limit, provenance=details)
+        run = replace(run, cost=each, usage=integers([row.memory.transient for row in flat]))
+        stores, links = parameter_stores(graph.names, graph.operators, rows, setting)
+        problem = unrolled(title, stores, run, links, between, setting.micro_batches)
+    return replace(problem, limit=limit, provenance=details)
 
 
 def _between(graph: MeshGraph, setting: Setting, rows: list[list[ParallelStrategy]]) -> EdgeTables:
-    """Edges of the graph, with costs of resharding; tables that are alike are made once."""
+    """Return edges of the graph, with costs of resharding; equal tables are made once."""
     edges = list(graph.edges())
     known: dict[tuple[int, int, Tensor], np.ndarray] = {}
     tables = []
@@ -191,7 +191,7 @@ def transitions(
     made: list[ParallelStrategy],
     read: list[ParallelStrategy],
 ) -> np.ndarray:
-    """Ticks of resharding one input, and its gradient, for each pair; -1 where there is no way.
+    """Return the ticks of resharding an input and its gradient, for each pair; -1 if impossible.
 
     Parameters
     ----------
@@ -232,6 +232,6 @@ def _label(row: ParallelStrategy) -> str:
     return f"{row.name} -> {row.writes.text}"
 
 
-def _told(mesh: Mesh) -> str:
+def _mesh_text(mesh: Mesh) -> str:
     links = ", ".join(f"{axis.name} {axis.size} on {axis.link.name}" for axis in mesh.axes)
     return f"{mesh.text} {mesh.device.name}" + (f" ({links})" if links else "")

@@ -1,4 +1,4 @@
-"""Plans of hybrid parallelism against their law (docs/laws.md), in exact fractions.
+"""Checks plans of hybrid parallelism against their law (docs/laws.md), in exact fractions.
 
 Source of the law: Tarnawski, Narayanan, Phanishayee (Piper, NeurIPS 2021).
 """
@@ -30,15 +30,15 @@ class _Reading:
 
     @cached_property
     def place(self) -> dict[str, int]:
-        """Layer -> first stage that has it."""
-        found: dict[str, int] = {}
+        """Layer -> the first stage that contains it."""
+        places: dict[str, int] = {}
         for position, stage in enumerate(self.plan.stages):
             for choice in stage.choices:
-                found.setdefault(choice.layer, position)
-        return found
+                places.setdefault(choice.layer, position)
+        return places
 
     def chosen(self, stage: Stage) -> Iterator[tuple[str, Configuration]]:
-        """Layers of a stage with their configurations, those that the problem has."""
+        """Yield layers of a stage with their configurations, if the problem has them."""
         for choice in stage.choices:
             layer = self.problem.by_name.get(choice.layer)
             known = layer and layer.configuration(stage.tensor, choice.configuration)
@@ -46,18 +46,18 @@ class _Reading:
                 yield choice.layer, known
 
     def in_flight(self, position: int) -> int:
-        """Micro-batches whose activations a replica of a stage holds at a time."""
+        """Return the micro-batches whose activations a replica of a stage holds at a time."""
         data = self.plan.stages[position].data
         return ceil_div(sum(stage.data for stage in self.plan.stages[position:]), data)
 
     def memory_bytes(self, position: int) -> Fraction:
-        """Of each device of a stage."""
+        """Return the memory of each device of a stage."""
         flight = self.in_flight(position)
         chosen = self.chosen(self.plan.stages[position])
         return sum((flight * c.flight_bytes + c.fixed_bytes for _, c in chosen), Fraction(0))
 
     def seconds(self, position: int) -> Fraction:
-        """Time per sample of a stage: work, transfers at its boundary, exchange of gradients."""
+        """Return the time per sample of a stage: work, boundary transfers, gradient exchange."""
         stage, limits = self.plan.stages[position], self.problem.limits
         chosen = dict(self.chosen(stage))
         work = sum((entry.seconds for entry in chosen.values()), Fraction(0))
@@ -87,25 +87,25 @@ def verify_hybrid(problem: HybridProblem, plan: HybridPlan) -> Verdict:
         what the problem does not have, or leaves out a layer.
     """
     broken = tuple(_form(plan))
-    if broken:  # nothing else can be said
+    if broken:  # the other rules cannot be evaluated
         return Verdict(broken, OBJECTIVE, None, {})
     reading = _Reading(problem, plan)
-    found = [*_degrees(reading), *_assignment(reading)]
-    whole = not found
-    found = [*_identity(reading), *found]
-    found += [*_switches(reading), *_order(reading), *_totals(reading)]
+    violations = [*_degrees(reading), *_assignment(reading)]
+    whole = not violations
+    violations = [*_identity(reading), *violations]
+    violations += [*_switches(reading), *_order(reading), *_totals(reading)]
     value: int | None = None
     components: dict[str, int] = {}
     if whole:
-        found += _memory(reading)
+        violations += _memory(reading)
         components = _components(reading)
         value = max(components[f"seconds {i}"] for i in range(len(plan.stages)))
-    found += overclaimed(problem, plan, value, f"a {OBJECTIVE}", Counts.TIME)
-    return Verdict(tuple(found), OBJECTIVE, value, components)
+    violations += overclaimed(problem, plan, value, f"a {OBJECTIVE}", Counts.TIME)
+    return Verdict(tuple(violations), OBJECTIVE, value, components)
 
 
 def _form(plan: HybridPlan) -> Iterator[Violation]:
-    """Whether everything is of the kind that it should be: the other rules rely on it."""
+    """Check the types of all entries: the other rules rely on them."""
     for name, entry, kinds in (
         ("problem", plan.problem, (str,)),
         ("value", plan.value, (int, NoneType)),
@@ -121,7 +121,7 @@ def _form(plan: HybridPlan) -> Iterator[Violation]:
 
 
 def _formless(stage: object) -> str:
-    """What is no stage about a stage, or nothing."""
+    """Explain why a stage is malformed; empty if it is not."""
     if not isinstance(stage, Stage):
         return f"a {type(stage).__name__} is no stage"
     if type(stage.data) is not int or type(stage.tensor) is not int:
@@ -230,11 +230,11 @@ def _memory(reading: _Reading) -> Iterator[Violation]:
 
 def _components(reading: _Reading) -> dict[str, int]:
     stages, scale = reading.plan.stages, reading.problem.units.time_scale
-    found = {"devices": sum(stage.devices for stage in stages)}
+    components = {"devices": sum(stage.devices for stage in stages)}
     for position in range(len(stages)):
         ticks = reading.seconds(position) * scale
         assert ticks.denominator == 1, "units.time_scale is too small"
-        found[f"seconds {position}"] = ticks.numerator
-        found[f"memory {position}"] = ceil(reading.memory_bytes(position))
-        found[f"in flight {position}"] = reading.in_flight(position)
-    return found
+        components[f"seconds {position}"] = ticks.numerator
+        components[f"memory {position}"] = ceil(reading.memory_bytes(position))
+        components[f"in flight {position}"] = reading.in_flight(position)
+    return components

@@ -24,8 +24,8 @@ def stages_panels(problem: HybridProblem, plan: HybridPlan) -> tuple[Panel, ...]
         found, expected = "stages that are not all the layers", "every layer in one stage"
         raise InputError([Finding("plan", found, expected, "plan the instance again")])
     seconds, memory = (
-        [verdict.components[f"{what} {place}"] for place in range(len(plan.stages))]
-        for what in ("seconds", "memory")
+        [verdict.components[f"{component} {place}"] for place in range(len(plan.stages))]
+        for component in ("seconds", "memory")
     )
     limit = int(problem.limits.memory_bytes)
     time, size = time_scale(problem.units, max(seconds)), size_scale(problem.units, limit)

@@ -11,12 +11,15 @@ import msgspec
 
 from milp_plan.core import Finding, InputError
 from milp_plan.io.files import read_document, write_document
-from milp_plan.io.wire import Strict, decode, encode
+from milp_plan.io.wire import Strict, as_wire, decode, encode, from_wire
 
 from .plan import Choice, HybridPlan, Stage
 from .problem import Limits
 
 MARKER = "milp-plan-hybrid-plan"
+
+_FRACTIONS = ("memory_bytes", "bandwidth_bytes_per_s")
+"""Limits that may be fractions."""
 
 
 class WireStage(Strict):
@@ -28,7 +31,7 @@ class WireStage(Strict):
 
 
 class WireLimits(Strict):
-    """What the plan was made for; sizes are numbers, or fractions as text."""
+    """Limits that the plan was made for; sizes are numbers, or fractions as text."""
 
     devices: int
     memory_bytes: int | str
@@ -54,12 +57,12 @@ class WirePlan(Strict):
 
 
 def read_hybrid_plan(path: str | Path) -> HybridPlan:
-    """Read a plan file. Whether the plan keeps the law is the checker's question.
+    """Read a plan file, without checking it against the law.
 
     Raises
     ------
     InputError
-        With every defect of the file.
+        The file has defects; the error lists all of them.
     """
     document = read_document(path, "a plan file of hybrid parallelism")
     read = decode(document.data, WirePlan, document.file, MARKER)
@@ -68,53 +71,23 @@ def read_hybrid_plan(path: str | Path) -> HybridPlan:
         findings = list(_findings(limits))
         if findings:
             raise InputError(findings).in_file(document.file)
-    return HybridPlan(
-        read.problem,
-        tuple(
-            Stage(tuple(Choice(*entry) for entry in stage.layers), stage.data, stage.tensor)
-            for stage in read.stages
-        ),
-        None if limits is None else _limits(limits),
-        read.fingerprint,
-        read.value,
-        read.planner,
-        read.notes,
+    stages = tuple(
+        Stage(tuple(Choice(*entry) for entry in stage.layers), stage.data, stage.tensor)
+        for stage in read.stages
     )
+    limited = None if limits is None else _limits(limits)
+    return from_wire(read, HybridPlan, stages=stages, limits=limited)
 
 
 def hybrid_plan_to_json(plan: HybridPlan) -> bytes:
     """Return a plan as JSON text; equal plans give equal bytes."""
-    limits = plan.limits
-    return encode(
-        WirePlan(
-            format="milp-plan-hybrid-plan",
-            version=1,
-            problem=plan.problem,
-            stages=tuple(
-                WireStage(
-                    stage.data,
-                    stage.tensor,
-                    tuple((choice.layer, choice.configuration) for choice in stage.choices),
-                )
-                for stage in plan.stages
-            ),
-            limits=None
-            if limits is None
-            else WireLimits(
-                limits.devices,
-                _plain(limits.memory_bytes),
-                _plain(limits.bandwidth_bytes_per_s),
-                limits.micro_batches,
-                limits.data,
-                limits.tensor,
-                limits.recomputation,
-            ),
-            fingerprint=plan.fingerprint,
-            value=plan.value,
-            planner=plan.planner,
-            notes=dict(plan.notes),
-        )
+    stages = tuple(
+        as_wire(stage, WireStage, layers=tuple((c.layer, c.configuration) for c in stage.choices))
+        for stage in plan.stages
     )
+    limits = None if plan.limits is None else _wire_limits(plan.limits)
+    marks = {"format": MARKER, "version": 1}
+    return encode(as_wire(plan, WirePlan, stages=stages, limits=limits, **marks))
 
 
 def write_hybrid_plan(plan: HybridPlan, path: str | Path) -> None:
@@ -132,22 +105,19 @@ def _plain(number: Fraction) -> int | str:
     return number.numerator if number.denominator == 1 else str(number)
 
 
-def _limits(given: WireLimits) -> Limits:
-    return Limits(
-        given.devices,
-        Fraction(given.memory_bytes),
-        Fraction(given.bandwidth_bytes_per_s),
-        given.micro_batches,
-        given.data,
-        given.tensor,
-        given.recomputation,
-    )
+def _limits(wire: WireLimits) -> Limits:
+    amounts = {name: Fraction(getattr(wire, name)) for name in _FRACTIONS}
+    return from_wire(wire, Limits, **amounts)
 
 
-def _findings(given: WireLimits) -> Iterator[Finding]:
+def _wire_limits(limits: Limits) -> WireLimits:
+    return as_wire(limits, WireLimits, **{n: _plain(getattr(limits, n)) for n in _FRACTIONS})
+
+
+def _findings(wire: WireLimits) -> Iterator[Finding]:
     broken = False
-    for name in ("memory_bytes", "bandwidth_bytes_per_s"):
-        text = getattr(given, name)
+    for name in _FRACTIONS:
+        text = getattr(wire, name)
         try:
             Fraction(text)
         except (ValueError, ZeroDivisionError):
@@ -155,7 +125,7 @@ def _findings(given: WireLimits) -> Iterator[Finding]:
             expected = "a number, or a fraction such as '1/3'"
             yield Finding(f"limits.{name}", repr(text), expected, "correct it")
     if not broken:
-        for finding in _limits(given).findings():
+        for finding in _limits(wire).findings():
             yield Finding(
                 f"limits.{finding.where}", finding.found, finding.expected, finding.remedy
             )

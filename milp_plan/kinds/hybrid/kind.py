@@ -30,7 +30,7 @@ SWITCHES = (
     Change("no_tensor", "No tensor parallelism."),
     Change("no_recomputation", "No recomputation of activations."),
 )
-"""Changes that forbid something."""
+"""Changes that switch off a kind of parallelism or recomputation."""
 
 AMOUNTS = {
     "devices": Change("devices", "Number of devices.", count, "N"),
@@ -40,7 +40,7 @@ AMOUNTS = {
         "micro_batches", "Micro-batches of a batch; data degrees divide it.", count, "N"
     ),
 }
-"""Name among the limits, and the change that puts another number into the place of the file's."""
+"""Name of a limit -> the change that replaces the file's number."""
 
 
 class Hybrid(Kind["HybridProblem", "HybridPlan"]):
@@ -56,7 +56,7 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
     changes = (*AMOUNTS.values(), *SWITCHES)
 
     def formats(self) -> tuple[Format[HybridProblem], ...]:
-        """The format of Piper's benchmark."""
+        """Return the format of Piper's benchmark."""
         from . import piper
 
         return (Format("piper", piper.TITLE, piper.can_read, _read, piper.to_json),)
@@ -70,29 +70,23 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
         return plan
 
     def plan_text(self, plan: HybridPlan) -> bytes:
-        """Text of a plan's file."""
+        """Return the text of a plan's file."""
         from .format import hybrid_plan_to_json
 
         return hybrid_plan_to_json(plan)
 
     def verify(self, problem: HybridProblem, plan: HybridPlan) -> Verdict:
-        """Under the limits that the plan was made for, if it says so."""
+        """Check under the limits that the plan was made for, if it names them."""
         from .check import verify_hybrid
 
         return verify_hybrid(_as_planned(problem, plan), plan)
 
-    def claimed(
-        self, problem: HybridProblem, plan: HybridPlan, value: int, planner: str
-    ) -> HybridPlan:
-        """Return the plan with its claims."""
-        return replace(plan.claimed(problem, value), planner=planner)
-
     def measure(self, problem: HybridProblem) -> Measure:
-        """Seconds per sample, in ticks that make every stage's time an integer."""
+        """Return seconds per sample, in ticks that make every stage's time an integer."""
         return Measure("time_per_sample", problem.units)
 
     def scope(self, problem: HybridProblem) -> Scope:
-        """Stages and their degrees, as far as the limits allow."""
+        """Return stages and their degrees, as far as the limits allow."""
         limits = problem.limits
         known = [c for layer in problem.layers for cs in layer.configurations.values() for c in cs]
         wide, again = problem.degrees[-1:] > (1,), any(entry.recomputes for entry in known)
@@ -102,17 +96,17 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
             ("recomputation", again, limits.recomputation, "--no-recomputation"),
         )
         return Scope(
-            ("stages", *(what for what, there, allowed, _ in offers if there and allowed)),
+            ("stages", *(text for text, there, allowed, _ in offers if there and allowed)),
             (f"{limits.micro_batches:,} micro-batches of a batch", "1F1B"),
             tuple(
-                Offer(what, f"leave out {option}" if there else "")
-                for what, there, allowed, option in offers
+                Offer(text, f"leave out {option}" if there else "")
+                for text, there, allowed, option in offers
                 if not (there and allowed)
             ),
         )
 
     def about(self, problem: HybridProblem) -> dict[str, Any]:
-        """Sizes and limits."""
+        """Return sizes and limits."""
         limits = problem.limits
         return {
             "operators": len(problem.layers),
@@ -130,7 +124,7 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
         }
 
     def rows(self, problem: HybridProblem) -> list[list[str]]:
-        """Sizes and limits for people."""
+        """Return sizes and limits as rows of text."""
         return [
             ["layers", f"{len(problem.layers):,}"],
             ["flows", f"{len(problem.flows):,}"],
@@ -139,7 +133,7 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
         ]
 
     def story(self, problem: HybridProblem, plan: HybridPlan, verdict: Verdict) -> list[list[str]]:
-        """A line per stage."""
+        """Return a line per stage."""
         if not verdict.ok:
             return []
         heads = ["stage", "layers", "from", "data", "tensor", "recomputed", "in flight"]
@@ -164,7 +158,7 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
     def plan_rows(
         self, problem: HybridProblem | None, plan: HybridPlan
     ) -> Iterator[dict[str, Any]]:
-        """Layers in the order of their stages, with degrees and configurations."""
+        """Yield layers in the order of their stages, with degrees and configurations."""
         for number, stage in enumerate(plan.stages):
             for choice in stage.choices:
                 row: dict[str, Any] = {"layer": choice.layer, "stage": number}
@@ -172,48 +166,50 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
                 row["configuration"] = choice.configuration
                 if problem is not None:
                     layer = problem.by_name.get(choice.layer)
-                    found = layer and layer.configuration(stage.tensor, choice.configuration)
-                    row["seconds"] = float(found.seconds) if found else None
-                    row["recomputes"] = found.recomputes if found else None
+                    configuration = layer and layer.configuration(
+                        stage.tensor, choice.configuration
+                    )
+                    row["seconds"] = float(configuration.seconds) if configuration else None
+                    row["recomputes"] = configuration.recomputes if configuration else None
                 yield row
 
     def panels(self, problem: HybridProblem, plan: HybridPlan) -> Sequence[Panel]:
-        """Time and memory of every stage, under the limits that the plan was made for."""
+        """Return time and memory of every stage, under the limits that the plan was made for."""
         from .draw import stages_panels
 
         return stages_panels(_as_planned(problem, plan), plan)
 
     def named_by(self, plan: HybridPlan) -> Sequence[str]:
-        """Layers that it has in a stage."""
+        """Return the layers that it has in a stage."""
         return [choice.layer for stage in plan.stages for choice in stage.choices]
 
     def reasons(self) -> Reasons[HybridProblem, HybridPlan]:
-        """Its parts and limits, and why a plan's value is what it is."""
+        """Return its parts and limits, and why a plan's value is what it is."""
         from .reasons import HybridReasons
 
         return HybridReasons()
 
     def obstacle(self, problem: HybridProblem, budget: Budget) -> str | None:
-        """Only the whole search says so."""
+        """Return ``None``: only the whole search can prove infeasibility."""
         return None
 
     def bounds(
         self, problem: HybridProblem, budget: Budget, incumbent: int | None
     ) -> Iterator[Bound]:
-        """Bounds of the exact search, until the budget ends."""
+        """Yield bounds of the exact search, until the budget ends."""
         from .strategy import search_bounds
 
         return search_bounds(problem, budget)
 
     def strategies(self) -> Sequence[type[Strategy[HybridProblem, HybridPlan]]]:
-        """The exact search."""
+        """Return the exact search."""
         from .strategy import HybridStrategy
 
         return (HybridStrategy,)
 
 
 def _as_planned(problem: HybridProblem, plan: HybridPlan) -> HybridProblem:
-    """The problem under the limits that a plan was made for, if it says so."""
+    """Return the problem under the limits that a plan was made for, if it names them."""
     if plan.limits is None or list(plan.limits.findings()):
         return problem
     return problem.with_limits(plan.limits)
@@ -223,13 +219,13 @@ def _read(document: Document, changes: Mapping[str, Any]) -> HybridProblem:
     from . import piper
 
     problem = piper.read(document)
-    given: dict[str, Any] = {
+    limits: dict[str, Any] = {
         limit: changes[change.name] for limit, change in AMOUNTS.items() if change.name in changes
     }
     switches: dict[str, Any] = {
         change.name.removeprefix("no_"): False for change in SWITCHES if change.name in changes
     }
-    return problem.with_limits(replace(problem.limits, **given, **switches))
+    return problem.with_limits(replace(problem.limits, **limits, **switches))
 
 
 def limits_text(problem: HybridProblem) -> str:

@@ -17,13 +17,13 @@ HYBRID = LoopPart(
     "milp_plan.kinds.hybrid.planners.sweep:sweep",
 )
 PARTS = (HYBRID,)
-"""All of them."""
+"""All loop parts of the kind."""
 
 
 def _layers() -> HybridProblem:
     from .problem import Configuration, Flow, HybridProblem, Layer, Limits
 
-    """Layers in a row, each plain or recomputed, at two tensor degrees."""
+    """Return layers in a row, each plain or recomputed, at two tensor degrees."""
     names = [f"layer{i}" for i in range(6)]
     layers = tuple(
         Layer(

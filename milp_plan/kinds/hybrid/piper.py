@@ -24,7 +24,7 @@ from .problem import Configuration, Flow, HybridProblem, Layer, Limits
 TITLE = "hybrid parallelism of Piper, NeurIPS 2021 (JSON)"
 
 RECOMPUTATION = "recomp"
-"""What the ``id`` of configurations that recompute activations contains."""
+"""Part of the ``id`` of configurations that recompute activations."""
 
 _PROVENANCE = {
     "source": "https://github.com/msr-fiddle/piper (MIT licence)",
@@ -63,7 +63,7 @@ class Edge(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Workload(msgspec.Struct, frozen=True, rename="camel"):
-    """A file of the source; fields that planning does not need are passed over."""
+    """A file of the source; fields that planning does not need are ignored."""
 
     max_devices: Positive
     max_memory_per_device: _Number
@@ -85,11 +85,11 @@ _WORDS = {
     "configuration": "TMPC",
     "configurations": "TMPCs",
 }
-"""Words of a problem and of these files."""
+"""Words of a problem and the words of these files for them."""
 
 
 def can_read(document: Document) -> bool:
-    """Whether the document has the members of such a file."""
+    """Return whether the document has the members of such a file."""
     return {"maxDevices", "mbsInBatch", "nodes"} <= set(document.top_level)
 
 
@@ -99,7 +99,7 @@ def read_hybrid(path: str | Path) -> HybridProblem:
     Raises
     ------
     InputError
-        With every defect of the file.
+        The file has defects; the error lists all of them.
     """
     document = read_document(path)
     try:
@@ -114,7 +114,7 @@ def read(document: Document) -> HybridProblem:
     Raises
     ------
     InputError
-        With every defect.
+        The document has defects; the error lists all of them.
     """
     if not can_read(document):
         keys = ", ".join(list(document.top_level)[:6]) or "none"
@@ -145,17 +145,17 @@ def read(document: Document) -> HybridProblem:
 
 
 def to_json(problem: HybridProblem) -> bytes:
-    """Return a problem as a file of the benchmark, exact; what the format has no place for is lost.
+    """Return a problem as a file of the benchmark, exact; the format cannot store all of it.
 
     Raises
     ------
     InputError
-        A number is no decimal that a file of the format can hold.
+        A number cannot be written as a decimal of the format.
     """
     number = {layer.name: place for place, layer in enumerate(problem.layers)}
 
-    def extra(given: Mapping[str, Fraction]) -> dict[str, int | float]:
-        return {str(number[name]): _decimal(amount) for name, amount in given.items()}
+    def extra(amounts: Mapping[str, Fraction]) -> dict[str, int | float]:
+        return {str(number[name]): _decimal(amount) for name, amount in amounts.items()}
 
     def way(entry: Configuration) -> dict[str, Any]:
         return {
@@ -199,7 +199,7 @@ def to_json(problem: HybridProblem) -> bytes:
 
 
 def _decimal(amount: Fraction) -> int | float:
-    """Return the number that is read as this amount."""
+    """Return the number that a reader turns into this amount."""
     if amount.denominator == 1:
         return amount.numerator
     if exact(float(amount)) != amount:
@@ -209,7 +209,7 @@ def _decimal(amount: Fraction) -> int | float:
 
 
 def _names(nodes: list[PiperNode]) -> dict[int, str]:
-    """Node id -> the name in the file, made unique by the id where it is not."""
+    """Return node id -> the name in the file, made unique by the id where it is not."""
     count = Counter(node.name for node in nodes)
     return {
         node.id: node.name if node.name and count[node.name] == 1 else f"{node.name}#{node.id}"
@@ -240,8 +240,8 @@ def _configuration(way: PiperConfiguration, names: dict[int, str]) -> Configurat
     )
 
 
-def _extra(given: dict[str, int | float], names: dict[int, str]) -> dict[str, Fraction]:
-    return {names[int(key)]: exact(amount) for key, amount in given.items()}
+def _extra(amounts: dict[str, int | float], names: dict[int, str]) -> dict[str, Fraction]:
+    return {names[int(key)]: exact(amount) for key, amount in amounts.items()}
 
 
 def _node_findings(workload: Workload) -> Iterator[Finding]:
@@ -269,11 +269,11 @@ def _node_findings(workload: Workload) -> Iterator[Finding]:
 def _way_findings(
     where: str, way: PiperConfiguration, sources: set[int], targets: set[int]
 ) -> Iterator[Finding]:
-    for label, given, known, ends in (
+    for label, nodes, known, ends in (
         ("syncTimeFw", way.sync_time_fw, sources, "the id of a node with an edge to this one"),
         ("syncTimeBw", way.sync_time_bw, targets, "the id of a node with an edge from this one"),
     ):
-        for key in given:
+        for key in nodes:
             if not _is_number(key) or int(key) not in known:
                 yield Finding(f"{where}.{label}", repr(key), ends, "correct it, or add the edge")
 

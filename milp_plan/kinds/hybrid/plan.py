@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from milp_plan.core.shown import ShownPlan
 
-from .problem import HybridProblem, Limits
+from .problem import Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,28 +36,28 @@ class Stage:
 
     @property
     def devices(self) -> int:
-        """Devices it takes."""
+        """Number of devices of the stage."""
         return self.data * self.tensor
 
 
 @dataclass(frozen=True)
 class HybridPlan(ShownPlan):
-    """What a planner of hybrid parallelism hands over.
+    """A plan of hybrid parallelism.
 
     Parameters
     ----------
     problem
         Name of the problem.
     stages
-        In the order of the forward pass.
+        Stages in the order of the forward pass.
     limits
-        What it was planned for; ``None`` leaves it to the problem.
+        Limits that it was made for; ``None`` stands for the problem's.
     fingerprint
-        Of the problem; ``None`` claims nothing.
+        Fingerprint of the problem; ``None`` claims nothing.
     value
         Claimed time per sample in ticks of the problem; ``None`` claims nothing.
     planner, notes
-        Who made it, and remarks.
+        Name of the planner, and remarks.
     """
 
     problem: str
@@ -67,13 +67,3 @@ class HybridPlan(ShownPlan):
     value: int | None = None
     planner: str = ""
     notes: Mapping[str, str] = field(default_factory=dict)
-
-    def claimed(self, problem: HybridProblem, value: int) -> HybridPlan:
-        """Return the plan with all it can claim: problem, limits, fingerprint and value."""
-        return replace(
-            self,
-            problem=problem.name,
-            limits=problem.limits,
-            fingerprint=problem.fingerprint,
-            value=value,
-        )

@@ -27,17 +27,17 @@ class Configuration:
     Parameters
     ----------
     name
-        Unique among those of the layer at the degree.
+        Unique among the configurations of the layer at the degree.
     seconds
         Time per micro-batch, forward and backward.
     parameter_bytes
         Weights on one device, whose gradients replicas exchange.
     flight_bytes, fixed_bytes
-        Memory: so much for each micro-batch in flight, and so much besides.
+        Memory for each micro-batch in flight, and memory in addition to it.
     recomputes
-        Whether the backward pass makes activations again.
+        Whether the backward pass recomputes activations.
     receive_bytes, send_bytes
-        Neighbour -> bytes added to the flow from or to it when it lies in another stage
+        Neighbour -> bytes added to the flow from or to it when it is in another stage
         (gathering and scattering among the devices of the tensor degree); 0 where absent.
     """
 
@@ -51,7 +51,7 @@ class Configuration:
     send_bytes: Mapping[str, Fraction] = field(default_factory=dict)
 
     def amounts(self) -> Iterator[tuple[str, Fraction]]:
-        """Every number of it, with the name of its field."""
+        """Yield every amount, with the name of its field."""
         for name in ("seconds", "parameter_bytes", "flight_bytes", "fixed_bytes"):
             yield name, getattr(self, name)
         for name in ("receive_bytes", "send_bytes"):
@@ -67,38 +67,38 @@ class Layer:
     configurations: Mapping[int, tuple[Configuration, ...]]
 
     def configuration(self, tensor: int, name: str) -> Configuration | None:
-        """The configuration of that name at a degree, if there is one."""
+        """Return the configuration of that name at a degree, if there is one."""
         known = self.configurations.get(tensor, ())
         return next((entry for entry in known if entry.name == name), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Bytes that one layer hands to another in the forward pass of a micro-batch."""
+    """Bytes that one layer sends to another in the forward pass of a micro-batch."""
 
     source: str
     target: str
     bytes: Fraction
 
 
-MOST = 10**9
-"""Devices, and micro-batches of a batch, at most: loops count them in machine words."""
+MAX_COUNT = 10**9
+"""Largest number of devices, and of micro-batches of a batch: loops count them in words."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What plans may use.
+    """Limits of plans.
 
     Parameters
     ----------
     devices
-        Number of them.
+        Number of devices.
     memory_bytes
-        Of each.
+        Memory of each device.
     bandwidth_bytes_per_s
-        Between any two.
+        Bandwidth between any two devices.
     micro_batches
-        In a batch: replicas of a stage share them evenly, and weights are exchanged once a batch.
+        Number per batch: replicas share them evenly, and weights are exchanged once per batch.
     data, tensor, recomputation
         Whether stages may have a data degree or a tensor degree above 1, and configurations that
         recompute.
@@ -113,11 +113,11 @@ class Limits:
     recomputation: bool = True
 
     def findings(self) -> Iterator[Finding]:
-        """List what cannot be."""
+        """Yield impossible limits."""
         for name in ("devices", "micro_batches"):
             number = getattr(self, name)
-            if not 1 <= number <= MOST:
-                yield Finding(name, str(number), f"1 to {MOST}", "correct it")
+            if not 1 <= number <= MAX_COUNT:
+                yield Finding(name, str(number), f"1 to {MAX_COUNT}", "correct it")
         yield from below_findings("memory_bytes", self.memory_bytes, 0)
         if self.bandwidth_bytes_per_s <= 0:
             found = str(self.bandwidth_bytes_per_s)
@@ -126,12 +126,12 @@ class Limits:
 
 @dataclass(frozen=True)
 class HybridProblem(CheckedProblem):
-    """Split layers into stages with degrees, so that the slowest stage is as fast as can be.
+    """Split layers into stages with degrees, so that the slowest stage is as fast as possible.
 
     Raises
     ------
     InputError
-        With every finding at once.
+        The problem has defects; the error lists all of them.
     """
 
     name: str
@@ -169,7 +169,7 @@ class HybridProblem(CheckedProblem):
 
     @cached_property
     def order(self) -> tuple[str, ...]:
-        """Names of the layers, each after all it reads from."""
+        """Names of the layers, in topological order."""
         return _order(self.layers, self.flows)
 
     def _content(self) -> object:

@@ -23,7 +23,7 @@ from .plan import HybridPlan
 from .problem import HybridProblem
 
 BOUNDLESS = Fraction(2**80)
-"""Bytes that no device has: where the limit of memory is lifted."""
+"""Memory of a device without limit, bytes."""
 
 MEMORY, DEVICES, RATE = "memory of each device", "devices", "link between any two"
 
@@ -34,16 +34,16 @@ class HybridReasons(Reasons[HybridProblem, HybridPlan]):
     noun, members, place_noun = "layers", "layers", "tensor degree"
 
     def keep(self, problem: HybridProblem, names: Collection[str]) -> HybridProblem:
-        """Leave layers out, with the flows from and to them: stages of the others hold less."""
-        wanted = set(names)
+        """Leave layers out, with their flows: stages of the others hold less."""
+        selected = set(names)
         return replace(
             problem,
-            layers=tuple(layer for layer in problem.layers if layer.name in wanted),
-            flows=tuple(f for f in problem.flows if {f.source, f.target} <= wanted),
+            layers=tuple(layer for layer in problem.layers if layer.name in selected),
+            flows=tuple(f for f in problem.flows if {f.source, f.target} <= selected),
         )
 
     def resources(self, problem: HybridProblem) -> tuple[Resource, ...]:
-        """Memory, devices and bandwidth."""
+        """Return memory, devices and bandwidth."""
         limits = problem.limits
         return (
             Resource(MEMORY, "memory", int(limits.memory_bytes), Counts.SIZE),
@@ -52,7 +52,7 @@ class HybridReasons(Reasons[HybridProblem, HybridPlan]):
         )
 
     def resized(self, problem: HybridProblem, amounts: Mapping[str, int | None]) -> HybridProblem:
-        """Other limits."""
+        """Return the problem under other limits."""
         limits, rate = problem.limits, amounts.get(RATE)
         memory = amounts.get(MEMORY, limits.memory_bytes)
         return problem.with_limits(
@@ -67,11 +67,11 @@ class HybridReasons(Reasons[HybridProblem, HybridPlan]):
         )
 
     def places(self, problem: HybridProblem, part: str) -> tuple[str, ...]:
-        """Tensor degrees at which the layer has configurations."""
+        """Return the tensor degrees at which the layer has configurations."""
         return tuple(str(d) for d, known in problem.by_name[part].configurations.items() if known)
 
     def pinned(self, problem: HybridProblem, part: str, place: str) -> HybridProblem:
-        """Leave one tensor degree to a layer."""
+        """Return the problem with one tensor degree of a layer."""
         self.require_place(problem, part, place)
         layers = tuple(
             replace(layer, configurations={int(place): layer.configurations[int(place)]})
@@ -82,7 +82,7 @@ class HybridReasons(Reasons[HybridProblem, HybridPlan]):
         return replace(problem, layers=layers)
 
     def why(self, problem: HybridProblem, plan: HybridPlan, verdict: Verdict) -> Why:
-        """Stages by time and memory: the slowest sets the pace."""
+        """Return stages by time and memory: the slowest sets the pace."""
         parts, limits = verdict.components, problem.limits
         count = len(plan.stages)
         usage = [
@@ -124,7 +124,7 @@ class HybridReasons(Reasons[HybridProblem, HybridPlan]):
     def moves(
         self, problem: HybridProblem, before: HybridPlan, other: HybridProblem, after: HybridPlan
     ) -> tuple[Move, ...]:
-        """Layers in other stages, with other degrees or configurations, by both."""
+        """Return layers in other stages, with other degrees or configurations, by both."""
         sides = [_stage_texts(plan) for plan in (before, after)]
         work = [_work(*side) for side in ((problem, before), (other, after))]
         unit = other.units.time_scale
@@ -142,7 +142,7 @@ class HybridReasons(Reasons[HybridProblem, HybridPlan]):
 
 
 def _stage_texts(plan: HybridPlan) -> dict[str, str]:
-    """Layer -> stage, degrees and configuration in words."""
+    """Return layer -> stage, degrees and configuration in words."""
     return {
         choice.layer: f"stage {i}, data {stage.data}, tensor {stage.tensor}, {choice.configuration}"
         for i, stage in enumerate(plan.stages)
@@ -151,11 +151,11 @@ def _stage_texts(plan: HybridPlan) -> dict[str, str]:
 
 
 def _work(problem: HybridProblem, plan: HybridPlan) -> dict[str, Fraction]:
-    """Layer -> seconds of work per sample of its stage."""
-    found = {}
+    """Return layer -> seconds of work per sample of its stage."""
+    work = {}
     for stage in plan.stages:
         for choice in stage.choices:
             layer = problem.by_name.get(choice.layer)
             known = layer and layer.configuration(stage.tensor, choice.configuration)
-            found[choice.layer] = known.seconds / stage.data if known else Fraction(0)
-    return found
+            work[choice.layer] = known.seconds / stage.data if known else Fraction(0)
+    return work

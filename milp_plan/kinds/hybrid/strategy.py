@@ -1,4 +1,4 @@
-"""Hybrid parallelism: the uniform split, then bisection on the slowest stage until it is proved."""
+"""Plans hybrid parallelism: the uniform split, then bisection on the slowest stage."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ INFEASIBLE = "every split with every choice of degrees and configurations was se
 
 
 class HybridStrategy(Strategy[HybridProblem, HybridPlan]):
-    """The way for problems of hybrid parallelism."""
+    """The strategy for problems of hybrid parallelism."""
 
     name = "hybrid"
     uses = frozenset({"start"})
@@ -33,14 +33,14 @@ class HybridStrategy(Strategy[HybridProblem, HybridPlan]):
         return None
 
     def steps(self) -> Iterable[Step]:
-        """A baseline, and the search that proves."""
+        """Run a baseline, and the search that proves."""
         return (
             Step("uniform split", self.split_evenly, self.unsplit, always=True),
             Step("exact search", self.search, loops=(HYBRID,)),
         )
 
     def unsplit(self) -> bool:
-        """Whether the baseline was not asked yet."""
+        """Return whether the baseline was not run yet."""
         return UNIFORM not in self.ledger.baselines
 
     def offer_initial_plan(self) -> None:
@@ -48,13 +48,13 @@ class HybridStrategy(Strategy[HybridProblem, HybridPlan]):
         self.split_evenly()
 
     def split_evenly(self) -> None:
-        """One degree for all stages, equal numbers of layers."""
+        """Offer equal numbers of layers, with one degree for all stages."""
         ledger = self.ledger
         with ledger.budget.phase("baseline"):
-            found = plan_uniformly(ledger.problem)
+            baseline = plan_uniformly(ledger.problem)
         ledger.baselines[UNIFORM] = None
-        if found is not None:
-            ledger.offer(found[0], UNIFORM, "baseline", sure=False)
+        if baseline is not None:
+            ledger.offer(baseline[0], UNIFORM, "baseline", sure=False)
             if ledger.planner == UNIFORM:
                 ledger.baselines[UNIFORM] = ledger.value
 
@@ -70,26 +70,26 @@ class HybridStrategy(Strategy[HybridProblem, HybridPlan]):
             ledger.say("search", candidate_value=min(known, default=None))
 
         with ledger.budget.phase("search"):
-            found = plan_exactly(ledger.problem, ledger.budget.left_s, tell)
-        ledger.details |= {"down_sets": found.down_sets, "sweeps": found.sweeps}
-        if found.infeasible:
+            answer = plan_exactly(ledger.problem, ledger.budget.left_s, tell)
+        ledger.details |= {"down_sets": answer.down_sets, "sweeps": answer.sweeps}
+        if answer.infeasible:
             ledger.refute(INFEASIBLE)
-        elif found.complete:
+        elif answer.complete:
             ledger.stop = Stop.FINISHED
-        if found.plan is not None:
-            ledger.offer(found.plan, found.plan.planner, "search")
-            ledger.dispute(_dispute(ledger.problem, found, ledger.value))
-        if found.bound < inf:
-            ledger.prove(_bound(ledger.problem, found.bound))
-        if found.interrupted:
+        if answer.plan is not None:
+            ledger.offer(answer.plan, answer.plan.planner, "search")
+            ledger.dispute(_dispute(ledger.problem, answer, ledger.value))
+        if answer.bound < inf:
+            ledger.prove(_bound(ledger.problem, answer.bound))
+        if answer.interrupted:
             raise KeyboardInterrupt
 
 
 def search_bounds(problem: HybridProblem, budget: Budget) -> Iterator[Bound]:
-    """Bounds of the exact search, the last one the best."""
-    found = plan_exactly(problem, budget.left_s)
-    if found.bound < inf:
-        yield _bound(problem, found.bound)
+    """Yield bounds of the exact search, the last one the best."""
+    answer = plan_exactly(problem, budget.left_s)
+    if answer.bound < inf:
+        yield _bound(problem, answer.bound)
 
 
 def _bound(problem: HybridProblem, seconds: float) -> Bound:
@@ -102,13 +102,13 @@ def _ticks(problem: HybridProblem, seconds: float) -> int:
     return int(Fraction(seconds) * problem.units.time_scale)
 
 
-def _dispute(problem: HybridProblem, found: HybridAnswer, value: int | None) -> str:
-    """Why checker and search do not agree; empty if they do."""
+def _dispute(problem: HybridProblem, answer: HybridAnswer, value: int | None) -> str:
+    """Explain why checker and search disagree; empty if they agree."""
     if value is None:
         return "the plan of the exact search fails the check"
     seconds = Fraction(value, problem.units.time_scale)
-    if seconds > Fraction(found.seconds) * (1 + Fraction(MARGIN)):
-        return f"the planner says {found.seconds} s, the checker {float(seconds)} s"
-    if seconds < Fraction(found.bound):
-        return f"the plan takes {float(seconds)} s, below the bound of {found.bound} s"
+    if seconds > Fraction(answer.seconds) * (1 + Fraction(MARGIN)):
+        return f"the planner says {answer.seconds} s, the checker {float(seconds)} s"
+    if seconds < Fraction(answer.bound):
+        return f"the plan takes {float(seconds)} s, below the bound of {answer.bound} s"
     return ""

@@ -10,29 +10,29 @@ from .problem import LocalUpdatesProblem
 
 
 def work_bound(problem: LocalUpdatesProblem) -> Bound:
-    """What the busiest stage does once the first micro-batch has come there.
+    """Work of the busiest stage after the arrival of the first micro-batch.
 
     Proof: the first forward of a stage comes through all stages before it, and its device then runs
     every forward and backward, one at a time.
     """
-    way, found = 0, Bound("work", 0, "")
+    way, best = 0, Bound("work", 0, "")
     for stage in problem.stages:
         value = way + problem.micro_batches * (stage.forward + stage.backward)
-        if value > found.value:
+        if value > best.value:
             text = f"{stage.name!r} works without a pause once the first micro-batch has come"
-            found = Bound("work", value, text)
+            best = Bound("work", value, text)
         way += stage.forward + problem.transfer
-    return found
+    return best
 
 
 def kept_bound(problem: LocalUpdatesProblem) -> Bound:
-    """What gradients have to go back through where the budget does not pay for every cut.
+    """Time of gradients that must pass boundaries that the budget cannot cut.
 
     Proof: let the budget pay for no cut in some run of boundaries. So stages around them are in one
-    chunk, and each stage's last backward goes on back to the first of them, behind all forwards and
+    chunk, and each stage's last backward continues to the first of them, after all forwards and
     backwards of that stage.
     """
-    found = Bound("kept", 0, "the budget pays for a cut anywhere")
+    best = Bound("kept", 0, "the budget pays for a cut anywhere")
     last = len(problem.stages) - 1
     free = [problem.budget is not None and stage.price > problem.budget for stage in problem.stages]
     for place in range(1, last + 1):
@@ -43,20 +43,20 @@ def kept_bound(problem: LocalUpdatesProblem) -> Bound:
             back += problem.transfer + problem.stages[first].backward
         stage = problem.stages[place]
         value = way + problem.micro_batches * (stage.forward + stage.backward) + back
-        if back and value > found.value:
+        if back and value > best.value:
             text = f"no cut between {problem.stages[first].name!r} and {stage.name!r} is paid for"
-            found = Bound("kept", value, text)
-    return found
+            best = Bound("kept", value, text)
+    return best
 
 
 def local_updates_bounds(problem: LocalUpdatesProblem) -> Iterator[Bound]:
-    """Bounds that every plan obeys."""
+    """Yield bounds that every plan obeys."""
     yield work_bound(problem)
     yield kept_bound(problem)
 
 
 def least_price(problem: LocalUpdatesProblem) -> tuple[int, frozenset[int]] | None:
-    """Return the cheapest cuts with which every stage can hold what it has to; ``None`` if none.
+    """Return the cheapest cuts with which every stage has enough memory; ``None`` if none.
 
     Exact: chunks are independent in price and memory, so it is a shortest path over their ends.
     """
@@ -83,5 +83,5 @@ def local_updates_obstacle(problem: LocalUpdatesProblem) -> str | None:
     if least is None or problem.budget is None or least[0] <= problem.budget:
         return None  # with a cut behind every stage, each holds one micro-batch
     limited = sum(stage.most is not None for stage in problem.stages)
-    held = f"what {limited} stages can hold asks for cuts of {least[0]}"
-    return f"{held}, the budget is {problem.budget}"
+    reason = f"what {limited} stages can hold asks for cuts of {least[0]}"
+    return f"{reason}, the budget is {problem.budget}"

@@ -40,12 +40,12 @@ def verify_local_updates(problem: LocalUpdatesProblem, plan: LocalUpdatesPlan) -
 def task_stops(
     problem: LocalUpdatesProblem, cuts: Sequence[int]
 ) -> dict[tuple[str, int, int], int]:
-    """When each task stops, by ``forward``, ``head`` or ``backward``, stage and micro-batch.
+    """Return when each task stops, by ``forward``, ``head`` or ``backward``, stage and micro-batch.
 
-    Every device does what is next in its row as soon as it can.
+    Every device runs the next task of its row as soon as it can.
 
-    Devices are visited in turn until no row is left: what a chunk needs comes from the stage
-    before, or from a later one of the chunk that runs fewer forwards ahead, so some row moves on.
+    Devices are visited in turn until no row is left: the inputs of a chunk come from the stage
+    before, or from a later one of the chunk that runs fewer forwards ahead, so some row advances.
     """
     last, batches, lag = len(problem.stages) - 1, problem.micro_batches, problem.transfer
     rows: list[list[tuple[str, int]]] = []
@@ -56,25 +56,25 @@ def task_stops(
             if batch + ahead < batches:
                 row.append(("forward", batch + ahead))
             row.append(("backward", batch))
-        rows.append(row[::-1])  # the next one stands at the end
+        rows.append(row[::-1])  # the next one is at the end
     free = [0] * (last + 1)
     stops: dict[tuple[str, int, int], int] = {}
     while any(rows):
         for place, row in enumerate(rows):
             stage = problem.stages[place]
             while row:
-                what, batch = row[-1]
+                task, batch = row[-1]
                 ready = 0
-                first = place == 0 if what == "forward" else place in cuts or place == last
+                first = place == 0 if task == "forward" else place in cuts or place == last
                 if not first:
-                    source = (what, place + (-1 if what == "forward" else 1), batch)
+                    source = (task, place + (-1 if task == "forward" else 1), batch)
                     if source not in stops:
                         break
                     ready = stops[source] + lag
                 row.pop()
-                free[place] = max(free[place], ready) + getattr(stage, what)
-                stops[what, place, batch] = free[place]
-                if what == "forward" and place in cuts:
+                free[place] = max(free[place], ready) + getattr(stage, task)
+                stops[task, place, batch] = free[place]
+                if task == "forward" and place in cuts:
                     free[place] += stage.head
                     stops["head", place, batch] = free[place]
     return stops

@@ -1,4 +1,4 @@
-"""``transform``: another training step made of the one in a file."""
+"""``transform``: derive another training step from the one in a file."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     default="0.15",
     show_default=True,
     metavar="PART|ROWSxFEATURESxCLASSES",
-    help="What an auxiliary head costs: a part of its block's forward time, or a linear layer by "
+    help="Cost of an auxiliary head: a share of its block's forward time, or a linear layer by "
     "the cost model, on device classes that it knows.",
 )
-@click.option("--final-head", is_flag=True, help="The last block has no loss: it gets a head, too.")
+@click.option("--final-head", is_flag=True, help="Add a head to the last block, which has no loss.")
 @click.option("-o", "--output", type=PATH, required=True, help="Instance file to write.")
 @varied
 def transform(
@@ -44,8 +44,8 @@ def transform(
 ) -> None:
     """Write the training step of FILE with local updates: cut gradients, auxiliary heads.
 
-    What that does to accuracy no planner can say; plan both files and compare: local updates win
-    where they take fewer than (time before / time after) times as many steps.
+    The effect on accuracy is unknown. Plan both files and compare: local updates win where they
+    take fewer than (time before / time after) times as many steps.
     """
     from milp_plan.io.files import write_document
 
@@ -77,7 +77,7 @@ def transform(
 
 
 def _forward_times(problem: PlanningProblem) -> list[dict[str, int]]:
-    """Of each block: forward ticks of one micro-batch, by device class."""
+    """Return forward ticks of one micro-batch of each block, by device class."""
     from .transform import blocks_of
 
     blocks = blocks_of(problem)
@@ -115,7 +115,7 @@ def _cuts(variant: str, times: list[dict[str, int]]) -> list[int]:
 
 
 def _head(text: str, times: list[dict[str, int]]) -> HeadTime:
-    """Read what a head costs."""
+    """Read the cost of a head."""
     parts = text.split("x")
     if len(parts) == 3 and all(part.isdigit() for part in parts):
         return _linear(*map(int, parts))

@@ -1,4 +1,4 @@
-"""Panel of a step with local updates: what each stage runs, over time."""
+"""Panel of a step with local updates: the tasks of each stage over time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FILLS = {"forward": "#56B4E9", "head": "#E69F00", "backward": "#009E73"}
 
 
 def local_updates_panels(problem: LocalUpdatesProblem, plan: LocalUpdatesPlan) -> tuple[Panel, ...]:
-    """Return what each stage runs, a row each, and a line under each cut.
+    """Return the tasks of each stage, a row each, and a line under each cut.
 
     Cuts where there is no boundary are left out.
     """
@@ -21,9 +21,9 @@ def local_updates_panels(problem: LocalUpdatesProblem, plan: LocalUpdatesPlan) -
     scale = time_scale(problem.units, max(stops.values()))
     rows = [stage.name for stage in problem.stages]
     boxes = []
-    for (what, place, batch), stop in stops.items():
-        span = (scale(stop - getattr(problem.stages[place], what)), scale(stop))
-        boxes.append(row_box(place, f"{what} {batch}", span, what, rows[place]))
+    for (task, place, batch), stop in stops.items():
+        span = (scale(stop - getattr(problem.stages[place], task)), scale(stop))
+        boxes.append(row_box(place, f"{task} {batch}", span, task, rows[place]))
     end = scale(max(stops.values()))
     curves = [Curve("cut", [(0, place + 0.5), (end, place + 0.5)], "#000000") for place in cuts]
     x = Axis("time", scale)

@@ -10,7 +10,7 @@ import msgspec
 from milp_plan.core import InputError, Units
 from milp_plan.io.defects import refuse_other
 from milp_plan.io.files import Document, read_document
-from milp_plan.io.wire import Count, Positive, Strict, decode, encode
+from milp_plan.io.wire import Count, Positive, Strict, as_wire, decode, encode, from_wire
 
 from .problem import LocalUpdatesPlan, LocalUpdatesProblem, Stage
 
@@ -58,7 +58,7 @@ class WirePlan(Strict):
 
 
 def can_read(document: Document) -> bool:
-    """Whether the document says so itself."""
+    """Return whether the document has the marker of the format."""
     return document.marker == MARKER
 
 
@@ -68,80 +68,39 @@ def read(document: Document) -> LocalUpdatesProblem:
     Raises
     ------
     InputError
-        With every defect of the file.
+        The file has defects; the error lists all of them.
     """
-    given = decode(document.data, WireProblem, document.file, MARKER)
-    stages = tuple(
-        Stage(s.name, s.forward, s.backward, s.head, s.price, s.most) for s in given.stages
-    )
+    wire = decode(document.data, WireProblem, document.file, MARKER)
+    stages = tuple(from_wire(stage, Stage) for stage in wire.stages)
     try:
-        return LocalUpdatesProblem(
-            given.name,
-            stages,
-            given.micro_batches,
-            given.transfer,
-            given.budget,
-            Units(time=given.time_unit),
-            given.provenance,
-        )
+        return from_wire(wire, LocalUpdatesProblem, stages=stages, units=Units(time=wire.time_unit))
     except InputError as error:
         raise error.in_file(document.file) from None
 
 
 def to_json(problem: LocalUpdatesProblem) -> bytes:
     """Return a problem as JSON text; equal problems give equal bytes."""
-    return encode(
-        WireProblem(
-            format="milp-plan-local-updates",
-            version=1,
-            name=problem.name,
-            micro_batches=problem.micro_batches,
-            stages=tuple(
-                WireStage(s.name, s.forward, s.backward, s.head, s.price, s.most)
-                for s in problem.stages
-            ),
-            transfer=problem.transfer,
-            budget=problem.budget,
-            time_unit=problem.units.time,
-            provenance=dict(problem.provenance),
-        )
-    )
+    stages = tuple(as_wire(stage, WireStage) for stage in problem.stages)
+    marks = {"format": MARKER, "version": 1, "time_unit": problem.units.time}
+    return encode(as_wire(problem, WireProblem, stages=stages, **marks))
 
 
 def read_plan(
     path: str | Path, problem: LocalUpdatesProblem, instance_file: Path | None = None
 ) -> LocalUpdatesPlan:
-    """Read a plan file. Whether the plan keeps the law is the checker's question.
+    """Read a plan file, without checking it against the law.
 
     Raises
     ------
     InputError
-        With every defect of the file, or where it is for another problem.
+        The file has defects, all of which are listed, or it is for another problem.
     """
     document = read_document(path, "a plan of local updates: where gradients stop (JSON)")
-    given = decode(document.data, WirePlan, document.file, PLAN_MARKER)
-    refuse_other(given.problem, problem.name, document.file, instance_file)
-    return LocalUpdatesPlan(
-        given.problem,
-        given.cuts,
-        given.fingerprint,
-        given.value,
-        given.planner,
-        given.parent,
-    )
+    wire = decode(document.data, WirePlan, document.file, PLAN_MARKER)
+    refuse_other(wire.problem, problem.name, document.file, instance_file)
+    return from_wire(wire, LocalUpdatesPlan)
 
 
 def plan_to_json(plan: LocalUpdatesPlan) -> bytes:
     """Return a plan as JSON text; equal plans give equal bytes."""
-    return encode(
-        WirePlan(
-            format="milp-plan-local-updates-plan",
-            version=1,
-            problem=plan.problem,
-            cuts=plan.cuts,
-            fingerprint=plan.fingerprint,
-            value=plan.value,
-            planner=plan.planner,
-            parent=plan.parent,
-        )
-    )
+    return encode(as_wire(plan, WirePlan, format=PLAN_MARKER, version=1))

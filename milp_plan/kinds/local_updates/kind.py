@@ -1,4 +1,4 @@
-"""Local updates: behind which stages of a pipeline gradients stop."""
+"""Local updates: stages of a pipeline behind which gradients stop."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LocalUpdates(Kind["LocalUpdatesProblem", "LocalUpdatesPlan"]):
     sizes = ()
 
     def formats(self) -> tuple[Format[LocalUpdatesProblem], ...]:
-        """Stages in a line."""
+        """Return the native format."""
         from . import format as native
 
         def reader(document: Document, _: Mapping[str, Any]) -> LocalUpdatesProblem:
@@ -51,27 +51,27 @@ class LocalUpdates(Kind["LocalUpdatesProblem", "LocalUpdatesPlan"]):
         return read_plan(file, problem, instance_file)
 
     def plan_text(self, plan: LocalUpdatesPlan) -> bytes:
-        """The cuts."""
+        """Return the cuts as a file."""
         from .format import plan_to_json
 
         return plan_to_json(plan)
 
     def verify(self, problem: LocalUpdatesProblem, plan: LocalUpdatesPlan) -> Verdict:
-        """Boundaries, budget, memory, and the step that they make."""
+        """Check boundaries, budget and memory, and compute the step time."""
         from .check import verify_local_updates
 
         return verify_local_updates(problem, plan)
 
     def measure(self, problem: LocalUpdatesProblem) -> Measure:
-        """Time of a step."""
+        """Return the time of a step."""
         return Measure("makespan", problem.units)
 
     def scope(self, problem: LocalUpdatesProblem) -> Scope:
-        """Where gradients stop; the rest follows."""
+        """Return the scope: plans decide where gradients stop; the rest follows."""
         return Scope(("cuts",), ("stages", "1F1B inside of chunks"), (Offer("recomputation"),))
 
     def about(self, problem: LocalUpdatesProblem) -> dict[str, Any]:
-        """Sizes."""
+        """Return the sizes."""
         return {
             "stages": len(problem.stages),
             "micro_batches": problem.micro_batches,
@@ -81,7 +81,7 @@ class LocalUpdates(Kind["LocalUpdatesProblem", "LocalUpdatesPlan"]):
         }
 
     def rows(self, problem: LocalUpdatesProblem) -> list[list[str]]:
-        """Sizes for people."""
+        """Return the sizes as rows of text."""
         facts = self.about(problem)
         limited, budget = facts["stages_with_limited_memory"], facts["budget"]
         return [
@@ -94,7 +94,7 @@ class LocalUpdates(Kind["LocalUpdatesProblem", "LocalUpdatesPlan"]):
     def explain(
         self, problem: LocalUpdatesProblem, plan: LocalUpdatesPlan, verdict: Verdict
     ) -> str:
-        """The cuts, and how busy each device is; or what breaks and by how much."""
+        """Describe the cuts, and how busy each device is; or the violations."""
         if not verdict.ok:
             return super().explain(problem, plan, verdict)
         units, parts = problem.units, sorted(verdict.components.items(), key=lambda e: -e[1])
@@ -106,7 +106,7 @@ class LocalUpdates(Kind["LocalUpdatesProblem", "LocalUpdatesPlan"]):
     def plan_rows(
         self, problem: LocalUpdatesProblem | None, plan: LocalUpdatesPlan
     ) -> Iterator[dict[str, Any]]:
-        """The cuts, in the order of stages; without the problem as the plan lists them."""
+        """Yield the cuts, in the order of stages; without the problem in the plan's order."""
         known = problem.by_name if problem is not None else {}
         for name in sorted(plan.cuts, key=lambda name: known.get(name, 0)):
             row: dict[str, Any] = {"gradients_stop_behind": name}
@@ -117,27 +117,27 @@ class LocalUpdates(Kind["LocalUpdatesProblem", "LocalUpdatesPlan"]):
             yield row
 
     def panels(self, problem: LocalUpdatesProblem, plan: LocalUpdatesPlan) -> Sequence[Panel]:
-        """A row for each device."""
+        """Return a row for each device."""
         from .draw import local_updates_panels
 
         return local_updates_panels(problem, plan)
 
     def named(self, problem: LocalUpdatesProblem) -> Sequence[str]:
-        """Stages with one behind them."""
+        """Return the stages with one behind them."""
         return problem.boundaries
 
     def named_by(self, plan: LocalUpdatesPlan) -> Sequence[str]:
-        """Stages behind which gradients stop."""
+        """Return the stages behind which gradients stop."""
         return plan.cuts
 
     def reasons(self) -> Reasons[LocalUpdatesProblem, LocalUpdatesPlan]:
-        """Its parts and limits, and why a plan's value is what it is."""
+        """Return its parts and limits, and why a plan's value is what it is."""
         from .reasons import LocalUpdatesReasons
 
         return LocalUpdatesReasons()
 
     def obstacle(self, problem: LocalUpdatesProblem, budget: Budget) -> str | None:
-        """Cuts that memory asks for and the budget does not pay."""
+        """Prove that memory requires cuts beyond the budget."""
         from .bounds import local_updates_obstacle
 
         return local_updates_obstacle(problem)
@@ -145,13 +145,13 @@ class LocalUpdates(Kind["LocalUpdatesProblem", "LocalUpdatesPlan"]):
     def bounds(
         self, problem: LocalUpdatesProblem, budget: Budget, incumbent: int | None
     ) -> Iterator[Bound]:
-        """Work of stages, and gradients that have to go back."""
+        """Yield bounds by work of stages, and by gradients that must return."""
         from .bounds import local_updates_bounds
 
         return local_updates_bounds(problem)
 
     def strategies(self) -> Sequence[type[Strategy[LocalUpdatesProblem, LocalUpdatesPlan]]]:
-        """One for all."""
+        """Return one strategy for all problems."""
         from .strategy import LocalUpdatesStrategy
 
         return (LocalUpdatesStrategy,)
@@ -159,7 +159,7 @@ class LocalUpdates(Kind["LocalUpdatesProblem", "LocalUpdatesPlan"]):
     def heuristics(
         self,
     ) -> Mapping[str, Callable[[LocalUpdatesProblem, int], LocalUpdatesPlan | None]]:
-        """The best next cut."""
+        """Return the greedy of best next cuts."""
         from .planners import GREEDY, greedy
 
         return {GREEDY: greedy}

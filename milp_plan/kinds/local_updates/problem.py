@@ -1,4 +1,4 @@
-"""Local updates: behind which stages of a pipeline gradients stop, for the shortest step.
+"""Local updates: stages of a pipeline behind which gradients stop, for the shortest step.
 
 After Laskin et al., "Parallel training of deep networks with local updates" (arXiv 2012.03837).
 The law is in ``docs/laws.md``.
@@ -16,8 +16,8 @@ from milp_plan.core.errors import Finding, below_findings, name_findings
 from milp_plan.core.quantity import Units
 from milp_plan.core.shown import ShownPlan
 
-MOST = 2**60
-"""Largest sum of all times: sums stay within 64 bits."""
+MAX_TOTAL = 2**60
+"""Largest sum of all times, ticks: sums stay within 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,11 @@ class Stage:
     forward, backward
         Ticks of one micro-batch.
     head
-        Ticks of the auxiliary head that the stage gets where gradients stop behind it.
+        Ticks of the auxiliary head of the stage where gradients stop behind it.
     price
-        Of the budget, where gradients stop behind it.
+        Share of the budget that is used where gradients stop behind it.
     most
-        Micro-batches whose activations it can hold; ``None`` for all.
+        Number of micro-batches whose activations fit into its memory; ``None`` for all.
     """
 
     name: str
@@ -48,29 +48,29 @@ class Stage:
 
 @dataclass(frozen=True)
 class LocalUpdatesProblem(CheckedProblem):
-    """Stop gradients behind some stages of a pipeline, so that a step is as short as can be.
+    """Stop gradients behind some stages of a pipeline, so that a step is as short as possible.
 
     Parameters
     ----------
     name
         Name of the instance.
     stages
-        In a line, at least one.
+        Stages in a line, at least one.
     micro_batches
-        Of a step.
+        Number per step.
     transfer
-        Ticks from a stage to the next one or back, beside the devices.
+        Ticks from a stage to the next one or back, during which devices are free.
     budget
-        Largest sum of prices; ``None`` for none.
+        Largest sum of prices; ``None`` without a limit.
     units
-        What a tick is.
+        Unit of a tick.
     provenance
-        Where the numbers come from; does not change the problem.
+        Source of the numbers; does not change the problem.
 
     Raises
     ------
     InputError
-        With every finding at once.
+        The problem has defects; the error lists all of them.
     """
 
     name: str
@@ -83,30 +83,30 @@ class LocalUpdatesProblem(CheckedProblem):
 
     @cached_property
     def by_name(self) -> Mapping[str, int]:
-        """Places of stages by name."""
+        """Positions of stages by name."""
         return {stage.name: place for place, stage in enumerate(self.stages)}
 
     @property
     def boundaries(self) -> tuple[str, ...]:
-        """Stages with one behind them."""
+        """Names of the stages with one behind them."""
         return tuple(stage.name for stage in self.stages[:-1])
 
     @property
     def serial(self) -> int:
-        """Ticks of all tasks and transfers one after the other: no step takes longer."""
+        """Ticks of all tasks and transfers one after the other: an upper bound on a step."""
         each = sum(stage.forward + stage.backward + stage.head for stage in self.stages)
         return self.micro_batches * (each + 2 * self.transfer * len(self.stages))
 
     def price(self, cuts: Collection[str]) -> int:
-        """Sum of prices of boundaries; what is none costs nothing."""
+        """Return the sum of prices of boundaries; other names cost nothing."""
         return sum(stage.price for stage in self.stages[:-1] if stage.name in cuts)
 
     def ahead(self, place: int, end: int) -> int:
-        """Micro-batches that a stage holds in a chunk that ends with stage ``end``."""
+        """Return the micro-batches that a stage holds in a chunk that ends with stage ``end``."""
         return min(self.micro_batches, end - place + 1)
 
     def fits(self, place: int, end: int) -> bool:
-        """Whether a stage can hold what it has to in a chunk that ends with stage ``end``."""
+        """Return whether a stage has enough memory in a chunk that ends with stage ``end``."""
         most = self.stages[place].most
         return most is None or self.ahead(place, end) <= most
 
@@ -133,29 +133,29 @@ class LocalUpdatesProblem(CheckedProblem):
         yield from below_findings("budget", self.budget or 0, 0)
         for stage in self.stages:
             amounts = {n: getattr(stage, n) for n in ("forward", "backward", "head", "price")}
-            for what, amount in amounts.items():
-                least = 1 if what in ("forward", "backward") else 0
-                yield from below_findings(f"stage {stage.name!r}, {what}", amount, least)
+            for label, amount in amounts.items():
+                least = 1 if label in ("forward", "backward") else 0
+                yield from below_findings(f"stage {stage.name!r}, {label}", amount, least)
             if stage.most is not None:
                 yield from below_findings(f"stage {stage.name!r}, most", stage.most, 1)
-        if self.stages and self.serial > MOST:
-            expected = f"at most {MOST} ticks"
+        if self.stages and self.serial > MAX_TOTAL:
+            expected = f"at most {MAX_TOTAL} ticks"
             yield Finding("stages", "more time together", expected, "correct times")
 
 
 @dataclass(frozen=True)
 class LocalUpdatesPlan(ShownPlan):
-    """Where gradients stop.
+    """Stages behind which gradients stop.
 
     Parameters
     ----------
     problem
-        Name of the problem it answers.
+        Name of the problem.
     cuts
         Names of the stages behind which they stop, in any order.
     fingerprint, parent, value, planner
-        What its maker says about it; the checker recomputes the value. ``parent`` is what the
-        variants of its problem have in common.
+        Claims of the planner; the checker recomputes the value. ``parent`` is the common
+        fingerprint of the variants of its problem.
     """
 
     problem: str

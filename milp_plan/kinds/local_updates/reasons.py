@@ -1,4 +1,4 @@
-"""Reasons of local updates: the budget, what stages can hold, and how busy devices are."""
+"""Reasons of local updates: the budget, memory of stages, and how busy devices are."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ class LocalUpdatesReasons(Reasons[LocalUpdatesProblem, LocalUpdatesPlan]):
     noun = "stages with limited memory"
 
     def parts(self, problem: LocalUpdatesProblem) -> tuple[str, ...]:
-        """Stages whose memory is limited: all that cuts can be at odds with."""
+        """Return the stages whose memory is limited: the only parts that may conflict."""
         return tuple(stage.name for stage in problem.stages if stage.most is not None)
 
     def keep(self, problem: LocalUpdatesProblem, names: Collection[str]) -> LocalUpdatesProblem:
-        """Lift what the other stages can hold: every plan stays one, with the same value."""
-        wanted = set(names)
-        stages = [s if s.name in wanted else replace(s, most=None) for s in problem.stages]
+        """Lift the memory limit of other stages: every plan stays valid, with the same value."""
+        selected = set(names)
+        stages = [s if s.name in selected else replace(s, most=None) for s in problem.stages]
         return replace(problem, stages=tuple(stages))
 
     def resources(self, problem: LocalUpdatesProblem) -> tuple[Resource, ...]:
-        """The budget, and what each stage can hold."""
-        held = (
+        """Return the budget, and the memory of each stage."""
+        memory = (
             Resource(f"memory of {stage.name}", "memory", stage.most, Counts.THINGS)
             for stage in problem.stages
         )
-        return (Resource(BUDGET, "price", problem.budget, Counts.THINGS), *held)
+        return (Resource(BUDGET, "price", problem.budget, Counts.THINGS), *memory)
 
     def resized(
         self, problem: LocalUpdatesProblem, amounts: Mapping[str, int | None]
     ) -> LocalUpdatesProblem:
-        """Another budget, other memory."""
+        """Return the problem with another budget or other memory."""
         stages = [
             replace(stage, most=amounts.get(f"memory of {stage.name}", stage.most))
             for stage in problem.stages
@@ -60,7 +60,7 @@ class LocalUpdatesReasons(Reasons[LocalUpdatesProblem, LocalUpdatesPlan]):
         return replace(problem, stages=tuple(stages), budget=budget)
 
     def why(self, problem: LocalUpdatesProblem, plan: LocalUpdatesPlan, verdict: Verdict) -> Why:
-        """The chain of tasks, how busy devices are, and which limits are used up."""
+        """Return the chain of tasks, how busy devices are, and which limits are used up."""
         cuts = sorted(problem.by_name[name] for name in plan.cuts)
         tasks = list(_tasks(problem, cuts, task_stops(problem, cuts)))
         value = verdict.value or 0
@@ -77,18 +77,18 @@ class LocalUpdatesReasons(Reasons[LocalUpdatesProblem, LocalUpdatesPlan]):
         return Why(chain_of(tasks), usage, limits, used_up(limits), (), tuple(remedies))
 
     def used(self, problem: LocalUpdatesProblem, plan: LocalUpdatesPlan) -> tuple[Usage, ...]:
-        """What is limited, and what a plan uses of it."""
-        found = []
+        """Return the limits, and how much of each a plan uses."""
+        usages = []
         if problem.budget is not None:
             spent = problem.price(plan.cuts)
-            found.append(Usage(BUDGET, "price", spent, problem.budget, Counts.THINGS))
+            usages.append(Usage(BUDGET, "price", spent, problem.budget, Counts.THINGS))
         ends = sorted({*(problem.by_name[name] for name in plan.cuts), len(problem.stages) - 1})
         for place, stage in enumerate(problem.stages):
             if stage.most is not None:
                 held = problem.ahead(place, next(end for end in ends if end >= place))
                 name = f"memory of {stage.name}"
-                found.append(Usage(name, "micro-batches", held, stage.most, Counts.THINGS))
-        return tuple(sorted(found, key=lambda entry: (-(entry.share or 0), entry.name)))
+                usages.append(Usage(name, "micro-batches", held, stage.most, Counts.THINGS))
+        return tuple(sorted(usages, key=lambda entry: (-(entry.share or 0), entry.name)))
 
     def moves(
         self,
@@ -97,8 +97,8 @@ class LocalUpdatesReasons(Reasons[LocalUpdatesProblem, LocalUpdatesPlan]):
         other: LocalUpdatesProblem,
         after: LocalUpdatesPlan,
     ) -> tuple[Move, ...]:
-        """Cuts that came and cuts that went."""
-        found = []
+        """Return cuts that were added and removed."""
+        moves = []
         for was, now, names in (
             ("gradients pass", "a cut", [n for n in after.cuts if n not in before.cuts]),
             ("a cut", "gradients pass", [n for n in before.cuts if n not in after.cuts]),
@@ -106,29 +106,29 @@ class LocalUpdatesReasons(Reasons[LocalUpdatesProblem, LocalUpdatesPlan]):
             if names:
                 sign = 1 if now == "a cut" else -1
                 cost = {"price": sign * other.price(names)}
-                found.append(Move("cut", was, now, tuple(names), cost, Counts.THINGS))
-        return tuple(found)
+                moves.append(Move("cut", was, now, tuple(names), cost, Counts.THINGS))
+        return tuple(moves)
 
 
 def _tasks(
     problem: LocalUpdatesProblem, cuts: Sequence[int], stops: Mapping[tuple[str, int, int], int]
 ) -> Iterator[Task]:
-    """Tasks of stages, and transfers between them where these take time."""
-    for (what, place, batch), stop in stops.items():
+    """Yield tasks of stages, and transfers between them where these take time."""
+    for (phase, place, batch), stop in stops.items():
         stage = problem.stages[place]
-        name = f"{what} of {stage.name}, micro-batch {batch}"
+        name = f"{phase} of {stage.name}, micro-batch {batch}"
         sources = {
             "forward": place - 1,
             "backward": len(problem.stages) if place in cuts else place + 1,
         }
-        source, inputs = sources.get(what, -1), tuple[str, ...]()
+        source, inputs = sources.get(phase, -1), tuple[str, ...]()
         if 0 <= source < len(problem.stages):
             other = problem.stages[source].name
-            inputs = (f"{what} of {other}, micro-batch {batch}",)
+            inputs = (f"{phase} of {other}, micro-batch {batch}",)
             if problem.transfer:
-                sent = f"{what} of micro-batch {batch} from {other} to {stage.name}"
-                ready = stops[what, source, batch]
+                sent = f"{phase} of micro-batch {batch} from {other} to {stage.name}"
+                ready = stops[phase, source, batch]
                 yield Task(sent, None, (), ready, ready + problem.transfer, inputs)
                 inputs = (sent,)
-        start = stop - int(getattr(stage, what))
+        start = stop - int(getattr(stage, phase))
         yield Task(name, stage.name, (stage.name,), start, stop, inputs)

@@ -1,4 +1,4 @@
-"""Local updates: proofs, the best next cut, labels of chunks, and the exact model."""
+"""Plans local updates: proofs, the best next cut, labels of chunks, and the exact model."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from milp_plan.run.strategy import Step, Strategy
 from .problem import LocalUpdatesPlan, LocalUpdatesProblem
 
 SEARCH_SHARE = 0.5
-"""Part of the time limit for labels."""
+"""Share of the time limit for labels."""
 
 
 class LocalUpdatesStrategy(Strategy[LocalUpdatesProblem, LocalUpdatesPlan]):
-    """The way for problems of local updates."""
+    """The strategy for problems of local updates."""
 
     name = "local-updates"
 
@@ -24,11 +24,11 @@ class LocalUpdatesStrategy(Strategy[LocalUpdatesProblem, LocalUpdatesPlan]):
 
     @classmethod
     def formulation_for(cls, problem: LocalUpdatesProblem) -> str | None:
-        """Cuts, and times by longest paths."""
+        """Return the exact model of cuts, with times by longest paths."""
         return "local_updates"
 
     def steps(self) -> Iterable[Step]:
-        """Proofs, heuristics, labels, the model."""
+        """Run proofs, heuristics, labels, the model."""
         ledger = self.ledger
         return (
             Step("obstacle", ledger.prove_infeasible),
@@ -39,7 +39,7 @@ class LocalUpdatesStrategy(Strategy[LocalUpdatesProblem, LocalUpdatesPlan]):
         )
 
     def search(self) -> None:
-        """Labels; where they come to an end, the best plan is proved."""
+        """Search by labels; when none are left, the best plan is proved."""
         from .planners import CutSearch
 
         ledger = self.ledger

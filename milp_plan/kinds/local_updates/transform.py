@@ -1,9 +1,9 @@
-"""Local updates: back-propagation cut at boundaries between blocks, auxiliary heads in its place.
+"""Cuts back-propagation at boundaries between blocks, and adds auxiliary heads in its place.
 
 After Laskin et al., "Parallel training of deep networks with local updates" (arXiv 2012.03837):
 *greedy* cuts behind every block, *chunked* behind some, *overlapping* lets the gradient of a
-block's own loss reach the block before it and no further. What becomes of the accuracy no planner
-can say: the step is another one, and may have to run more often.
+block's own loss reach the block before it and no further. The effect on accuracy is unknown: it is
+another training step, which may need more repetitions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from milp_plan.core import (
 )
 
 HEAD, PASS = "auxiliary", "backward-input"
-"""Kinds of operators that are added: heads, and passes of a head's gradient to the block before."""
+"""Kinds of added operators: heads, and passes of a head's gradient to the block before."""
 
 HeadTime = Callable[[int, str], int]
 """Index of a block and a device class -> ticks of its head for one micro-batch, both ways."""
@@ -54,12 +54,12 @@ def with_local_updates(
         Boundaries by the block before them: values of backward operators behind boundary k no
         longer reach those before it.
     head_ticks
-        What a head costs: forward, loss and backward.
+        Cost of a head: forward, loss and backward.
     overlapping
-        The next block's own loss still reaches the block before each cut: an input-gradient pass
-        of its head alone, for which the next block has a head, too.
+        Whether the next block's own loss still reaches the block before each cut: by an
+        input-gradient pass of its head alone, for which the next block has a head, too.
     final_head
-        Whether the last block gets a head: where the graph has no loss of its own.
+        Whether the last block gets a head, for a graph without a loss of its own.
 
     Raises
     ------
@@ -111,15 +111,15 @@ class _Surgery:
         self.lost: dict[tuple[int, int | None], dict[str, int]] = {}
 
     def block(self, name: str) -> int | None:
-        """Place of the block of an operator."""
+        """Return the position of the block of an operator."""
         return self.place.get(self.by_name[name].block or "")
 
     def backward(self, name: str) -> bool:
         return self.by_name[name].kind.startswith("backward")
 
     def cut(self, *, overlapping: bool, final_head: bool) -> None:
-        """Drop what crosses a cut backwards, add heads and, where asked for, passes."""
-        self.values = [kept for value in self.values if (kept := self.without_cut(value))]
+        """Drop values that cross a cut backwards, add heads and, if requested, passes."""
+        self.values = [cut_value for value in self.values if (cut_value := self.without_cut(value))]
         headed = set(self.cuts) | ({self.last} if final_head else set())
         if overlapping:
             headed |= {cut + 1 for cut in self.cuts if cut + 1 < self.last or final_head}
@@ -130,7 +130,7 @@ class _Surgery:
         self.tidy()
 
     def tidy(self) -> None:
-        """Options forget the layouts of values that are gone or no longer read."""
+        """Remove layouts of values from options where the values are gone or no longer read."""
         made = {(v.producer, v.name) for v in self.values}
         read = {(reader, v.name) for v in self.values for reader in v.consumers}
         self.operators = [
@@ -161,20 +161,20 @@ class _Surgery:
         home = None if value.producer is None else self.block(value.producer)
         if value.producer is None or home is None or not self.backward(value.producer):
             return value
-        kept = []
+        remaining = []
         for reader in value.consumers:
             there = self.block(reader)
             crossed = [cut for cut in self.cuts if there is not None and there <= cut < home]
             if not crossed or not self.backward(reader):
-                kept.append(reader)
+                remaining.append(reader)
                 continue
             key = (max(there or 0, min(crossed)), self.by_name[reader].micro_batch)
             readers = self.lost.setdefault(key, {})
             readers[reader] = readers.get(reader, 0) + value.bytes[FULL]
-        return value.read_by(kept) if kept or value.is_kept else None
+        return value.read_by(remaining) if remaining or value.is_kept else None
 
     def add_head(self, at: int, batch: int | None, *, overlapping: bool) -> None:
-        """Add the head of a block, and what it gives to the block's backward operators."""
+        """Add the head of a block, and its gradients for the block's backward operators."""
         outputs = [
             (place, value)
             for place, value in enumerate(self.values)
@@ -215,7 +215,7 @@ class _Surgery:
         self.values.append(Value(f"h{at}{tag}", name, (*readers, *passed), size))
 
     def first_backward(self, batch: int | None) -> list[str]:
-        """Backward operators of the last block that wait for no other backward operator."""
+        """Return backward operators of the last block that wait for no other backward operator."""
         after = {
             r for v in self.values if v.producer and self.backward(v.producer) for r in v.consumers
         }
@@ -257,5 +257,5 @@ class _Surgery:
         classes = maker.options[0].duration_ticks
         option = Option("run", {device: ticks(device) for device in classes})
         alone = all(way.gang == 1 for way in maker.options)
-        group = maker.group if alone else None  # what runs on one device is no gang's neighbour
+        group = maker.group if alone else None  # an operator on one device is not part of a gang
         return Operator(name, (option,), kind, group, maker.micro_batch, maker.block)

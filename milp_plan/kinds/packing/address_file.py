@@ -16,12 +16,12 @@ MARKER = "milp_plan-addresses"
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a copy lies.
+    """Address of a copy.
 
     Parameters
     ----------
     device
-        Whose memory.
+        Device of the memory.
     id
         Name of the copy, unique on its device.
     kind, name
@@ -47,13 +47,13 @@ _COLUMNS = tuple(field.name for field in fields(Address))
 
 
 def is_addresses(document: Document) -> bool:
-    """Whether a document holds addresses, in either form."""
+    """Return whether a document holds addresses, in either form."""
     first = document.data.lstrip().split(b"\n", 1)[0].decode(errors="replace")
     return document.marker == MARKER or first == ",".join(_COLUMNS)
 
 
 def addresses_csv(addresses: Iterable[Address]) -> bytes:
-    """Return a line per copy; the columns are those of packings, and what the copy is."""
+    """Return a line per copy; the columns are those of packings, and the kind of copy."""
     stream = io.StringIO()
     writer = csv.DictWriter(stream, _COLUMNS, lineterminator="\n")
     writer.writeheader()

@@ -1,7 +1,7 @@
 """Addresses of a plan: every copy in a memory becomes a buffer, every memory is packed.
 
-What lies where and how long is the checker's replay, so whatever holds memory by the law, be it a
-copy that was made again or came from a host, gets an address without a word here.
+The checker's replay determines sizes and lifetimes, so everything that holds memory by the law
+gets an address, including copies that were recomputed or came from a host.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from .problem import Buffer, PackingPlan, PackingProblem
 
 Shown = Callable[[PackingProblem], AbstractContextManager[ProgressHook]]
 
-LEAST_S = 0.1
-"""Seconds for a memory when the whole limit is over: enough for first fits."""
+MIN_S = 0.1
+"""Time for a memory when the whole limit is over, seconds: enough for first fits."""
 
 
 @dataclass(frozen=True)
 class Memory:
-    """What lies in the memory of a device, as buffers.
+    """Copies in the memory of a device, as buffers.
 
     Parameters
     ----------
     device, limit_bytes
         The device and its memory; ``None`` is without limit.
     load_bytes
-        Most that lies there at one instant: no packing is lower.
+        Most bytes at one instant: no packing is lower.
     buffers
         A packing problem without a capacity.
     holdings
-        Name of a buffer -> what it is.
+        Name of a buffer -> the copy.
     """
 
     device: str
@@ -52,7 +52,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class PackedMemory:
-    """A memory with the best packing that was found."""
+    """A memory with its best packing."""
 
     memory: Memory
     outcome: Outcome[PackingProblem, PackingPlan]
@@ -64,7 +64,7 @@ class PackedMemory:
 
     @property
     def fragmentation(self) -> float | None:
-        """By how much the height exceeds the load, relative."""
+        """Relative excess of the height over the load."""
         if self.height is None:
             return None
         return float((self.height - self.memory.load_bytes) / self.memory.load_bytes)
@@ -88,55 +88,60 @@ def memories(problem: PlanningProblem, plan: Plan, alignment: int = 1) -> tuple[
     Parameters
     ----------
     problem, plan
-        A valid plan. What has no clock (persistent values; everything, under the static law and
-        the serial one) lies from the first instant to after the last; what is kept, to after it.
+        A valid plan. Copies without a clock (persistent values; everything, under the static law
+        and the serial one) exist from the first instant to after the last; kept values to after it.
     alignment
-        Of every offset, bytes.
+        Alignment of every offset, bytes.
     """
-    told = replay(problem, plan)
+    replayed = replay(problem, plan)
     by_device: dict[str, list[Holding]] = {}
-    for holding in told.holdings:
+    for holding in replayed.holdings:
         if holding.num_bytes > 0:
             by_device.setdefault(holding.device, []).append(holding)
     times = [
-        time for h in told.holdings for time in (h.start_ticks, h.stop_ticks) if time is not None
+        time
+        for h in replayed.holdings
+        for time in (h.start_ticks, h.stop_ticks)
+        if time is not None
     ]
-    kept = [
-        h.start_ticks for h in told.holdings if h.start_ticks is not None and h.stop_ticks is None
+    persistent = [
+        h.start_ticks
+        for h in replayed.holdings
+        if h.start_ticks is not None and h.stop_ticks is None
     ]
-    first, last = min([0, *times]), max([0, told.makespan_ticks, *times])
-    whole = first, max([last, first + 1, *(start + 1 for start in kept)])
-    found = []
-    for device, memory in told.devices.items():
-        held = dict(_named(by_device.get(device, ())))
-        if held:
-            buffers = tuple(_buffer(n, h, whole, alignment) for n, h in held.items())
+    first, last = min([0, *times]), max([0, replayed.makespan_ticks, *times])
+    whole = first, max([last, first + 1, *(start + 1 for start in persistent)])
+    result = []
+    for device, memory in replayed.devices.items():
+        holdings = dict(_named(by_device.get(device, ())))
+        if holdings:
+            buffers = tuple(_buffer(n, h, whole, alignment) for n, h in holdings.items())
             packing = PackingProblem(f"{problem.name} on {device}", buffers)
             load = memory.peak_bytes
-            found.append(Memory(device, memory.limit_bytes, load, packing, held))
-    return tuple(found)
+            result.append(Memory(device, memory.limit_bytes, load, packing, holdings))
+    return tuple(result)
 
 
 def pack(
-    found: Iterable[Memory], settings: Settings, began: float, shown: Shown
+    contents: Iterable[Memory], settings: Settings, began: float, shown: Shown
 ) -> Iterator[PackedMemory]:
     """Pack one memory after the other, each in its share of the time that is left.
 
     Parameters
     ----------
-    found
-        What is to be packed.
+    contents
+        Memories to pack.
     settings
         The time limit is for all together, a node limit for each.
     began
-        When the time began to count, as in :func:`~.solving.solve`.
+        Start of the time limit, as in :func:`~.solving.solve`.
     shown
-        Enters a context in which progress on a memory is shown.
+        Returns a context in which progress on a memory is shown.
     """
-    budget, waiting = Budget(settings.time_limit_s, began=began), list(found)
+    budget, waiting = Budget(settings.time_limit_s, began=began), list(contents)
     for done, memory in enumerate(waiting):
         share = budget.left_s / (len(waiting) - done)
-        limits = replace(settings, time_limit_s=max(share, LEAST_S))
+        limits = replace(settings, time_limit_s=max(share, MIN_S))
         with shown(memory.buffers) as show:
             outcome = solve(memory.buffers, limits, show)
         yield PackedMemory(memory, outcome)
@@ -145,7 +150,7 @@ def pack(
 
 
 def _named(holdings: Iterable[Holding]) -> Iterator[tuple[str, Holding]]:
-    """Give each holding a name of its own."""
+    """Give each holding a unique name."""
     seen: Counter[str] = Counter()
     for holding in holdings:
         name = f"{holding.kind} {holding.name}"

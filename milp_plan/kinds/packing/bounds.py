@@ -15,7 +15,7 @@ from .problem import Buffer, PackingProblem
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """What lies in memory at one instant, and how high it reaches at least."""
+    """Buffers at one instant, and the least height that they need."""
 
     time: int
     buffers: tuple[Buffer, ...]
@@ -23,7 +23,7 @@ class Instant:
 
 
 def fullest_instant(problem: PackingProblem) -> Instant:
-    """Find the instant whose buffers reach highest.
+    """Return the instant whose buffers need the greatest height.
 
     Proof: buffers that are alive at one instant hold disjoint ranges of addresses from 0 on. Let
     all their alignments be multiples of g. Then their offsets are, so from the offset of one to
@@ -35,7 +35,7 @@ def fullest_instant(problem: PackingProblem) -> Instant:
     best = Instant(problem.buffers[0].lower, (), 0)
     ends = sorted(problem.buffers, key=lambda buffer: buffer.upper)
     alive: dict[str, Buffer] = {}
-    gone = most = 0  # most: what the height cannot exceed, by rounding every size up
+    gone = most = 0  # most: upper bound of the height, with every size rounded up
     for buffer in sorted(problem.buffers, key=lambda buffer: buffer.lower):
         while ends[gone].upper <= buffer.lower:
             del alive[ends[gone].name]
@@ -51,7 +51,7 @@ def fullest_instant(problem: PackingProblem) -> Instant:
 
 
 def packing_bounds(problem: PackingProblem, budget: Budget) -> Iterator[Bound]:
-    """Bounds that every packing obeys, simple ones first."""
+    """Yield bounds that every packing obeys, simple ones first."""
     if budget.over:
         return
     full = fullest_instant(problem)
@@ -71,7 +71,7 @@ def packing_obstacle(problem: PackingProblem) -> str | None:
 
 
 def _height(alive: dict[str, Buffer]) -> int:
-    """Addresses that buffers need at one instant; see :func:`fullest_instant`."""
+    """Return the addresses that buffers need at one instant; see :func:`fullest_instant`."""
     grain = gcd(*(buffer.alignment for buffer in alive.values()))
     rounded = [grain * ceil_div(buffer.size, grain) for buffer in alive.values()]
     added = (high - buffer.size for high, buffer in zip(rounded, alive.values(), strict=True))

@@ -65,7 +65,7 @@ def _assignment(problem: PackingProblem, plan: PackingPlan) -> Iterator[Violatio
 
 
 def _placed(problem: PackingProblem, plan: PackingPlan) -> _Placed:
-    """The problem's buffers with their offsets: the first ones that are integers."""
+    """Return the problem's buffers with their offsets: the first ones that are integers."""
     offsets: dict[str, int] = {}
     for place in plan.places:
         if type(place.offset) is int:
@@ -87,11 +87,11 @@ def _addresses(problem: PackingProblem, placed: _Placed) -> Iterator[Violation]:
 
 
 def _overlaps(placed: _Placed) -> Iterator[Violation]:
-    """Pairs that are alive at one instant and share addresses.
+    """Yield pairs that are alive at one instant and share addresses.
 
-    A sweep over time keeps the buffers alive by their offsets. Of those that share addresses with
-    none of their neighbours, each ends where the next begins or before: so a new one is held
-    against those from its offset on, and against the ones before it while any reaches that far.
+    A sweep over time maintains the buffers alive by their offsets. Of those that share addresses
+    with none of their neighbours, each ends where the next begins or before: so a new one is
+    compared with those from its offset on, and with the ones before it while any reaches that far.
     """
     events = [(b.upper, 0, i) for i, (b, _) in enumerate(placed)]
     events += [(b.lower, 1, i) for i, (b, _) in enumerate(placed)]

@@ -42,7 +42,7 @@ PACKED = Scope(("addresses",), ("the plan: placement, order and lifetimes",))
     show_default=True,
     help="Seconds for all memories together, from the start of the process.",
 )
-@click.option("--seed", type=SETTING, default=0, show_default=True, help="Of searches.")
+@click.option("--seed", type=SETTING, default=0, show_default=True, help="Seed of the searches.")
 @click.option(
     "--node-limit", type=POSITIVE_SETTING, help="Nodes per memory; makes runs repeatable."
 )
@@ -51,7 +51,7 @@ PACKED = Scope(("addresses",), ("the plan: placement, order and lifetimes",))
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="Bytes that every offset is a multiple of.",
+    help="Alignment of every offset, bytes.",
 )
 @click.option("-o", "--output", type=PATH, help="Addresses to write: .csv, or .json.")
 @click.option("--plot", "plot_file", type=PATH, help="Picture to write, .png or .svg.")
@@ -74,8 +74,8 @@ def pack(
 ) -> None:
     """Give every copy of a plan an address in the memory of its device.
 
-    Copies, their sizes and lifetimes are those by which the checker counts memory. Each memory is
-    packed as low as can be found; --time-limit is for all of them together.
+    Copies, their sizes and lifetimes are those of the checker. Each memory is
+    packed as low as possible; --time-limit is for all of them together.
 
     Exits with 5 when no packing was found within a device's memory, with 4 when it is proved that
     there is none, and with 7 when the plan breaks a rule.
@@ -99,18 +99,18 @@ def pack(
         assert item.kind is not None
         plan = plan_of(item, plan_file)
         verdict = item.kind.verify(item.problem, plan)
-        told = {**head(item), "scope": str(PACKED), "plan_file": str(plan_file)}
+        answer = {**head(item), "scope": str(PACKED), "plan_file": str(plan_file)}
         if not verdict.ok:
             reason = f"{plan_file}: the plan is not valid, see milp-plan check"
             note(f"error: {reason}")
-            told |= {"verdict": "violated", "errors": [reason]}
-            return wire.Pack(**told, exit_code=int(Exit.NOT_VALID))
+            answer |= {"verdict": "violated", "errors": [reason]}
+            return wire.Pack(**answer, exit_code=int(Exit.NOT_VALID))
         if not isinstance(item.problem, PlanningProblem):
             words = f"plans of the kind {item.kind.name!r} have no copies to place"
             raise UnsupportedProblemError(words)
-        found = memories(item.problem, plan, _counted(item.problem, alignment))
+        contents = memories(item.problem, plan, _counted(item.problem, alignment))
         shown = partial(display, quiet=quiet)
-        packed = list(run_pack(found, Settings(**limited), item.began, shown))
+        packed = list(run_pack(contents, Settings(**limited), item.began, shown))
         written = _write(item, packed, output, plot_file)
         if aloud:
             _show(item, packed, written.files)
@@ -118,10 +118,10 @@ def pack(
         for failure in written.failures:
             note(f"error: {failure}")
         return wire.Pack(
-            **(told | written.files),
+            **(answer | written.files),
             verdict="ok",
             fragmentation=_largest(packed),
-            memories=[_told(entry) for entry in packed],
+            memories=[_answer_of(entry) for entry in packed],
             seconds=now() - item.began,
             errors=written.failures,
             exit_code=int(_code(packed, written.code)),
@@ -145,7 +145,7 @@ def _code(packed: Sequence[PackedMemory], written: Exit) -> Exit:
 
 
 def _counted(problem: Any, alignment: int) -> int:
-    """Return an alignment as the problem counts: the least whole number that is a multiple."""
+    """Return an alignment in the problem's units: the least whole number that is a multiple."""
     units = units_of(problem)
     per_byte = units.counts_per_byte
     return (alignment * (units.size_scale if per_byte is None else per_byte)).numerator
@@ -156,7 +156,7 @@ def _largest(packed: Sequence[PackedMemory]) -> float | None:
     return max(known, default=None)
 
 
-def _told(entry: PackedMemory) -> wire.PackedMemory:
+def _answer_of(entry: PackedMemory) -> wire.PackedMemory:
     memory, outcome = entry.memory, entry.outcome
     return wire.PackedMemory(
         device=memory.device,
@@ -177,12 +177,12 @@ def _addresses(packed: Sequence[PackedMemory]) -> Iterator[Address]:
 
     for entry in packed:
         for place in () if entry.outcome.plan is None else entry.outcome.plan.places:
-            held, buffer = entry.memory.holdings[place.buffer.name], place.buffer
+            holding, buffer = entry.memory.holdings[place.buffer.name], place.buffer
             yield Address(
                 entry.memory.device,
                 buffer.name,
-                held.kind,
-                held.name,
+                holding.kind,
+                holding.name,
                 buffer.lower,
                 buffer.upper,
                 buffer.size,
@@ -226,7 +226,7 @@ def _draw(packed: Sequence[PackedMemory], path: Path) -> None:
 def _show(item: Item, packed: Sequence[PackedMemory], files: dict[str, str]) -> None:
     units, name = units_of(item.problem), item.problem.name
     if not packed:
-        say(f"{name}: nothing lies in any memory")
+        say(f"{name}: every memory is empty")
         return
     say(f"{name}: fragmentation at most {share_text(_largest(packed))}")
     rows = []

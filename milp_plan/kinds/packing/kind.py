@@ -25,28 +25,28 @@ if TYPE_CHECKING:
     from .problem import PackingPlan, PackingProblem
 
 FIRST_NODES = 20_000
-"""Nodes of the search before all that takes longer: it proves what is small, or lies loosely, and
-takes half a second for the hardest four hundred buffers at hand."""
+"""Nodes of the search before all that takes longer: it proves small or loose problems, and
+takes half a second for the hardest public instances of four hundred buffers."""
 
 ORDERS_SHARE = 0.2
-"""Part of the time limit for annealed orders: close to the best packing, seldom without waste."""
+"""Share of the time limit for annealed orders: close to the best packing, seldom tight."""
 
 FORMULATION_SHARE = 0.7
-"""Part of the time left for the formulation that was named."""
+"""Share of the time left for a formulation that was named."""
 
 
 class PackingStrategy(Strategy["PackingProblem", "PackingPlan"]):
-    """The way for packing problems."""
+    """The strategy for packing problems."""
 
     name = "packing"
 
     @classmethod
     def why_not(cls, problem: PackingProblem, repeatable: bool) -> str | None:
-        """Every packing problem."""
+        """Accept every packing problem."""
         return None
 
     def steps(self) -> Iterable[Step]:
-        """Proofs, fits, a short search, annealed orders, and a search that may prove."""
+        """Run proofs, fits, a short search, annealed orders, and a search that may prove."""
         from .loops import PACKING
 
         ledger = self.ledger
@@ -65,7 +65,7 @@ class PackingStrategy(Strategy["PackingProblem", "PackingPlan"]):
         self.fit()
 
     def fit(self) -> None:
-        """First and best fits by many orders; one that is too high is no plan."""
+        """Offer first and best fits by many orders; one that is too high is no plan."""
         from .planners import FITS, Packer
 
         ledger, problem = self.ledger, self.ledger.problem
@@ -79,7 +79,7 @@ class PackingStrategy(Strategy["PackingProblem", "PackingPlan"]):
                 ledger.offer(plan, name, "fits", sure=_low(problem, plan))
 
     def reorder(self) -> None:
-        """First fits of annealed orders."""
+        """Offer first fits of annealed orders."""
         ledger, problem = self.ledger, self.ledger.problem
         with ledger.budget.phase("orders"):
             part = ledger.budget.part("orders", ORDERS_SHARE if self.packer.searchable else 1.0)
@@ -87,21 +87,21 @@ class PackingStrategy(Strategy["PackingProblem", "PackingPlan"]):
                 ledger.offer(plan, plan.planner, "orders", sure=_low(problem, plan))
 
     def formulate(self) -> None:
-        """Ask the formulation that was named; the best packing is its start."""
+        """Solve the formulation that was named; the best packing is its start."""
         self.solve_within_share("formulation", FORMULATION_SHARE, better=False)
 
     def look(self) -> None:
-        """Search with few nodes: it proves what is small before anything improves it."""
+        """Search with few nodes: it proves small problems before anything improves them."""
         self.search(FIRST_NODES)
 
     def search(self, most: int | None = None) -> None:
-        """Canonical packings, lower and lower; what fails proves a bound."""
+        """Search canonical packings, lower and lower; a failure proves a bound."""
         ledger = self.ledger
         seed, lower = ledger.settings.seed, ledger.lower or 0
         self.follow(self.packer.search(ledger.budget, seed, lower, ledger.value, most))
 
     def prove(self, bound: Bound) -> None:
-        """Take a bound; above the capacity it says that there is no plan."""
+        """Prove a bound; above the capacity it proves that there is no plan."""
         capacity = self.ledger.problem.capacity
         if capacity is not None and bound.value > capacity:
             self.ledger.refute(f"{bound.name}: {bound.detail}; the capacity is {capacity}")
@@ -120,7 +120,7 @@ class Packing(Kind["PackingProblem", "PackingPlan"]):
     changes = (Change("no_capacity", "Packing: any height will do, whatever the capacity."),)
 
     def formats(self) -> tuple[Format[PackingProblem], ...]:
-        """The CSV of MiniMalloc."""
+        """Return the CSV of MiniMalloc."""
         from . import minimalloc
 
         def read(document: Document, changes: Mapping[str, Any]) -> PackingProblem:
@@ -137,46 +137,40 @@ class Packing(Kind["PackingProblem", "PackingPlan"]):
         return read_packing(file, problem)
 
     def is_plan(self, document: Document) -> bool:
-        """Buffers with a column ``offset``."""
+        """Return whether it has buffers with a column ``offset``."""
         from .minimalloc import is_packing
 
         return is_packing(document)
 
     def other_content(self, document: Document) -> str | None:
-        """Addresses in either form."""
+        """Return the words for addresses in either form."""
         from .address_file import is_addresses
 
         return "addresses of a plan" if is_addresses(document) else None
 
     def plan_text(self, plan: PackingPlan) -> bytes:
-        """The buffers with a column ``offset``."""
+        """Return the buffers with a column ``offset``."""
         from .minimalloc import packing_text
 
         return packing_text(plan)
 
     def verify(self, problem: PackingProblem, plan: PackingPlan) -> Verdict:
-        """Addresses, and overlaps in a sweep over time."""
+        """Check addresses, and overlaps in a sweep over time."""
         from .check import verify_packing
 
         return verify_packing(problem, plan)
 
-    def claimed(
-        self, problem: PackingProblem, plan: PackingPlan, value: int, planner: str
-    ) -> PackingPlan:
-        """Return the plan with its claims."""
-        return replace(plan, problem=problem.name, value=value, planner=planner)
-
     def measure(self, problem: PackingProblem) -> Measure:
-        """Addresses are bytes."""
+        """Return the unit of addresses, bytes."""
         return Measure("height", Units(), "size")
 
     def scope(self, problem: PackingProblem) -> Scope:
-        """Offsets alone."""
+        """Return the scope: plans decide offsets alone."""
         offers = (Offer("other order of runs"), Offer("recomputation"), Offer("host"))
         return Scope(("offsets",), ("lifetimes",), offers)
 
     def about(self, problem: PackingProblem) -> dict[str, Any]:
-        """Sizes."""
+        """Return the sizes."""
         buffers = problem.buffers
         return {
             "buffers": len(buffers),
@@ -191,7 +185,7 @@ class Packing(Kind["PackingProblem", "PackingPlan"]):
     def plan_rows(
         self, problem: PackingProblem | None, plan: PackingPlan
     ) -> Iterator[dict[str, Any]]:
-        """Buffers with their offsets; the plan itself knows them."""
+        """Yield buffers with their offsets, from the plan alone."""
         for place in plan.places:
             buffer = place.buffer
             yield {
@@ -205,29 +199,29 @@ class Packing(Kind["PackingProblem", "PackingPlan"]):
             }
 
     def panels(self, problem: PackingProblem, plan: PackingPlan) -> Sequence[Panel]:
-        """Rectangles of time and addresses, and the load over time."""
+        """Return rectangles of time and addresses, and the load over time."""
         from .draw import packing_panels
 
         return packing_panels(problem, plan)
 
     def named_by(self, plan: PackingPlan) -> Sequence[str]:
-        """Buffers that have a place."""
+        """Return the buffers that have a place."""
         return [place.buffer.name for place in plan.places]
 
     def restarts(self, problem: PackingProblem, plan: PackingPlan) -> Iterator[Restart]:
-        """Each buffer as low as those that were below it allow."""
+        """Yield the plan with each buffer as low as those that were below it allow."""
         from .retiming import lowered
 
         yield Restart(lowered(problem, plan), "offsets computed anew: each on those below it")
 
     def reasons(self) -> Reasons[PackingProblem, PackingPlan]:
-        """Its parts and limits, and why a plan's value is what it is."""
+        """Return its parts and limits, and why a plan's value is what it is."""
         from .reasons import PackingReasons
 
         return PackingReasons()
 
     def obstacle(self, problem: PackingProblem, budget: Budget) -> str | None:
-        """Buffers that are alive together may need more than the capacity."""
+        """Prove that buffers that are alive together need more than the capacity."""
         from .bounds import packing_obstacle
 
         return packing_obstacle(problem)
@@ -235,17 +229,17 @@ class Packing(Kind["PackingProblem", "PackingPlan"]):
     def bounds(
         self, problem: PackingProblem, budget: Budget, incumbent: int | None
     ) -> Iterator[Bound]:
-        """The load of the fullest instant."""
+        """Yield the load of the fullest instant."""
         from .bounds import packing_bounds
 
         return packing_bounds(problem, budget)
 
     def strategies(self) -> Sequence[type[Strategy[PackingProblem, PackingPlan]]]:
-        """One for all."""
+        """Return one strategy for all problems."""
         return (PackingStrategy,)
 
     def heuristics(self) -> Mapping[str, Callable[[PackingProblem, int], PackingPlan | None]]:
-        """Each fit by each order."""
+        """Return each fit by each order."""
         from .planners import FITS
 
         return {name: partial(_fit, name) for name in FITS}
@@ -259,7 +253,7 @@ def _fit(name: str, problem: PackingProblem, _seed: int) -> PackingPlan | None:
 
 
 def _low(problem: PackingProblem, plan: PackingPlan) -> bool:
-    """Whether a plan of a planner keeps the capacity."""
+    """Return whether a plan of a planner is within the capacity."""
     return problem.capacity is None or plan.value is None or plan.value <= problem.capacity
 
 

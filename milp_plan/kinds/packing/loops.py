@@ -13,7 +13,7 @@ PACKING = LoopPart(
     "milp_plan.kinds.packing.planners.search:_search",
 )
 PARTS = (PACKING,)
-"""All of them."""
+"""All loop parts of the kind."""
 
 
 def run_packing() -> None:

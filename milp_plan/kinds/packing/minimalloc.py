@@ -34,7 +34,7 @@ _NAMES = {
 _NEEDED = ("id", "lower", "upper", "size")
 _COLUMNS = (*_NEEDED, "alignment", "gaps", "offset")
 _LONGEST = 19
-"""Digits of the largest number of 64 bits."""
+"""Number of digits of the largest number of 64 bits."""
 
 _PROVENANCE = {"format": "https://github.com/google/minimalloc"}
 
@@ -54,18 +54,18 @@ class _Table:
 
     @property
     def words(self) -> Mapping[str, str]:
-        """Column -> what the file calls it."""
+        """Column -> its name in the file."""
         return dict(zip(self.columns, self.header, strict=True))
 
 
 def can_read(document: Document) -> bool:
-    """Whether the first line names most of the columns that buffers have, and no places."""
+    """Return whether the first line names most of the columns of buffers, and no places."""
     columns = _header(document)
     return len(columns & set(_NEEDED)) > 2 and "offset" not in columns
 
 
 def is_packing(document: Document) -> bool:
-    """Whether the first line names the columns of a packing."""
+    """Return whether the first line names the columns of a packing."""
     return {"id", "offset"} <= _header(document)
 
 
@@ -75,7 +75,7 @@ def read(document: Document) -> PackingProblem:
     Raises
     ------
     InputError
-        With every defect of the file.
+        The file has defects; the error lists all of them.
     """
     try:
         table = _table(document, _NEEDED)
@@ -88,7 +88,7 @@ def read(document: Document) -> PackingProblem:
 
 
 def to_csv(problem: PackingProblem) -> bytes:
-    """Return the buffers of a problem; its capacity belongs into the file's name."""
+    """Return the buffers of a problem; its capacity is part of the file's name."""
     return _text([Place(buffer, 0) for buffer in problem.buffers], placed=False)
 
 
@@ -100,12 +100,12 @@ def read_packing(path: str | Path, problem: PackingProblem) -> PackingPlan:
     path
         The file.
     problem
-        What it packs: says lifetimes and sizes where the file has no such columns.
+        Its problem, which supplies lifetimes and sizes where the file has no such columns.
 
     Raises
     ------
     InputError
-        With every defect of the file. Whether it keeps the law, the checker says.
+        The file has defects; the error lists all of them. The law is not checked here.
     """
     document = read_document(path, "a packing: buffers with a column offset (CSV)")
     try:
@@ -123,14 +123,14 @@ def packing_text(plan: PackingPlan) -> bytes:
 
 
 def _header(document: Document) -> set[str]:
-    """Columns by their usual names."""
+    """Return the columns by their usual names."""
     line = document.data.lstrip().split(b"\n", 1)[0].decode(errors="replace")
     names = [name.strip() for name in line.split(",")]
     return {_NAMES.get(name, name) for name in names}
 
 
 def _name(path: Path) -> tuple[str, int | None]:
-    """Name and capacity, from ``NAME.CAPACITY.csv``."""
+    """Return name and capacity, from ``NAME.CAPACITY.csv``."""
     stem = path.name.removesuffix(".gz").removesuffix(".csv")
     name, dot, number = stem.rpartition(".")
     if dot and name and number.isascii() and number.isdigit() and len(number) <= _LONGEST:
@@ -202,7 +202,7 @@ def _places(table: _Table, known: Mapping[str, Buffer]) -> tuple[Place, ...]:
 def _of_row(
     table: _Table, row: Mapping[str, str], findings: Iterable[Finding]
 ) -> Iterator[Finding]:
-    """Say of an end that is the last instant what stands there, not what comes after it."""
+    """Translate findings on ``upper`` for a file that gives the last instant."""
     for finding in findings:
         if table.after and finding.where.endswith(", upper"):
             early = finding.expected.startswith("more than")
@@ -219,7 +219,7 @@ def _counted(table: _Table) -> int:
 def _buffer(
     name: str, numbers: Mapping[str, int], known: Mapping[str, Buffer], after: bool
 ) -> Buffer:
-    """A buffer as its row says; what the row leaves out is as known, if anything is."""
+    """Return the buffer of a row, completed by the known one."""
     other = known.get(name, Buffer(name, 0, 1, 1))
     upper = numbers["upper"] + after if "upper" in numbers else other.upper
     return Buffer(
@@ -232,7 +232,7 @@ def _buffer(
 
 
 def _integer(text: str) -> int:
-    """Read plain digits, with a sign or none; ``ValueError`` for all else."""
+    """Read plain digits, with an optional sign; raise ``ValueError`` otherwise."""
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()) or len(digits.lstrip("0")) > _LONGEST:
         raise ValueError(text)

@@ -17,19 +17,19 @@ from milp_plan.core.shown import ShownPlan
 
 
 class PackingObjective(StrEnum):
-    """What a packing minimises."""
+    """The objective of a packing."""
 
     HEIGHT = "height"
     """The largest offset + size."""
 
 
-MOST = 2**60
+MAX_TOTAL = 2**60
 """Largest time, and largest sum of sizes and alignments: offsets stay within 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """What has to lie somewhere.
+    """A buffer with its lifetime.
 
     Parameters
     ----------
@@ -38,9 +38,9 @@ class Buffer:
     lower, upper
         Half-open lifetime ``[lower, upper)``.
     size
-        Addresses it takes, one after the other.
+        Number of consecutive addresses.
     alignment
-        Its offset is a multiple of this.
+        Divisor of its offset.
     """
 
     name: str
@@ -50,37 +50,37 @@ class Buffer:
     alignment: int = 1
 
     def findings(self, where: str) -> Iterator[Finding]:
-        """List what cannot be."""
-        for what, number in (("size", self.size), ("alignment", self.alignment)):
-            yield from below_findings(f"{where}, {what}", number, 1)
+        """Yield impossible values."""
+        for label, number in (("size", self.size), ("alignment", self.alignment)):
+            yield from below_findings(f"{where}, {label}", number, 1)
         if self.upper <= self.lower:
             expected = f"more than its lower {self.lower}"
             yield Finding(f"{where}, upper", str(self.upper), expected, "correct it")
-        for what, number in (("lower", self.lower), ("upper", self.upper)):
-            if abs(number) > MOST:
-                expected = f"at most {MOST} in magnitude"
-                yield Finding(f"{where}, {what}", str(number), expected, "scale the times down")
+        for label, number in (("lower", self.lower), ("upper", self.upper)):
+            if abs(number) > MAX_TOTAL:
+                expected = f"at most {MAX_TOTAL} in magnitude"
+                yield Finding(f"{where}, {label}", str(number), expected, "scale the times down")
 
 
 @dataclass(frozen=True)
 class PackingProblem(CheckedProblem):
-    """Give every buffer an offset, so that the highest address in use is as low as can be.
+    """Give every buffer an offset, so that the highest address in use is as low as possible.
 
     Parameters
     ----------
     name
         Name of the instance.
     buffers
-        In any order.
+        Buffers in any order.
     capacity
-        Addresses there are; ``None`` without a limit.
+        Number of addresses; ``None`` without a limit.
     provenance
-        Where the numbers come from; does not change the problem.
+        Source of the numbers; does not change the problem.
 
     Raises
     ------
     InputError
-        With every finding at once.
+        The problem has defects; the error lists all of them.
     """
 
     name: str
@@ -93,7 +93,7 @@ class PackingProblem(CheckedProblem):
         yield from ((f"buffer {entry.name!r}", entry) for entry in self.buffers)
 
     def _content(self) -> object:
-        """Return the buffers, whose order changes nothing."""
+        """Return the buffers, whose order does not matter."""
         rows = sorted((b.name, b.lower, b.upper, b.size, b.alignment) for b in self.buffers)
         return self.capacity, rows
 
@@ -105,9 +105,9 @@ class PackingProblem(CheckedProblem):
             yield from buffer.findings(f"buffer {buffer.name!r}")
         yield from below_findings("capacity", self.capacity or 0, 0)
         total = sum(buffer.size + buffer.alignment for buffer in self.buffers)
-        if total > MOST:
+        if total > MAX_TOTAL:
             found = f"sizes and alignments of {total} together"
-            yield Finding("buffers", found, f"at most {MOST}", "scale all sizes down")
+            yield Finding("buffers", found, f"at most {MAX_TOTAL}", "scale all sizes down")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,16 +120,16 @@ class Place:
 
 @dataclass(frozen=True)
 class PackingPlan(ShownPlan):
-    """A place for every buffer.
+    """Places of all buffers.
 
     Parameters
     ----------
     problem
-        Name of the problem it answers.
+        Name of the problem.
     places
-        One per buffer, as the maker of the plan knew the buffers.
+        One place per buffer, with the buffers as the planner knew them.
     value, planner
-        What its maker says about it; the checker recomputes the value.
+        Claims of the planner; the checker recomputes the value.
     """
 
     problem: str

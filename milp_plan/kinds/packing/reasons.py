@@ -1,4 +1,4 @@
-"""Reasons of packing problems: buffers, the capacity, and what lies at the top."""
+"""Reasons of packing problems: buffers, the capacity, and the highest buffers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from milp_plan.run.reasons.base import Move, Reasons, Remedy, Resource, Usage, W
 from .problem import PackingPlan, PackingProblem
 
 CAPACITY = "capacity"
-MOST = 12
+MAX_NAMES = 12
 
 
 class PackingReasons(Reasons[PackingProblem, PackingPlan]):
@@ -20,15 +20,15 @@ class PackingReasons(Reasons[PackingProblem, PackingPlan]):
     noun, members = "buffers", "buffers"
 
     def resources(self, problem: PackingProblem) -> tuple[Resource, ...]:
-        """The capacity."""
+        """Return the capacity."""
         return (Resource(CAPACITY, "memory", problem.capacity, Counts.SIZE),)
 
     def resized(self, problem: PackingProblem, amounts: Mapping[str, int | None]) -> PackingProblem:
-        """Another capacity."""
+        """Return the problem with another capacity."""
         return replace(problem, capacity=amounts.get(CAPACITY, problem.capacity))
 
     def why(self, problem: PackingProblem, plan: PackingPlan, verdict: Verdict) -> Why:
-        """Buffers by how high they reach, and the load that no packing gets below."""
+        """Return buffers by their tops, and the load that bounds every packing."""
         from .bounds import fullest_instant
 
         height = verdict.value or 0
@@ -65,11 +65,11 @@ class PackingReasons(Reasons[PackingProblem, PackingPlan]):
         other: PackingProblem,  # noqa: ARG002
         after: PackingPlan,
     ) -> tuple[Move, ...]:
-        """Buffers that lie lower and those that lie higher, and how far their highest top rose."""
+        """Return buffers that moved down or up, and the change of their highest top."""
         one = {place.buffer.name: place for place in before.places}
         two = {place.buffer.name: place for place in after.places}
         common = [name for name in one if name in two]
-        found = []
+        moves = []
         for word, sign in (("lower", -1), ("higher", 1)):
             names = [n for n in common if (two[n].offset - one[n].offset) * sign > 0]
             if names:
@@ -77,12 +77,12 @@ class PackingReasons(Reasons[PackingProblem, PackingPlan]):
                     max(side[n].offset + side[n].buffer.size for n in names) for side in (one, two)
                 ]
                 cost = {"highest top": tops[1] - tops[0]}
-                found.append(
+                moves.append(
                     Move("offset", "as planned first", word, tuple(names), cost, Counts.SIZE)
                 )
-        return tuple(found)
+        return tuple(moves)
 
 
 def _some(names: list[str]) -> str:
-    more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
-    return ", ".join(names[:MOST]) + more
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return ", ".join(names[:MAX_NAMES]) + more

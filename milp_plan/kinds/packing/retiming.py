@@ -1,4 +1,4 @@
-"""Packings whose buffers have other sizes now: each as low as those below it allow."""
+"""Adapts packings to changed buffers: each is as low as those below it allow."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from .problem import PackingPlan, PackingProblem, Place
 
 
 def lowered(problem: PackingProblem, plan: PackingPlan) -> PackingPlan:
-    """Return the packing in which each buffer lies on those that were below it, and no higher."""
+    """Return the packing in which each buffer is just above those that were below it."""
     offsets = {place.buffer.name: place.offset for place in plan.places}
     done: list[Place] = []
     for buffer in sorted(problem.buffers, key=lambda b: (offsets[b.name], b.lower, b.name)):

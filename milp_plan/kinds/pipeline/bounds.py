@@ -19,13 +19,13 @@ from .ramps import Ramps
 from .shop import Shop
 
 _NEVER = -(10**18)
-"""Release (or tail) of a task that nothing holds back."""
+"""Release (or tail) of a task that nothing constrains."""
 
 Times = list[list[int]]
 """Kind -> ticks of each of its tasks, in the order in which they run."""
 
-Ways = list[list[tuple[int, int, int]]]
-"""Kind -> (other kind, places back, ticks from start to start)."""
+Arcs = list[list[tuple[int, int, int]]]
+"""Kind -> (other kind, micro-batches back, ticks from start to start)."""
 
 
 def longest_path(shop: Shop, frame: Frame) -> Bound:
@@ -43,7 +43,7 @@ def longest_path(shop: Shop, frame: Frame) -> Bound:
 
 
 def head_work_tail(shop: Shop, frame: Frame) -> Bound:
-    """Wait, work and way out of one machine.
+    """Head, work and tail of one machine.
 
     Proof: none of the machine's kinds with head and tail starts before the least of their heads,
     the machine runs one at a time, and after the last one stops at least the least of their tails
@@ -126,8 +126,8 @@ def ramps(shop: Shop, frame: Frame) -> Bound:
     for machine, kinds in enumerate(shop.on_machine):
         timed = all(min(row[0], row[-1]) >= 0 for k in kinds for row in (released[k], tails[k]))
         if kinds and timed and shop.limits[machine] is not None:
-            found = Ramps(shop, machine, released, tails).value()
-            best = max(best, (found, shop.machines[machine]))
+            ticks = Ramps(shop, machine, released, tails).value()
+            best = max(best, (ticks, shop.machines[machine]))
     return Bound("ramps", best[0], f"of {best[1]}, memory filling and emptying")
 
 
@@ -138,14 +138,15 @@ ALL: tuple[Callable[[Shop, Frame], Bound], ...] = (
     one_machine,
     ramps,
 )
-"""Cheap ones first."""
+"""All bounds, cheap ones first."""
 
 
 def floors(shop: Shop) -> tuple[Bound, ...]:
-    """Every bound on the shop's own objective; for the span, over all devices.
+    """Return every bound on the shop's own objective; for the span, over all devices.
 
-    Times are counted in what they have in common. Proof: some best plan starts only at multiples
-    of it (:attr:`~.shop.Shop.tick`), so a bound on these plans, rounded up to a multiple, holds.
+    Times are divided by their greatest common divisor. Proof: some best plan starts only at
+    multiples of it (:attr:`~.shop.Shop.tick`), so a bound on these plans, rounded up to a multiple,
+    holds.
     """
     coarse = shop.in_ticks()
     clocks = frames(coarse, shop.objective is Objective.SPAN)
@@ -157,7 +158,7 @@ def floors(shop: Shop) -> tuple[Bound, ...]:
 
 
 def best_floor(shop: Shop) -> Bound:
-    """The highest of :func:`floors`, the simplest argument where several reach it."""
+    """Return the highest of :func:`floors`; of equal ones, the simplest argument."""
     return max(floors(shop), key=lambda floor: floor.value)
 
 
@@ -165,7 +166,7 @@ def best_floor(shop: Shop) -> Bound:
 
 
 def memory_arcs(shop: Shop) -> list[tuple[int, int, int]]:
-    """Arcs (kind w, kind a, back): the j-th a starts after the (j - back)-th w stops.
+    """Return the arcs (kind w, kind a, back): the j-th a starts after the (j - back)-th w stops.
 
     Kinds of one stage of one route on one device are a *group*. Where they form a chain whose
     bytes, counted along it, never fall below 0 and end at 0, a micro-batch holds at least 0 there
@@ -175,7 +176,7 @@ def memory_arcs(shop: Shop) -> list[tuple[int, int, int]]:
     room for ``alloc(a) + h x`` only up to x = b, at least j - b tasks w have stopped, so the one
     numbered j - b - 1 has. A device with any other group gives no arcs.
     """
-    found: list[tuple[int, int, int]] = []
+    arcs: list[tuple[int, int, int]] = []
     for machine, limit in enumerate(shop.limits):
         if limit is None:
             continue
@@ -183,12 +184,12 @@ def memory_arcs(shop: Shop) -> list[tuple[int, int, int]]:
         if any(chain is None for chain in chains):
             continue
         for chain in chains:
-            found += _chain_arcs(shop, chain or [], limit)
-    return found
+            arcs += _chain_arcs(shop, chain or [], limit)
+    return arcs
 
 
 def _chains(shop: Shop, machine: int) -> Iterable[list[int] | None]:
-    """Groups of a machine in order; ``None`` for one that is no chain or not balanced."""
+    """Yield the groups of a machine in order; ``None`` for one that is no balanced chain."""
     groups: dict[tuple[int, str], list[int]] = {}
     for k in shop.on_machine[machine]:
         groups.setdefault((shop.kinds[k].route, shop.kinds[k].block), []).append(k)
@@ -219,13 +220,13 @@ def _chain_arcs(shop: Shop, chain: list[int], limit: int) -> Iterable[tuple[int,
 
 
 def releases(shop: Shop, frame: Frame) -> tuple[Times, Times]:
-    """Release and tail of every task: longest paths over arcs, order within kinds, and memory.
+    """Return release and tail of every task: longest paths over arcs, kind order and memory.
 
-    Negative where nothing holds the task back.
+    Both are negative for a task that nothing constrains.
     """
     kinds = shop.kinds
-    into: Ways = [[(k, 1, kind.duration)] for k, kind in enumerate(kinds)]
-    out: Ways = [[(k, 1, kind.duration)] for k, kind in enumerate(kinds)]
+    into: Arcs = [[(k, 1, kind.duration)] for k, kind in enumerate(kinds)]
+    out: Arcs = [[(k, 1, kind.duration)] for k, kind in enumerate(kinds)]
     for a, b, lag in shop.arcs:
         into[b].append((a, 0, kinds[a].duration + lag))
         out[a].append((b, 0, lag + kinds[b].duration))
@@ -235,30 +236,30 @@ def releases(shop: Shop, frame: Frame) -> tuple[Times, Times]:
     order = range(len(kinds))
     counts = [kind.count for kind in kinds]
     released = _longest(counts, into, frame.heads, order)
-    # From the end it is the same: all ways stay within a route, so places count alike from there.
+    # From the end it is the same: arcs stay within a route, so positions count alike from there.
     tails = _longest(counts, out, frame.tails, order[::-1])
     return released, [row[::-1] for row in tails]
 
 
 def _longest(
-    counts: list[int], ways: Ways, heads: tuple[int | None, ...], order: Sequence[int]
+    counts: list[int], arcs: Arcs, heads: tuple[int | None, ...], order: Sequence[int]
 ) -> Times:
-    """Longest path to every task; ``order`` sorts the kinds for ways that go no place back."""
-    found: Times = [
+    """Return the longest path to every task; ``order`` sorts kinds by arcs that go 0 back."""
+    paths: Times = [
         [_NEVER if head is None else head] * n for head, n in zip(heads, counts, strict=True)
     ]
     for j in range(max(counts)):
         for k in order:
             if j >= counts[k]:
                 continue
-            for a, back, delay in ways[k]:
+            for a, back, delay in arcs[k]:
                 if back <= j:
-                    found[k][j] = max(found[k][j], found[a][j - back] + delay)
-    return found
+                    paths[k][j] = max(paths[k][j], paths[a][j - back] + delay)
+    return paths
 
 
 def _preemptive(tasks: list[tuple[int, int, int]]) -> int:
-    """Length of Jackson's preemptive schedule of (release, duration, tail)."""
+    """Return the length of Jackson's preemptive schedule of (release, duration, tail)."""
     waiting: list[list[int]] = []  # [-tail, ticks left]
     now = best = 0
     pending = sorted(tasks)

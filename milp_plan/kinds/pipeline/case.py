@@ -16,13 +16,13 @@ from .stash import with_hosts
 from .template import Stage, Template, pipeline_problem
 
 CUT = "cut"
-"""Entry of the provenance: pieces of each stage. ``stage 0`` and so on say which, and where."""
+"""Entry of the provenance: the number of pieces of each stage. ``stage 0`` and so on name them."""
 
 TO = " … "
-"""Between the first and the last of names that follow each other."""
+"""Stands between the first and the last of consecutive names."""
 
 FREE = "free"
-"""Family of cases whose stages choose their devices."""
+"""Name of the family whose stages choose their devices."""
 
 
 @dataclass(frozen=True)
@@ -35,21 +35,21 @@ class Case:
         What is planned where; see :func:`.placement.place`. Family :data:`FREE` leaves every
         stage its choice of device.
     memory
-        Limit of every device, in the model's units; ``None`` is without limit.
+        Memory limit of every device, in the model's units; ``None`` is without limit.
     batch
         Factor on the size of a micro-batch: times and activations are multiplied by it.
     joint_backward, channels
-        One operator for both gradients; transfers hold their channel.
+        Whether both gradients are one operator; whether transfers hold their channel.
     lane
-        Time in which an activation leaves to the host, and returns from there, on lanes of each
-        device; ``None`` where it cannot. Transfers then hold their channel.
+        Time that an activation takes to the host, or back, on the lanes of each device; ``None``
+        where it cannot go there. With lanes, transfers hold their channel.
     recompute
-        Forward passes may run again.
+        Whether forward passes may run again.
     objective
-        Makespan, or span.
+        Makespan or span.
     cut
-        Pieces of each stage, in the order of the forward pass; ``None`` leaves it open: then
-        :func:`build` takes the one whose longest stage is shortest.
+        Number of pieces of each stage, in the order of the forward pass; ``None`` leaves it open:
+        then :func:`build` takes the cut whose longest stage is shortest.
     """
 
     model: Model
@@ -68,7 +68,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """Name of the problem: unique within a sweep."""
+        """Name of the problem, unique within a sweep."""
         chunks = "" if self.chunks is None else f"-{self.chunks}chunks"
         memory = "" if self.memory is None else f"-memory{_word(self.memory)}"
         memory += "" if self.lane is None else f"-lane{_word(self.lane)}"
@@ -79,18 +79,18 @@ class Case:
 
 @dataclass(frozen=True)
 class Share:
-    """What a stage runs, and where.
+    """The pieces of one stage, and the devices that run it.
 
     Parameters
     ----------
     stage
         Number of the stage, in the order of the forward pass.
     devices
-        Those that run it: several in a bidirectional placement, none where the plan chooses.
+        Devices that run it: several in a bidirectional placement, none where the plan chooses.
     first, pieces
-        Number of its first piece (from 0), and how many there are.
+        Number of its first piece (from 0), and the number of its pieces.
     names
-        Names of its pieces that have one.
+        Names of those of its pieces that have one.
     """
 
     stage: int
@@ -117,12 +117,12 @@ class Built:
     case
         What was built.
     problem
-        With the model's units: what it counts are nanoseconds and bytes, or parts of them, where
-        these are known.
+        The unrolled problem. Its units are the model's: nanoseconds and bytes, or fractions of
+        them, where these are known.
     work
-        Ticks the busiest device works at least: less than that no plan takes.
+        Ticks that the busiest device works at least; every plan takes as long.
     shares
-        What each stage runs, and where.
+        The pieces and devices of each stage.
     """
 
     case: Case
@@ -132,26 +132,26 @@ class Built:
 
     @property
     def cut(self) -> Cut:
-        """Pieces of each stage."""
+        """Number of pieces of each stage."""
         return tuple(share.pieces for share in self.shares)
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A case in integers, before it is cut: ticks, bytes, and which device runs which stage.
+    """A case in integers before it is cut: ticks, bytes, and the device of each stage.
 
     Parameters
     ----------
     case
-        What is planned.
+        The case.
     routes
-        Device of each stage, for each way of micro-batches; ``None`` where the plan chooses.
+        Device of each stage, per route; ``None`` where the plan chooses.
     stages
-        How many there are.
+        Number of stages.
     parts
-        What stages are runs of.
+        The parts of the model; a stage is a run of consecutive parts.
     units
-        The model's, scaled so that all its numbers are whole: the same for every cut.
+        The model's units, scaled so that all numbers are whole: the same for every cut.
     """
 
     case: Case
@@ -162,7 +162,7 @@ class Grid:
 
     @property
     def limit(self) -> int | None:
-        """Bytes of each device."""
+        """Memory limit of each device, bytes."""
         memory = self.case.memory
         return None if memory is None else int(memory * self.units.size_scale)
 
@@ -173,20 +173,20 @@ class Grid:
 
     @property
     def workspace(self) -> int:
-        """Bytes of each device that are taken whatever it runs."""
+        """Bytes of each device that are always in use, whatever it runs."""
         return int(self.case.model.workspace * self.units.size_scale)
 
     @cached_property
     def arrivals(self) -> tuple[int, ...]:
-        """Bytes that come from the part before each."""
+        """Bytes that each part receives from the part before it."""
         return tuple(int(part.arrives * self.units.size_scale) for part in self.parts)
 
     def apart(self, stage: int) -> bool:
-        """Whether a stage and the one before it are on different devices."""
+        """Return whether a stage and the one before it are on different devices."""
         return self.routes is None or self.routes[0][stage] != self.routes[0][stage - 1]
 
     def arriving(self, stage: int, a: int, b: int) -> int:
-        """Bytes beside a stage of the parts a to b: what arrives ahead of its passes."""
+        """Return the bytes for tensors that arrive at a stage ahead of their passes."""
         before = self.arrivals[a] if stage and self.apart(stage) else 0
         last = stage == self.stages - 1
         return before + (0 if last or not self.apart(stage + 1) else self.arrivals[b])
@@ -220,7 +220,7 @@ class Grid:
         )
 
     def _first(self, stage: Stage) -> Stage:
-        """The first stage; an input gradient that takes no time there waits for the other one.
+        """Return the first stage; an input gradient of zero time waits for the weight gradient.
 
         Nobody but the weight gradient waits for it, and all that it ends is what both end: in some
         best plan it runs right before it. So what it makes is there during the weight gradient
@@ -232,7 +232,7 @@ class Grid:
         return replace(stage, gradient_bytes=0, workspace_bytes=stage.gradient_bytes)
 
     def shares(self, cut: Cut) -> tuple[Share, ...]:
-        """Return what each stage of a cut runs, and where."""
+        """Return the pieces and devices of each stage of a cut."""
         bounds = [0, *accumulate(cut)]
         return tuple(
             Share(
@@ -299,12 +299,12 @@ def build(case: Case) -> Built:
 
 
 def built(grid: Grid, cut: Cut | None = None) -> Built:
-    """Unroll a case with a cut; with its own, or the most even one, unless a cut is given.
+    """Unroll a case with a cut: by default its own, else the most even one.
 
     Raises
     ------
     ValueError
-        It is no cut of the model into the stages of the placement.
+        The cut does not divide the model into the stages of the placement.
     """
     case = grid.case
     cut = cut or case.cut or most_even(grid.parts, grid.stages)
@@ -334,7 +334,7 @@ def cut_text(cut: Cut) -> str:
 
 
 def cut_lines(problem: PlanningProblem) -> list[str]:
-    """Say which pieces each stage runs, of a pipeline whose model was cut; else nothing."""
+    """Describe the pieces of each stage of a pipeline whose model was cut; else return nothing."""
     provenance = problem.provenance
     if CUT not in provenance:
         return []
@@ -343,7 +343,7 @@ def cut_lines(problem: PlanningProblem) -> list[str]:
 
 
 def joined(costs: Sequence[Stage], arriving: int = 0) -> Stage:
-    """Return the costs of one stage of several parts, with bytes of what arrives."""
+    """Return the costs of a stage of several parts, with the bytes that arrive ahead."""
     one = Stage(*(sum(column) for column in zip(*map(astuple, costs), strict=True)))
     return replace(one, parameter_bytes=one.parameter_bytes + arriving)
 

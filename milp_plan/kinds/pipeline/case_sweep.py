@@ -1,4 +1,4 @@
-"""Many pipeline cases, one after the other, and which of their plans are worth having."""
+"""Plans many pipeline cases in turn, and finds the Pareto front of their plans."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from .placement import FAMILIES, place
 
 @dataclass(frozen=True)
 class Point:
-    """A case and what came of it.
+    """A case and its outcome.
 
     Parameters
     ----------
     built, outcome
-        What was asked, and the answer.
+        The problem, and the outcome of its run.
     """
 
     built: Built
@@ -32,12 +32,12 @@ class Point:
 
     @property
     def case(self) -> Case:
-        """What was asked."""
+        """The case that was planned."""
         return self.built.case
 
     @property
     def shares(self) -> tuple[Share, ...]:
-        """What each stage runs, and where: on the devices of the plan, where it chooses them."""
+        """Pieces and devices of each stage; devices of the plan where it chooses them."""
         plan, free = self.outcome.plan, self.case.family == FREE
         if plan is None or not free:
             return self.built.shares
@@ -83,7 +83,7 @@ class Point:
 
     @property
     def sample_time(self) -> Fraction | None:
-        """Time per micro-batch of size 1: what compares different numbers of micro-batches."""
+        """Time per micro-batch of size 1, which compares different numbers of micro-batches."""
         if self.time is None:
             return None
         return self.time / (self.case.micro_batches * Fraction(self.case.batch))
@@ -100,28 +100,28 @@ def cases(
     fixed_batch: bool = False,
     **settings: object,
 ) -> list[Case]:
-    """All combinations; per placement by rising memory, so that each can start from the last.
+    """Return all combinations, per placement by rising memory: each can start from the last.
 
     Parameters
     ----------
     model, devices
-        What is planned, and on how many devices.
+        The model, and the number of devices.
     micro_batches, families, memories
-        Choices.
+        The values to combine.
     chunks
         Stages per device, for the families that leave it open.
     fixed_batch
-        The whole batch is that of the first number of micro-batches: with more of them each is
-        smaller, and takes less time and memory in proportion.
+        Whether the total batch is that of the first number of micro-batches: more micro-batches
+        are then smaller, and take less time and memory in proportion.
     settings
         Other fields of :class:`~milp_plan.kinds.pipeline.Case`.
     """
-    found = []
+    combinations = []
     for family in families:
         for count in micro_batches:
             size = Fraction(micro_batches[0], count) if fixed_batch else 1
             for memory in sorted(memories, key=lambda limit: (limit is None, limit or 0)):
-                found.append(
+                combinations.append(
                     Case(
                         model,
                         devices,
@@ -133,17 +133,17 @@ def cases(
                         **settings,  # type: ignore[arg-type]
                     )
                 )
-    return found
+    return combinations
 
 
 def fitting(model: Model, devices: int, families: Iterable[str] = FAMILIES) -> list[str]:
-    """Families for which the model has enough pieces (``v`` is one of the waves)."""
-    found = []
+    """Return the families for which the model has enough pieces (``v`` is one of the waves)."""
+    possible = []
     for family in families:
         stages = len(place(family, devices)[0])
         if model.even or len(model.pieces) >= stages:
-            found.append(family)
-    return found
+            possible.append(family)
+    return possible
 
 
 def plan_case(
@@ -152,17 +152,17 @@ def plan_case(
     previous: Point | None = None,
     hook: ProgressHook | None = None,
 ) -> Point:
-    """Plan one case; where its cut is open, that is chosen as well.
+    """Plan one case; where its cut is open, choose the cut as well.
 
     Parameters
     ----------
     case, settings
-        What, and how.
+        The case, and the settings of the run.
     previous
         The case before it in the list of :func:`cases`: under more memory the search starts from
-        the plan for less.
+        its plan.
     hook
-        Told about progress.
+        Receives progress reports.
     """
     if case.cut is None and not case.model.even:
         starts = {} if previous is None else _starts(previous, case)
@@ -174,7 +174,7 @@ def plan_case(
 
 
 def _scope(case: Case, outcome: Outcome[PlanningProblem, Plan]) -> Scope:
-    """The scope of a case, in the options of the command."""
+    """Return the scope of a case, in the options of the command."""
     scope = outcome.scope.with_options({HOST: "--lane TIME"})
     cut = FIXED_CUT.format(outcome.problem.provenance.get(CUT))
     named = [f"placement {case.family}" if f == "placement" else f for f in scope.fixed]
@@ -190,12 +190,12 @@ def _scope(case: Case, outcome: Outcome[PlanningProblem, Plan]) -> Scope:
     if counted["all_decided"]:
         decided = f"the cut into stages (all {possible:,} decided)"
     else:
-        decided = f"the cut into stages ({looked:,} of {possible:,} looked at, not all decided)"
+        decided = f"the cut into stages ({looked:,} of {possible:,} inspected, not all decided)"
     return scope.adding(decided=(decided,))
 
 
 def _limit(case: Case) -> str:
-    """The memory limit of a case, and where it comes from."""
+    """Describe the memory limit of a case, and where it comes from."""
     if case.memory is None:
         return "no memory limit (--memory)"
     source = " of the file" if case.memory == case.model.memory else ""
@@ -203,7 +203,7 @@ def _limit(case: Case) -> str:
 
 
 def _starts(last: Point, case: Case) -> dict[Cut, Plan]:
-    """The plan of the same case under less memory, by its cut."""
+    """Return the plan of the same case under less memory, by its cut."""
     known = replace(last.case, memory=case.memory, cut=case.cut)
     if known != case or last.outcome.plan is None:
         return {}

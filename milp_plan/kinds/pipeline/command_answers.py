@@ -1,4 +1,4 @@
-"""What ``pipeline`` writes and says: files, a case for people or as JSON, the front of several."""
+"""Output of ``pipeline``: files, a case as text or as JSON, the front of several cases."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Files:
-    """What is written besides the answer."""
+    """Files that are written in addition to the answer."""
 
     plan: Path | None
     instance: Path | None
@@ -32,7 +32,7 @@ class Files:
     records: Path
 
     def check(self, cases: int, inputs: Iterable[Path]) -> None:
-        """Refuse what cannot be written, before anything is planned."""
+        """Refuse outputs that cannot be written, before anything is planned."""
         outputs = (
             Output("--plan-output", self.plan, Content.PLAN),
             Output("--instance-output", self.instance, Content.INSTANCE),
@@ -123,7 +123,7 @@ def report_case(point: Point, files: Files, *, as_json: bool, single: bool) -> E
 
 
 def _say_cut(point: Point) -> None:
-    """Say which pieces each stage runs, and where."""
+    """Print which pieces each stage runs, and where."""
     if point.case.model.even:
         return
     counted = point.outcome.record.get("cuts")
@@ -137,11 +137,11 @@ def _say_cut(point: Point) -> None:
 
 
 def _counted(point: Point, counted: dict[str, Any]) -> str:
-    """Say how many cuts there are, and for which of them the proof holds."""
+    """Describe how many cuts there are, and for which of them the proof holds."""
     possible, looked = counted["possible"], counted["looked_at"]
     if counted["all_decided"]:
         return f"all {possible:,} cuts decided" if possible > 1 else "the only one"
-    text = f"{looked:,} of {possible:,} cuts looked at"
+    text = f"{looked:,} of {possible:,} cuts inspected"
     if counted["bound_of_cut"] == point.outcome.value is not None:
         text += "; no plan with this cut is better"
     return text
@@ -171,7 +171,7 @@ def _headline(point: Point) -> str:
 
 
 def report_front(points: list[Point], files: Files, *, as_json: bool) -> None:
-    """Write, and draw, which cases no other one beats."""
+    """Write, and draw, the cases that no other one dominates."""
     from milp_plan.draw.canvas import write_figure
     from milp_plan.draw.tradeoff import Mark, tradeoff_figure
     from milp_plan.run.outcome import headline
@@ -232,7 +232,7 @@ def _row(point: Point, *, on_front: bool) -> list[str]:
 
 
 class Texts:
-    """Amounts of a case for people: with the model's units, bare where it names none."""
+    """Amounts of a case as text: with the model's units, or bare numbers where it has none."""
 
     def __init__(self, point: Point) -> None:
         self.units = point.built.problem.units

@@ -1,4 +1,4 @@
-"""The model that ``pipeline`` plans: costs of a share, a file with pieces, stages of a capture."""
+"""Reads the model that ``pipeline`` plans: costs of a share, pieces of a file, captured stages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .model import Model
 
 RESHARDING_S = 10.0
-"""Seconds that planning a transfer may take."""
+"""Time limit for planning a transfer, seconds."""
 
 
 def amount(text: str, option: str | None = None) -> Amount:
@@ -31,19 +31,19 @@ def amount(text: str, option: str | None = None) -> Amount:
 
 
 def read_model(costs: list[Amount] | Path, transfer: str | None, freed: Fraction) -> Model:
-    """Return the model of ``--times``, with the time of ``--transfer`` where that is given."""
+    """Return the model of ``--times``, with the time of ``--transfer`` if there is one."""
     from milp_plan.io.pipeline_file import exact, read_pipeline_file
 
     from .model import Model, Piece
 
     if not isinstance(costs, Path):
-        unit = next((given.unit for given in costs if given.unit), UNSPECIFIED)
+        unit = next((cost.unit for cost in costs if cost.unit), UNSPECIFIED)
         bare = Model((), time_unit=unit)
         forward, backward, weight = (in_unit("--times", bare, t, time=True) for t in costs)
         between = Fraction(0) if transfer is None else _between(transfer, bare)
         return Model.from_share((forward, backward, weight), between, freed, unit)
     if freed:
-        raise click.UsageError("--freed-at-backward stands in the file, as held_to_backward")
+        raise click.UsageError("--freed-at-backward: set held_to_backward in the file instead")
     if costs.suffix == ".json":
         return captured_stages(costs, transfer)
     read = read_pipeline_file(costs)
@@ -62,7 +62,7 @@ def read_model(costs: list[Amount] | Path, transfer: str | None, freed: Fraction
 
 
 def captured_stages(file: Path, transfer: str | None) -> Model:
-    """Stages of a captured model, in nanoseconds and bytes."""
+    """Return the stages of a captured model, in nanoseconds and bytes."""
     from milp_plan.capture.stages import read_stages
 
     from .model import Model, Piece
@@ -98,7 +98,7 @@ def _between(transfer: str, model: Model) -> Fraction:
     Raises
     ------
     InputError
-        The file is no such problem, or times of the pipeline have no unit.
+        The file is no resharding problem, or times of the pipeline have no unit.
     Exit
         It has no plan, or none was found.
     """
@@ -125,8 +125,8 @@ def _between(transfer: str, model: Model) -> Fraction:
     return Fraction(outcome.value, NANOSECONDS[unit])
 
 
-def in_unit(where: str, model: Model, given: Amount, *, time: bool = False) -> Fraction:
+def in_unit(where: str, model: Model, value: Amount, *, time: bool = False) -> Fraction:
     """Return an amount in the unit of the model's times or sizes."""
     from milp_plan.run.change import counted_exactly
 
-    return counted_exactly(where, model.units.ticks if time else model.units.counts, given)
+    return counted_exactly(where, model.units.ticks if time else model.units.counts, value)

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 LONGEST_LANE = 10**15
-"""Time of a way to the host, in the unit of the model's times, at most."""
+"""Largest time of a lane to the host, in the unit of the model's times."""
 
 FREE_OF_LIMIT = "none"
-"""How a memory list names the case without a limit."""
+"""Word of a memory list for the case without a limit."""
 
 
 def times(_ctx: click.Context, _parameter: click.Parameter, text: str) -> list[Amount] | Path:
@@ -53,14 +53,14 @@ def counts(_ctx: click.Context, _parameter: click.Parameter, text: str) -> list[
 
 
 def cut(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> list[int] | None:
-    """Read the numbers of pieces of stages."""
+    """Read the number of pieces of each stage."""
     return None if text is None else counts(_ctx, _parameter, text)
 
 
 def memories(
     _ctx: click.Context, _parameter: click.Parameter, text: str | None
 ) -> list[Amount | None] | None:
-    """Read a list of memory limits; ``None`` where the file may have one."""
+    """Read a list of memory limits; ``None`` leaves them to the file."""
     if text is None:
         return None
     return [None if p.strip() == FREE_OF_LIMIT else amount(p) for p in text.split(",")]
@@ -71,11 +71,15 @@ def memories(
     "--stages",
     "devices",
     type=click.IntRange(min=1),
-    help="Devices in the pipeline (its depth).  [default: so many that each stage of a torch-stages"
-    " file is one of the pipeline]",
+    help="Devices in the pipeline (its depth).  [default: each stage of a torch-stages file is a"
+    " stage of the pipeline]",
 )
 @click.option(
-    "--micro-batches", callback=counts, required=True, metavar="N[,N...]", help="Per step."
+    "--micro-batches",
+    callback=counts,
+    required=True,
+    metavar="N[,N...]",
+    help="Micro-batches per step.",
 )
 @click.option(
     "--times",
@@ -90,7 +94,7 @@ def memories(
     "--transfer",
     type=str,
     metavar="TIME|FILE.json",
-    help="Time between devices, 0 unless the file says so, with its unit or in that of the file; "
+    help="Time between devices, by default the file's or 0, with its unit or in that of the file; "
     "or a resharding problem, which is solved: its least time.",
 )
 @click.option(
@@ -122,9 +126,9 @@ def memories(
     type=str,
     default="0",
     show_default=True,
-    help="Part of an activation that the input gradient releases.",
+    help="Share of an activation that the input gradient releases.",
 )
-@click.option("--joint-backward", is_flag=True, help="Both gradients are one operator.")
+@click.option("--joint-backward", is_flag=True, help="One operator makes both gradients.")
 @click.option("--channels", is_flag=True, help="A transfer holds its channel, one at a time.")
 @click.option(
     "--lane",
@@ -132,9 +136,7 @@ def memories(
     metavar="TIME",
     help="Activations may leave to the host and return, each way in this time on its own lane.",
 )
-@click.option(
-    "--recompute", is_flag=True, help="Forward passes may run again, where memory asks for it."
-)
+@click.option("--recompute", is_flag=True, help="Forward passes may run again, to save memory.")
 @click.option(
     "--fixed-batch",
     is_flag=True,
@@ -150,11 +152,17 @@ def memories(
 @limits
 @click.option("--plan-output", type=PATH, help="Write the plan (one case).")
 @click.option("--instance-output", type=PATH, help="Write the problem it is a plan for (one case).")
-@click.option("--plot", type=PATH, help="Timeline of one case; of several, time against memory.")
 @click.option(
-    "--record-folder", type=PATH, default=Path("results/runs"), show_default=True, help="Records."
+    "--plot", type=PATH, help="Draw one case's timeline, or several cases' time against memory."
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per line and case.")
+@click.option(
+    "--record-folder",
+    type=PATH,
+    default=Path("results/runs"),
+    show_default=True,
+    help="Folder of records.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line and case.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.pass_context
 def pipeline(
@@ -173,7 +181,7 @@ def pipeline(
     record_folder: Path,
     as_json: bool,
     quiet: bool,
-    **asked: Any,
+    **options: Any,
 ) -> None:
     """Plan a pipeline: the order of forward, input and weight gradients on each device.
 
@@ -186,8 +194,8 @@ def pipeline(
     from .case import build
     from .case_sweep import plan_case
 
-    if asked["placement"] not in ("interleaved", "wave", "free", "all"):
-        why = f"placement {asked['placement']} has its own number of stages per device"
+    if options["placement"] not in ("interleaved", "wave", "free", "all"):
+        why = f"placement {options['placement']} has its own number of stages per device"
         refuse_idle({"chunks": f"{why}; choose interleaved, wave or free, or leave it out"})
     if len(set(micro_batches)) == 1:
         refuse_idle({"fixed_batch": "it compares numbers of micro-batches; name several"})
@@ -197,18 +205,18 @@ def pipeline(
         raise click.BadParameter(text, param_hint="'--freed-at-backward'")
     costs = read_model(times, transfer, freed)
     try:
-        devices = _devices(times, costs, asked) if devices is None else devices
+        devices = _devices(times, costs, options) if devices is None else devices
         limits = _limits(times, costs, memory)
-        if asked["lane"] is not None:
-            asked["lane"] = _lane(costs, asked["lane"])
-        chosen = _cases(costs, devices, micro_batches, limits, asked)
+        if options["lane"] is not None:
+            options["lane"] = _lane(costs, options["lane"])
+        chosen = _cases(costs, devices, micro_batches, limits, options)
     except InputError as error:
         raise (error.in_file(str(times)) if isinstance(times, Path) else error) from None
     files = Files(plan_output, instance_output, plot, record_folder)
     files.check(len(chosen), [times] if isinstance(times, Path) else [])
     settings = run.Settings(
-        time_limit_s=asked["time_limit"],
-        **{key: asked[key] for key in ("node_limit", "rounds", "gap", "seed", "threads")},
+        time_limit_s=options["time_limit"],
+        **{key: options[key] for key in ("node_limit", "rounds", "gap", "seed", "threads")},
     )
     points: list[Point] = []
     codes: list[Exit] = []
@@ -226,20 +234,20 @@ def pipeline(
     ctx.exit(most_serious(codes))
 
 
-def _devices(times: list[Amount] | Path, model: Model, asked: dict[str, Any]) -> int:
-    """Return the devices for which every piece is a stage, where the pieces are stages already.
+def _devices(times: list[Amount] | Path, model: Model, options: dict[str, Any]) -> int:
+    """Return the number of devices for which every piece is a stage, if pieces are stages already.
 
     Raises
     ------
     UsageError
-        They are not, or the placement has another number of stages on each device.
+        The pieces are no stages, or the placement has another number of stages per device.
     """
     from .case import stages_of
 
     if not isinstance(times, Path) or times.suffix != ".json":
         raise click.UsageError("Missing option '--stages'.")
-    pieces, family = len(model.pieces), asked["placement"]
-    each = stages_of("line" if family == "all" else family, 1, asked["chunks"])
+    pieces, family = len(model.pieces), options["placement"]
+    each = stages_of("line" if family == "all" else family, 1, options["chunks"])
     if pieces % each:
         raise click.UsageError(
             f"Missing option '--stages': the {pieces} stages of {times} are no multiple of {each},"
@@ -249,34 +257,34 @@ def _devices(times: list[Amount] | Path, model: Model, asked: dict[str, Any]) ->
 
 
 def _limits(
-    times: list[Amount] | Path, model: Model, given: list[Amount | None] | None
+    times: list[Amount] | Path, model: Model, limits: list[Amount | None] | None
 ) -> list[Fraction | None]:
     """Return the limits of a device: those given, or that of the file; say which they are."""
     from milp_plan.core.amounts import size_text
 
-    if given is None:
+    if limits is None:
         if model.memory is None and isinstance(times, Path) and times.suffix == ".json":
             note(f"{times} names no memory of a device: no limit; --memory sets one")
         return [None if model.memory is None else Fraction(model.memory)]
     if model.memory is not None:
         known = size_text(model.units, model.memory)
         note(f"--memory takes the place of the limit of {times}, {known}")
-    return [None if one is None else in_unit("--memory", model, one) for one in given]
+    return [None if one is None else in_unit("--memory", model, one) for one in limits]
 
 
-def _lane(model: Model, given: Amount) -> Fraction:
-    """Return the time of a way to the host; searches over hosts count in 64 bits."""
-    lane = in_unit("--lane", model, given, time=True)
+def _lane(model: Model, time: Amount) -> Fraction:
+    """Return the time of a lane to the host; searches over hosts count in 64 bits."""
+    lane = in_unit("--lane", model, time, time=True)
     if lane > LONGEST_LANE:
         expected = f"at most {LONGEST_LANE:g} {model.time_unit}"
-        raise InputError([Finding("--lane", str(given), expected, "name a shorter time")])
+        raise InputError([Finding("--lane", str(time), expected, "name a shorter time")])
     return lane
 
 
 def _cut(
-    model: Model, devices: int, families: Iterable[str], asked: dict[str, Any]
+    model: Model, devices: int, families: Iterable[str], options: dict[str, Any]
 ) -> tuple[int, ...] | None:
-    """Return the cut that was asked for.
+    """Return the requested cut.
 
     Raises
     ------
@@ -285,24 +293,24 @@ def _cut(
     """
     from .case import stages_of
 
-    given = asked["cut"]
-    if given is None:
+    requested = options["cut"]
+    if requested is None:
         return None
-    pieces, found = len(model.pieces), ", ".join(map(str, given))
+    pieces, text = len(model.pieces), ", ".join(map(str, requested))
     if model.even:
         expected = "a file with pieces (--times FILE)"
         remedy = "leave it out: the model is cut into equal parts"
-        raise InputError([Finding("--cut", found, expected, remedy)])
+        raise InputError([Finding("--cut", text, expected, remedy)])
     findings = []
     for family in families:
-        stages = stages_of(family, devices, asked["chunks"])
-        if len(given) != stages or sum(given) != pieces:
-            count = f"{found}: {len(given)} stages with {sum(given)} pieces"
+        stages = stages_of(family, devices, options["chunks"])
+        if len(requested) != stages or sum(requested) != pieces:
+            count = f"{text}: {len(requested)} stages with {sum(requested)} pieces"
             expected = f"{stages} stages ({family}, {devices} devices) with {pieces} pieces in all"
             findings.append(Finding("--cut", count, expected, "name as many pieces for each stage"))
     if findings:
         raise InputError(findings)
-    return tuple(given)
+    return tuple(requested)
 
 
 def _cases(
@@ -310,14 +318,14 @@ def _cases(
     devices: int,
     micro_batches: list[int],
     memory: list[Fraction | None],
-    asked: dict[str, Any],
+    options: dict[str, Any],
 ) -> list[Case]:
     from .case import build
     from .case_sweep import cases, fitting
 
     families = fitting(model, devices)
-    if asked["placement"] != "all":
-        families = [asked["placement"]]
+    if options["placement"] != "all":
+        families = [options["placement"]]
     try:
         chosen = cases(
             model,
@@ -325,14 +333,14 @@ def _cases(
             micro_batches,
             families,
             memory,
-            chunks=asked["chunks"],
-            fixed_batch=asked["fixed_batch"],
-            joint_backward=asked["joint_backward"],
-            channels=asked["channels"],
-            lane=asked["lane"],
-            recompute=asked["recompute"],
-            objective=Objective(asked["objective"]),
-            cut=_cut(model, devices, families, asked),
+            chunks=options["chunks"],
+            fixed_batch=options["fixed_batch"],
+            joint_backward=options["joint_backward"],
+            channels=options["channels"],
+            lane=options["lane"],
+            recompute=options["recompute"],
+            objective=Objective(options["objective"]),
+            cut=_cut(model, devices, families, options),
         )
         for case in chosen:  # one micro-batch is enough to see whether the model can be cut
             build(replace(case, micro_batches=1))

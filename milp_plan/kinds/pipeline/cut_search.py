@@ -1,9 +1,9 @@
-"""Pipelines whose cut is open: cuts and plans under a memory limit, chosen together.
+"""Chooses cut and plan of a pipeline together, under a memory limit.
 
-Cuts come in the order of what no plan with them can beat. Each is glanced at: bounds, published
-schedules, a proof that it has no plan. Those that may still beat the best plan are then planned in
-turns of growing length. The answer is proved when every cut is: by the order for those that were
-not even looked at.
+Cuts come in the order of a lower bound on their plans. Each is inspected: bounds, published
+schedules, a proof that it has no plan. Those that may still beat the best plan are then planned
+in turns of growing length. The answer is proved when every cut is decided; the order decides
+those that were never inspected.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from .model import Cut, most_even
 from .reading import read_shop
 from .strategies.shop import ShopStrategy
 
-FIRST_LOOKS, LOOKS = 0.25, 0.1
-"""Parts of the time limit for looking at further cuts: at first, and before each round of turns."""
+FIRST_INSPECTION_SHARE, INSPECTION_SHARE = 0.25, 0.1
+"""Shares of the time limit for inspecting cuts: at first, and before each round of turns."""
 
-FIRST_TURN = 1 / 16
-"""Part of the time limit for planning with one cut in the first round; it doubles every round."""
+FIRST_TURN_SHARE = 1 / 16
+"""Share of the time limit for planning one cut in the first round; it doubles every round."""
 
-LEAST_TURN_S = 1.0
-"""And seconds at least."""
+MIN_TURN_S = 1.0
+"""Shortest turn, seconds."""
 
-MOST_REPEATABLE = 64
-"""Cuts that are looked at where nothing may depend on the clock."""
+MAX_REPEATABLE_CUTS = 64
+"""Cuts that are inspected in a repeatable run, in which nothing may depend on the clock."""
 
 EVERY_CUT = "every cut"
 """Name of the bound over all cuts."""
@@ -52,17 +52,17 @@ Found = Outcome[PlanningProblem, Plan]
 
 
 @dataclass
-class Tried:
-    """A cut that was looked at.
+class InspectedCut:
+    """A cut that was inspected.
 
     Parameters
     ----------
     built
         Its problem.
     bound
-        What no plan with it can beat.
+        Lower bound on the value of its plans.
     outcome
-        The best answer so far; ``None`` before there is one.
+        The best outcome so far; ``None`` before the first.
     """
 
     built: Built
@@ -76,7 +76,7 @@ class Tried:
 
     @property
     def impossible(self) -> bool:
-        """Whether it is proved that there is no plan with it."""
+        """Whether it is proved that the cut has no plan."""
         return self.outcome is not None and self.outcome.infeasible_because is not None
 
 
@@ -86,11 +86,11 @@ class CutSearch:
     Parameters
     ----------
     case, settings
-        What is planned, and how; the case leaves its cut open.
+        The case, whose cut is open, and the settings of the run.
     hook
-        Told about progress.
+        Receives progress reports.
     starts
-        Plans that are known, by their cuts.
+        Known plans by their cuts.
     """
 
     def __init__(
@@ -104,13 +104,13 @@ class CutSearch:
         self.grid = grid(case)
         self.starts = dict(starts or {})
         self.budget = Budget(settings.time_limit_s, settings.node_limit)
-        self.tried: dict[Cut, Tried] = {}
-        self.best: Tried | None = None
+        self.tried: dict[Cut, InspectedCut] = {}
+        self.best: InspectedCut | None = None
         self.stop: Stop | None = None
         self.cuts = Cuts(self.grid)
 
     def run(self) -> tuple[Built, Found]:
-        """Return the problem of the best cut, and the answer over all cuts."""
+        """Return the problem of the best cut, and the outcome over all cuts."""
         if self.cuts.possible == 1:
             made, outcome = fixed_cut(self.case, self._of_only_cut(), self.hook)
             only = {
@@ -125,7 +125,7 @@ class CutSearch:
             for cut in dict.fromkeys([*self.starts, even]):
                 bound = self.cuts.bound_of(cut)
                 if bound is not None and not self.settled:
-                    self.glance(cut, bound)
+                    self.inspect(cut, bound)
             self._search()
         except KeyboardInterrupt:
             self.stop = Stop.INTERRUPTED
@@ -135,16 +135,16 @@ class CutSearch:
         return replace(self.settings, start=next(iter(self.starts.values()), None))
 
     def _search(self) -> None:
-        share, turn = FIRST_LOOKS, FIRST_TURN * self.settings.time_limit_s
+        share, turn = FIRST_INSPECTION_SHARE, FIRST_TURN_SHARE * self.settings.time_limit_s
         while not (self.settled or self.budget.over):
             self._look(share)
             still = self.still_open()
             if self.settled or not (still or self.cuts.bound is not None):
                 return
-            self._plan(still, max(LEAST_TURN_S, turn))
+            self._plan(still, max(MIN_TURN_S, turn))
             if self.budget.repeatable or (not still and self.cuts.cut_off):
                 return
-            share, turn = LOOKS, 2 * turn
+            share, turn = INSPECTION_SHARE, 2 * turn
 
     # -- what is known -----------------------------------------------------------------------
 
@@ -155,53 +155,53 @@ class CutSearch:
 
     @property
     def bound(self) -> int | None:
-        """What no plan with any cut can beat; ``None`` where no cut has a plan."""
+        """Lower bound over all cuts; ``None`` where no cut has a plan."""
         known = [one.bound for one in self.tried.values() if not one.impossible]
         known += [bound for bound in (self.cuts.bound,) if bound is not None]
         return min(known, default=None)
 
     @property
     def settled(self) -> bool:
-        """Whether the gap asked for is reached over all cuts, or no cut has a plan."""
+        """Whether the required gap is reached over all cuts, or no cut has a plan."""
         if self.bound is None:
             return True
         return within(self.value, self.bound, self.settings.gap)
 
-    def still_open(self) -> list[Tried]:
-        """Cuts whose plans may be better than the best one; first the one with that plan."""
+    def still_open(self) -> list[InspectedCut]:
+        """Cuts whose plans may be better than the best one; the cut of the best plan first."""
         value = self.value
-        found = [
+        open_cuts = [
             one
             for one in self.tried.values()
             if not one.impossible and (value is None or one.bound < value)
         ]
-        return sorted(found, key=lambda one: (one is not self.best, one.bound))
+        return sorted(open_cuts, key=lambda one: (one is not self.best, one.bound))
 
     # -- steps -------------------------------------------------------------------------------
 
     def _look(self, share: float) -> None:
-        """Look at further cuts: by the order of bounds, then beside the best one."""
+        """Inspect further cuts: in the order of bounds, then neighbours of the best one."""
         part = self.budget.part("cuts", share / 2)
         while not (part.over or self.settled or self._enough):
-            found = self.cuts.next(self.value, lambda: part.over)
-            if found is None:
+            candidate = self.cuts.next(self.value, lambda: part.over)
+            if candidate is None:
                 break
-            bound, cut = found
+            bound, cut = candidate
             if cut not in self.tried:
-                self.glance(cut, bound)
+                self.inspect(cut, bound)
         part = self.budget.part("cuts", share / 2)
-        while (beside := next(self._beside(), None)) and not (part.over or self.settled):
+        while (neighbour := next(self._neighbours(), None)) and not (part.over or self.settled):
             if self._enough:
                 return
-            self.glance(*beside)
+            self.inspect(*neighbour)
 
     @property
     def _enough(self) -> bool:
-        """Whether no more cuts are looked at, where nothing may depend on the clock."""
-        return self.budget.repeatable and len(self.tried) >= MOST_REPEATABLE
+        """Whether a repeatable run has inspected enough cuts."""
+        return self.budget.repeatable and len(self.tried) >= MAX_REPEATABLE_CUTS
 
-    def _beside(self) -> Iterator[tuple[Cut, int]]:
-        """Cuts with one border of the best one moved by a piece that may be better, and bounds."""
+    def _neighbours(self) -> Iterator[tuple[Cut, int]]:
+        """Yield neighbours of the best cut (one border moved by a piece) that may be better."""
         if self.best is None:
             return
         cut = self.best.built.cut
@@ -215,38 +215,38 @@ class CutSearch:
             if bound is not None and bound < (self.value or 0):
                 yield tuple(moved), bound
 
-    def glance(self, cut: Cut, bound: int) -> None:
+    def inspect(self, cut: Cut, bound: int) -> None:
         """Find simple bounds and plans of a cut."""
-        one = self.tried[cut] = Tried(built(self.grid, cut), bound)
+        one = self.tried[cut] = InspectedCut(built(self.grid, cut), bound)
         outcome = self._quick(one, self.value)
         if outcome is not None:
             self._take(one, outcome)
 
-    def _quick(self, one: Tried, worth: int | None = None) -> Found | None:
-        """Bounds and published schedules of a cut; ``None`` where no plan is below the worth."""
+    def _quick(self, one: InspectedCut, worth: int | None = None) -> Found | None:
+        """Return the outcome of quick steps on a cut; ``None`` where no plan is below ``worth``."""
         problem = one.built.problem
-        kind, settings = kind_of(problem), self._settings(one, LEAST_TURN_S)
+        kind, settings = kind_of(problem), self._settings(one, MIN_TURN_S)
         if (
             choose(kind, problem, settings).strategy is not ShopStrategy
-        ):  # other ways have no quick steps
+        ):  # other strategies have no quick steps
             self._let_stay(one)
-            return self._solved(one, max(LEAST_TURN_S, FIRST_TURN * self.settings.time_limit_s))
+            return self._solved(one, max(MIN_TURN_S, FIRST_TURN_SHARE * self.settings.time_limit_s))
         with self.budget.phase("looks"):
-            part = self.budget.at_most("look", LEAST_TURN_S)
+            part = self.budget.at_most("look", MIN_TURN_S)
             ledger: Ledger[PlanningProblem, Plan] = Ledger(kind, problem, settings, part)
             ledger.details["strategy"] = ShopStrategy.name
-            way = ShopStrategy(ledger)
+            strategy = ShopStrategy(ledger)
             ledger.check_start()
-            way.find_floors()
+            strategy.find_floors()
             one.bound = max(one.bound, ledger.lower or 0)
             if worth is not None and one.bound >= worth:
                 return None
-            way.ask_experts()
+            strategy.run_experts()
             if ledger.value is None:
                 ledger.prove_infeasible()
             return outcome_of(ledger)
 
-    def _let_stay(self, one: Tried) -> None:
+    def _let_stay(self, one: InspectedCut) -> None:
         """Start a pipeline that may recompute or offload from a plan in which everything stays."""
         problem = one.built.problem
         plain = problem.without_memory_saving
@@ -255,14 +255,14 @@ class CutSearch:
         shop = read_shop(plain)
         if isinstance(shop, str):
             return
-        settings = Settings(time_limit_s=LEAST_TURN_S, threads=self.settings.threads)
+        settings = Settings(time_limit_s=MIN_TURN_S, threads=self.settings.threads)
         ledger: Ledger[PlanningProblem, Plan] = Ledger(kind_of(plain), plain, settings)
-        ShopStrategy(ledger).ask_experts()
+        ShopStrategy(ledger).run_experts()
         if ledger.plan is not None:
             self.starts[one.built.cut] = replace(ledger.plan, fingerprint=None)
 
-    def _plan(self, still: Iterable[Tried], seconds: float) -> None:
-        """Plan with each open cut for some seconds; a single one has all the time."""
+    def _plan(self, still: Iterable[InspectedCut], seconds: float) -> None:
+        """Plan each open cut for some seconds; a single one has all the time."""
         still = list(still)
         for one in still:
             value = self.value
@@ -275,17 +275,17 @@ class CutSearch:
             if self.stop is Stop.INTERRUPTED:
                 return
 
-    def _solved(self, one: Tried, seconds: float) -> Found:
+    def _solved(self, one: InspectedCut, seconds: float) -> Found:
         with self.budget.phase("plans"):
             part = self.budget.at_most("plan", seconds)
             settings = self._settings(one, part.limit_s)
             return solve(one.built.problem, settings, self._hook(one))
 
-    def _settings(self, one: Tried, seconds: float) -> Settings:
+    def _settings(self, one: InspectedCut, seconds: float) -> Settings:
         plan = self.starts.get(one.built.cut) if one.outcome is None else one.outcome.plan
         return replace(self.settings, time_limit_s=max(0.05, seconds), start=plan)
 
-    def _hook(self, one: Tried) -> ProgressHook | None:
+    def _hook(self, one: InspectedCut) -> ProgressHook | None:
         hook, value = self.hook, self.value
         if hook is None:
             return None
@@ -297,7 +297,7 @@ class CutSearch:
 
         return report
 
-    def _take(self, one: Tried, outcome: Found) -> None:
+    def _take(self, one: InspectedCut, outcome: Found) -> None:
         if outcome.stop is Stop.INTERRUPTED:
             self.stop = Stop.INTERRUPTED
         if outcome.bound is not None:
@@ -315,7 +315,7 @@ class CutSearch:
         known = [one for one in self.tried.values() if one.outcome is not None]
         chosen = self.best or min(known, key=lambda one: (one.impossible, one.bound), default=None)
         if chosen is None:  # no cut has room: any of them is shown
-            chosen = Tried(built(self.grid, even), 0)
+            chosen = InspectedCut(built(self.grid, even), 0)
         outcome = chosen.outcome or self._quick(chosen)
         assert outcome is not None
         value, bound = self.value, self.bound
@@ -353,9 +353,9 @@ class CutSearch:
 
     def _record(self, outcome: Found) -> dict[str, Any]:
         old, measure, problem = outcome.record, outcome.measure, outcome.problem
-        asked = asked_of(self.settings) | {"threads": old["settings"]["threads"]}
-        made = old["formulation"] or {"name": asked["formulation"], "sha256": None}
-        named = asked | {"formulation": made["name"], "cut": None}
+        settings = asked_of(self.settings) | {"threads": old["settings"]["threads"]}
+        made = old["formulation"] or {"name": settings["formulation"], "sha256": None}
+        named = settings | {"formulation": made["name"], "cut": None}
         key = run_key(problem.name, problem.fingerprint, named, made["sha256"])
         return {
             **old,
@@ -370,13 +370,13 @@ class CutSearch:
             "stop": str(outcome.stop),
             "infeasible_because": outcome.infeasible_because,
             "seconds": round(outcome.seconds, 3),
-            "phases": {name: round(took, 4) for name, took in self.budget.phases.items()},
-            "settings": {**asked, "start": False},
+            "phases": {name: round(seconds, 4) for name, seconds in self.budget.phases.items()},
+            "settings": {**settings, "start": False},
             "cuts": self._counted(outcome),
         }
 
     def _counted(self, outcome: Found) -> dict[str, Any]:
-        """How many cuts there are, how many were looked at, and whether all are decided."""
+        """Count the cuts, those inspected, and whether all are decided."""
         decided = outcome.proved or outcome.stop is Stop.INFEASIBLE
         tried = self.tried.values()
         chosen = self.best
@@ -388,11 +388,15 @@ class CutSearch:
         }
 
     def _why_none(self) -> str:
-        """Say why no cut has a plan."""
+        """Explain why no cut has a plan."""
         stages = self.grid.stages
         count = self.cuts.possible
-        what = f"{len(self.grid.parts)} pieces into {stages} stages"
-        none = f"none of the {count:,} cuts of {what} fits" if count > 1 else f"{what} do not fit"
+        division = f"{len(self.grid.parts)} pieces into {stages} stages"
+        none = (
+            f"none of the {count:,} cuts of {division} fits"
+            if count > 1
+            else f"{division} do not fit"
+        )
         by_memory = Cuts(self.grid, by_memory=True)
         least = by_memory.next()
         limit = self.grid.limit
@@ -415,7 +419,7 @@ def fixed_cut(case: Case, settings: Settings, hook: ProgressHook | None) -> tupl
     missing = None if layout.limit is None else Cuts(layout).bound_of(made.cut) is None
     if not missing:
         return made, solve(made.problem, settings, hook)
-    brief = replace(settings, time_limit_s=min(settings.time_limit_s, LEAST_TURN_S))
+    brief = replace(settings, time_limit_s=min(settings.time_limit_s, MIN_TURN_S))
     outcome = solve(made.problem, brief, hook)
     needs = Cuts(layout, by_memory=True).bound_of(made.cut) or 0
     reason = missing_memory(layout, needs)
@@ -425,6 +429,6 @@ def fixed_cut(case: Case, settings: Settings, hook: ProgressHook | None) -> tupl
 
 
 def missing_memory(layout: Grid, needs: int) -> str:
-    """Say how much memory a cut needs at least, and how much there is."""
+    """Describe how much memory a cut needs at least, and how much there is."""
     least, limit = (size_text(layout.units, count) for count in (needs, layout.limit))
     return f"a device needs at least {least} and has {limit}"

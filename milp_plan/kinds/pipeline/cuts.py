@@ -1,4 +1,4 @@
-"""Cuts of a model into stages, those first that may be best; what no plan with a cut can beat.
+"""Enumerates cuts of a model into stages in the order of a lower bound on their plans.
 
 Proofs. A device runs one pass at a time, so it works for all micro-batches of its stages, and not
 before the first of them has passed the stages ahead; where both gradients are one operator it also
@@ -31,20 +31,20 @@ from milp_plan.core import Objective, ceil_div
 from .case import Grid
 from .model import Cut
 
-MOST_NODES = 400_000
-"""Beginnings of cuts that are kept; with more the search ends with the bound that it has."""
+MAX_NODES = 400_000
+"""Largest number of cut prefixes in memory; beyond it the search ends with its bound."""
 
-MOST_CELLS = 40_000
-"""Pieces times stages up to which it is worked out what the stages behind a piece need."""
+MAX_CELLS = 40_000
+"""Largest pieces x stages for which the need of all later stages is computed."""
 
 _NEVER = 10**30
-"""Bound of what does not fit."""
+"""Bound of a cut that does not fit."""
 
 
 class Load(NamedTuple):
-    """A device with some of its stages: ticks of work, bytes that lie there, those of passes.
+    """Load of a device with some of its stages: ticks of work, resident bytes, bytes of passes.
 
-    ``held`` are the leaves of a micro-batch, by its way; ``peak`` is the most that passes hold;
+    ``held`` are the activations of a micro-batch, by route; ``peak`` is the most that passes hold;
     ``turns`` the ticks of all its micro-batches where few fit at a time.
     """
 
@@ -57,40 +57,40 @@ class Load(NamedTuple):
 
     @property
     def time(self) -> int:
-        """Ticks until it has done its work."""
+        """Ticks until the device has done its work."""
         return max(self.turns, self.wait + self.work if self.work else 0)
 
     @property
     def memory(self) -> int:
-        """Bytes that it needs."""
+        """Bytes that the device needs."""
         return self.resting + self.peak
 
 
 @dataclass(frozen=True)
 class _Node:
-    """The beginning of a cut: ends of its stages, and what the devices have to do for them."""
+    """The beginning of a cut: ends of its stages, and the loads of the devices for them."""
 
     ends: tuple[int, ...]
     loads: tuple[Load, ...]
 
 
 class Cuts:
-    """The cuts of a case in the order of a bound, as far as they are asked for.
+    """The cuts of a case in the order of a bound, produced one by one.
 
     Parameters
     ----------
     grid
         The case.
     by_memory
-        In the order of the least bytes of the fullest device, whatever the limit, instead of the
-        order of time under the limit.
+        Whether to order by the least bytes of the fullest device, whatever the limit, instead
+        of by time under the limit.
 
     Attributes
     ----------
     possible
-        How many cuts there are.
+        Number of cuts.
     cut_off
-        Whether the search was given up because too many beginnings would have to be kept.
+        Whether the search was given up because of too many prefixes.
     """
 
     def __init__(self, grid: Grid, *, by_memory: bool = False) -> None:
@@ -125,7 +125,7 @@ class Cuts:
     # -- the placement -----------------------------------------------------------------------
 
     def _devices(self) -> list[list[tuple[int, int, int]]]:
-        """Stage -> (device, way, micro-batches) of those that run it; each its own where free."""
+        """Return stage -> (device, route, micro-batches) of its devices; its own if free."""
         case, routes = self.grid.case, self.grid.routes
         if routes is None:
             return [[(stage, 0, case.micro_batches)] for stage in range(self.stages)]
@@ -143,7 +143,7 @@ class Cuts:
         return (Load(resting=self.grid.workspace, held=(0,) * ways),) * count
 
     def _least(self) -> int:
-        """Ticks that every plan takes, whatever the cut."""
+        """Return the ticks that every plan takes, whatever the cut."""
         case, grid = self.grid.case, self.grid
         forward, backward, weight = (column[-1] for column in self.sums[:3])
         shared = ceil_div(self.time[-1] * case.micro_batches, case.devices)
@@ -165,14 +165,14 @@ class Cuts:
     ) -> Load:
         """Return the load of a device that also runs a stage of some pieces.
 
-        ``use`` is the way of micro-batches, and how many; ``part`` where the pieces begin and end.
+        ``use`` is the route of micro-batches, and their number; ``part`` is the range of pieces.
         """
         (way, batches), (a, b) = use, part
         grid, case = self.grid, self.grid.case
         forward, backward, weight, early, late, gradient, parameters = (
             column[b] - column[a] for column in self.sums[:7]
         )
-        if not batches:  # no micro-batch comes this way: its weights do not lie there either
+        if not batches:  # no micro-batch takes this route: its weights are not on the device either
             return load
         wait = self._wait(stage, a) if not load.work else min(load.wait, self._wait(stage, a))
         work = load.work + batches * (forward + backward + weight)
@@ -191,7 +191,7 @@ class Cuts:
         return Load(wait, work, resting, ways, peak, turns)
 
     def _turns(self, stage: int, a: int, held: tuple[int, int], resting: int) -> int:
-        """Ticks of the micro-batches of a stage that begins with a piece, few at a time.
+        """Return the ticks of the micro-batches of a stage from a piece on, if few fit at a time.
 
         ``held`` are the micro-batches, and the bytes of one.
         """
@@ -208,7 +208,7 @@ class Cuts:
         return self._wait(stage, a) + ceil_div(batches, room) * stay
 
     def _wait(self, stage: int, a: int) -> int:
-        """Ticks at least before the first pass of a stage, and after its last."""
+        """Return the least ticks before the first pass of a stage, and after its last."""
         if not self.makespan or self.grid.routes is None:
             return 0
         travel = self.hops[stage] * self.grid.transfer
@@ -217,17 +217,17 @@ class Cuts:
         return self.sums[0][a] + travel
 
     def _cost(self, loads: tuple[Load, ...], stage: int) -> int:
-        """What the devices of a stage need, by time or by memory; :data:`_NEVER` where too much."""
-        found = 0
+        """Return the need of a stage's devices, time or memory; :data:`_NEVER` where too much."""
+        need = 0
         for device, _, _ in self.on[stage]:
             load = loads[device]
             if self.limit is not None and load.memory > self.limit:
                 return _NEVER
-            found = max(found, load.memory if self.by_memory else load.time)
-        return found
+            need = max(need, load.memory if self.by_memory else load.time)
+        return need
 
     def _cell(self, stage: int, a: int, b: int) -> int:
-        """What a stage needs at least on a device of its own; grows with b, falls with a."""
+        """Return the least need of a stage on a device of its own; grows with b, falls with a."""
         _, way, batches = max(self.on[stage], key=lambda place: place[2])
         load = self._with(self._empty()[0], stage, (way, batches), (a, b), arriving=False)
         if self.limit is not None and load.memory > self.limit:
@@ -237,18 +237,18 @@ class Cuts:
         return load.time if self._first(stage) else max(load.work, load.turns)
 
     def _first(self, stage: int) -> bool:
-        """Whether no earlier stage is on a device of this one."""
-        mine = {device for device, _, _ in self.on[stage]}
-        return not any(device in mine for places in self.on[:stage] for device, _, _ in places)
+        """Return whether no earlier stage is on a device of this one."""
+        devices = {device for device, _, _ in self.on[stage]}
+        return not any(device in devices for places in self.on[:stage] for device, _, _ in places)
 
     def _rests(self) -> list[list[int]]:
-        """Stage -> piece -> what the stages from there on need at least, each on its own device.
+        """Return stage -> piece -> least need of the stages from there on, each on its own device.
 
         The more pieces a stage takes, the more it needs and the less those behind: the best end
         stands where the two cross. That is no later for a stage that begins earlier.
         """
         count = self.pieces
-        if count * self.stages > MOST_CELLS:
+        if count * self.stages > MAX_CELLS:
             return [[0] * (count + 1)] * (self.stages + 1)
         behind = [_NEVER] * count + [0]
         rows = [behind]
@@ -271,7 +271,7 @@ class Cuts:
 
     @property
     def bound(self) -> int | None:
-        """What no plan with a cut that is still to come can beat; ``None`` if there is none."""
+        """Lower bound of the cuts still to come; ``None`` if there are none."""
         return self._open[0][0] if self._open else None
 
     def _push(self, bound: int, node: _Node) -> None:
@@ -284,8 +284,8 @@ class Cuts:
     ) -> tuple[int, Cut] | None:
         """Return the next cut with its bound; ``None`` where there is none below ``worth``.
 
-        Beginnings that cannot lead below ``worth`` are dropped. The search is given up when it is
-        ``over``, or would have to keep too many beginnings.
+        Prefixes that cannot lead below ``worth`` are dropped. The search is given up when ``over``
+        returns true, or when there are too many prefixes.
         """
         while self._open:
             bound, _, _, node = self._open[0]
@@ -294,17 +294,17 @@ class Cuts:
             if len(node.ends) == self.stages:
                 heapq.heappop(self._open)
                 return bound, tuple(b - a for a, b in zip((0, *node.ends), node.ends, strict=False))
-            if len(self._open) > MOST_NODES or over():
+            if len(self._open) > MAX_NODES or over():
                 self.cut_off = True
                 return None
             heapq.heappop(self._open)
-            for found, child in self._children(bound, node):
-                if worth is None or found < worth:
-                    self._push(found, child)
+            for child_bound, child in self._children(bound, node):
+                if worth is None or child_bound < worth:
+                    self._push(child_bound, child)
         return None
 
     def bound_of(self, cut: Cut) -> int | None:
-        """Bound of a cut; ``None`` for one that does not fit."""
+        """Return the bound of a cut; ``None`` for one that does not fit."""
         node, bound = _Node((), self._empty()), self.least
         for end in accumulate(cut):
             node = self._child(node, end)
@@ -329,11 +329,11 @@ class Cuts:
         for end in range(most if stage == self.stages - 1 else start + 1, most + 1):
             child = self._child(node, end)
             cost = self._cost(child.loads, stage)
-            found = max(bound, cost, self.rest[stage + 1][end], self._spread(child, stage))
-            yield found, child
+            child_bound = max(bound, cost, self.rest[stage + 1][end], self._spread(child, stage))
+            yield child_bound, child
 
     def _spread(self, node: _Node, stage: int) -> int:
-        """Work that is left for devices with later stages, and what they have, shared evenly."""
+        """Return the work left for devices with later stages and their own, shared evenly."""
         if self.by_memory or stage == self.stages - 1 or self.grid.routes is None:
             return 0
         open_devices = self.open_after[stage + 1]

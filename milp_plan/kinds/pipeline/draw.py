@@ -1,4 +1,4 @@
-"""Pictures of pipelines: schedules one above the other, on one time axis."""
+"""Draws schedules of pipelines one above the other, on one time axis."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def schedules(plans: Sequence[TitledPlan]) -> Figure:
 
 
 def _micro_batches(operator: Operator) -> str:
-    """Return its micro-batch; of operators fused from several, the micro-batches of its parts."""
+    """Return the micro-batch of an operator; of fused ones, the micro-batches of their parts."""
     if operator.micro_batch is not None:
         return str(operator.micro_batch)
     parts = [part.rpartition("@")[2] for part in operator.name.split("&") if "@" in part]

@@ -1,4 +1,4 @@
-"""Clocks of a shop, for bounds on the makespan and on the span of one device; and its classes."""
+"""Clocks of a shop, for bounds on the makespan and on the span of one device; its symmetries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .shop import Shop
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What must lie between 0 and the horizon.
+    """A clock: which tasks must lie between 0 and the horizon.
 
     Parameters
     ----------
@@ -29,12 +29,12 @@ class Frame:
 
 
 def whole(shop: Shop) -> Frame:
-    """The clock of the makespan: everything runs between 0 and the horizon."""
+    """Return the clock of the makespan: everything runs between 0 and the horizon."""
     return Frame(shop.heads, shop.tails)
 
 
 def anchored(shop: Shop, device: int) -> Frame:
-    """The clock of one device: 0 is its first start, the horizon its last stop.
+    """Return the clock of one device: 0 is its first start, the horizon its last stop.
 
     Other machines may work before 0 and after the horizon; a task that needs one of the device
     has a head, a task that one of the device needs has a tail. So a horizon within which no plan
@@ -57,7 +57,7 @@ def anchored(shop: Shop, device: int) -> Frame:
 
 
 def colours(shop: Shop, anchor: int | None = None) -> tuple[list[int], list[int]]:
-    """Classes of kinds and of machines that colour refinement cannot tell apart, numbered.
+    """Return numbered classes of kinds and of machines by colour refinement.
 
     Any two kinds of a class have equal times, bytes and counts, run on machines of one class, and
     have equally many predecessors (successors) of each class at each lag; any two machines of a
@@ -69,10 +69,10 @@ def colours(shop: Shop, anchor: int | None = None) -> tuple[list[int], list[int]
     known = 0
     while True:
         kind_of, machine_of = _numbered(kind_of), _numbered(machine_of)
-        found = len(set(kind_of)) + len(set(machine_of))
-        if found == known:
+        classes = len(set(kind_of)) + len(set(machine_of))
+        if classes == known:
             return kind_of, machine_of
-        known = found
+        known = classes
         finer = [
             (
                 kind_of[k],
@@ -89,7 +89,7 @@ def colours(shop: Shop, anchor: int | None = None) -> tuple[list[int], list[int]
 
 
 def frames(shop: Shop, span: bool) -> list[Frame]:
-    """Clocks whose horizons bound the objective: one, or one per class of devices for the span."""
+    """Return clocks whose horizons bound the objective: for the span one per class of devices."""
     if not span:
         return [whole(shop)]
     _, machine_of = colours(shop)

@@ -1,4 +1,4 @@
-"""Two routes through the same devices, one the mirror image of the other."""
+"""Finds pipelines of two routes through the same devices, one the mirror image of the other."""
 
 from __future__ import annotations
 

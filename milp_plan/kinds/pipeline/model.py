@@ -19,7 +19,7 @@ from milp_plan.core.quantity import UNSPECIFIED
 Number = Fraction | int
 
 Cut = tuple[int, ...]
-"""Pieces of each stage, in the order of the forward pass."""
+"""Number of pieces of each stage, in the order of the forward pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +34,15 @@ class Piece:
         Activations held from the start of the forward pass to the end of the input gradient, and
         to the end of the weight gradient.
     gradient
-        Held from the start of the input gradient to the end of the weight gradient.
+        Bytes held from the start of the input gradient to the end of the weight gradient.
     parameters
-        Held all the time.
+        Bytes held all the time.
     arrives
-        What comes from the piece before it. It may arrive ahead of its pass, and its gradient on
-        the other side: a stage that begins with the piece, and the one before, hold as much beside.
+        Bytes that come from the piece before it. They may arrive ahead of their pass, as may the
+        gradient on the other side: a stage that begins with the piece, and the one before, hold
+        as much in addition.
     name
-        What it is called in its source; empty where it has no name.
+        Its name in the source; empty where it has none.
     """
 
     forward: Number
@@ -70,38 +71,38 @@ class Piece:
 
     @property
     def times(self) -> tuple[Number, Number, Number]:
-        """Forward pass, input gradient, weight gradient."""
+        """Times of forward pass, input gradient and weight gradient."""
         return self.forward, self.backward, self.weight
 
     @property
     def sizes(self) -> tuple[Number, Number, Number, Number]:
-        """What is held to the input gradient, to the weight gradient, between them, and always."""
+        """Sizes held to the input gradient, to the weight gradient, between them, and always."""
         return self.held_to_backward, self.held_to_weight, self.gradient, self.parameters
 
     @property
     def time(self) -> Number:
-        """All of its work on one micro-batch."""
+        """Time of all its work on one micro-batch."""
         return self.forward + self.backward + self.weight
 
 
 @dataclass(frozen=True)
 class Model:
-    """What is cut into stages.
+    """A model that is cut into stages.
 
     Parameters
     ----------
     pieces
-        In the order of the forward pass; stages are runs of neighbouring pieces.
+        Its pieces in the order of the forward pass; stages are runs of consecutive pieces.
     transfer
         Time of a transfer between neighbouring stages on different devices.
     even
         The only piece is one device's share of a model that can be cut anywhere into equal parts.
     time_unit, size_unit
-        What the numbers count; ``unspecified`` where unknown.
+        Units of the numbers; ``unspecified`` where unknown.
     memory
-        Of a device, where the source says it.
+        Memory of a device, where the source has it.
     workspace
-        Part of the memory of each device that is taken whatever it runs.
+        Memory of each device that is always in use, whatever it runs.
     """
 
     pieces: tuple[Piece, ...]
@@ -114,7 +115,7 @@ class Model:
 
     @property
     def units(self) -> Units:
-        """What the numbers count; none of them is scaled."""
+        """Units of the numbers, unscaled."""
         return Units(self.time_unit, self.size_unit)
 
     @classmethod
@@ -130,7 +131,7 @@ class Model:
         return cls((share,), transfer, even=True, time_unit=time_unit)
 
     def parts(self, devices: int, stages: int) -> tuple[Piece, ...]:
-        """Return what stages are runs of: its pieces; one each where it is cut into equal parts."""
+        """Return its pieces, or equal parts, one per stage, where it can be cut anywhere."""
         if not self.even:
             return self.pieces
         share, size = self.pieces[0], Fraction(devices, stages)
@@ -138,7 +139,7 @@ class Model:
 
 
 def most_even(pieces: Sequence[Piece], stages: int) -> Cut:
-    """Cut so that the longest stage is as short as can be; of equals, the earliest last cuts.
+    """Return the cut whose longest stage is shortest; of equals, the earliest last cuts.
 
     A dynamic programme over last cuts. The later the last cut, the shorter the last run and the
     longer the longest before it, so the best one stands where the two cross: it is bisected for.

@@ -1,9 +1,9 @@
-"""Forward and backward of two micro-batches run as one operator, with a length of its own.
+"""Fuses forward and backward of two micro-batches into one operator with its own duration.
 
 A device that computes one micro-batch while another one's tensors travel inside a layer
 (expert parallelism) needs less time for both together than for one after the other. DualPipe
 builds on such pairs. :func:`fuse` turns pairs of a problem into operators of kind ``overlapped``;
-what comes out is a problem like any other, with the laws unchanged.
+the result is a problem like any other, with the laws unchanged.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def fuse(
     problem
         Operators of pairs must have one option, on one and the same device.
     pairs
-        Each operator in at most one. A mapping gives the ticks of each pair; otherwise a pair
-        takes the sum of its members' ticks. Source of the idea: DeepSeek-V3 report, arXiv
+        Each operator is in at most one pair. A mapping gives the ticks of each pair; otherwise a
+        pair takes the sum of its members' ticks. Source of the idea: DeepSeek-V3 report, arXiv
         2412.19437, section 3.2.1.
 
     Returns
@@ -76,12 +76,12 @@ def fuse(
             home[name] = names[pair]
     ticks = dict(pairs) if isinstance(pairs, Mapping) else {}
     inner = [value for value in problem.graph.values if _is_inner(value, home)]
-    kept: dict[str, list[Value]] = {}
+    values: dict[str, list[Value]] = {}
     gone = {value.name for value in inner}
     for value in inner:
-        kept.setdefault(home[value.producer or ""], []).append(value)
+        values.setdefault(home[value.producer or ""], []).append(value)
     joined = {
-        pair[0]: _joined(problem, pair, name, kept.get(name, []), ticks.get(pair))
+        pair[0]: _joined(problem, pair, name, values.get(name, []), ticks.get(pair))
         for pair, name in names.items()
     }
     graph = ComputationGraph(
@@ -158,7 +158,7 @@ def _places(problem: PlanningProblem, operator: Operator) -> list[str]:
 
 
 def finer(problem: PlanningProblem, factor: int) -> PlanningProblem:
-    """Cut each tick into ``factor`` ticks: the same problem on a finer grid.
+    """Split each tick into ``factor`` ticks: the same problem on a finer grid.
 
     Raises
     ------
@@ -212,9 +212,9 @@ def _may_travel(problem: PlanningProblem, value: Value) -> bool:
 
 
 def sequence(problem: PlanningProblem, orders: Mapping[str, Sequence[str]]) -> list[str]:
-    """All operators in the order of their earliest starts, when devices follow given orders.
+    """Return all operators in the order of their earliest starts, for given orders of devices.
 
-    Transfers take their time and hold nothing here; memory is not looked at. A list scheduler
+    Transfers take their time and hold nothing here; memory is ignored. A list scheduler
     that takes operators in this order runs each device's in its own order.
 
     Parameters
@@ -247,21 +247,21 @@ def sequence(problem: PlanningProblem, orders: Mapping[str, Sequence[str]]) -> l
     place = {name: number for number, name in enumerate(after)}
     ready = [(0, number, name) for name, number in place.items() if not missing[name]]
     heapq.heapify(ready)
-    found: list[str] = []
+    order: list[str] = []
     while ready:
         begin, _, name = heapq.heappop(ready)
-        found.append(name)
+        order.append(name)
         stop = begin + problem.duration_ticks(name, problem.placements(name)[0])
         for then, lag in after[name]:
             start[then] = max(start[then], stop + lag)
             missing[then] -= 1
             if not missing[then]:
                 heapq.heappush(ready, (start[then], place[then], then))
-    held = [name for row in orders.values() for name in row]
-    if len(found) < len(after) or sorted(held) != sorted(after):
+    listed = [name for row in orders.values() for name in row]
+    if len(order) < len(after) or sorted(listed) != sorted(after):
         stuck = next((name for name in after if missing[name]), "an operator")
         raise Deadlock(f"{stuck} does not start: orders wait for each other or are not complete")
-    return found
+    return order
 
 
 def _lag(problem: PlanningProblem, value: Value, producer: str, reader: str) -> int:

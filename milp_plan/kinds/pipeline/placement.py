@@ -12,23 +12,23 @@ Route = tuple[int, ...]
 
 
 def line(devices: int) -> tuple[Route, ...]:
-    """One stage per device, in order (GPipe, 1F1B, zero bubble)."""
+    """Return one stage per device, in order (GPipe, 1F1B, zero bubble)."""
     return (tuple(range(devices)),)
 
 
 def interleaved(devices: int, chunks: int) -> tuple[Route, ...]:
-    """Stage s on device s mod ``devices``: ``chunks`` rounds over all devices (Megatron-LM)."""
+    """Return stage s on device s mod ``devices``: ``chunks`` rounds (Megatron-LM)."""
     return (tuple(stage % devices for stage in range(devices * chunks)),)
 
 
 def wave(devices: int, chunks: int = 2) -> tuple[Route, ...]:
-    """Down and up again, ``chunks`` passes: V (ZB-V, DualPipeV) with two, Hanayo's with more."""
+    """Return ``chunks`` passes, down and up: V (ZB-V, DualPipeV) with two, Hanayo's with more."""
     down = list(range(devices))
     return (tuple(d for turn in range(chunks) for d in (down[::-1] if turn % 2 else down)),)
 
 
 def bidirectional(devices: int) -> tuple[Route, ...]:
-    """Both directions at once: device r runs stage r of one and the mirrored stage of the other.
+    """Return both directions: device r runs stage r of one and the mirrored stage of the other.
 
     Each device keeps the weights of two stages (Chimera, DualPipe).
     """
@@ -45,7 +45,7 @@ FAMILIES: dict[str, Callable[..., tuple[Route, ...]]] = {
 
 
 def place(family: str, devices: int, chunks: int | None = None) -> tuple[Route, ...]:
-    """Routes of a family.
+    """Return the routes of a family.
 
     Parameters
     ----------

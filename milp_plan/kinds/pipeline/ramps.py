@@ -1,4 +1,4 @@
-"""Ticks a machine must stand idle while memory fills at the beginning and empties at the end.
+"""Ticks that a machine must be idle while memory fills at the beginning and empties at the end.
 
 At the beginning a machine may only run ahead as far as its memory holds what it makes, until the
 first micro-batch is back to release some; at the end it has only as much work left as its memory
@@ -17,12 +17,12 @@ from itertools import pairwise
 
 from .shop import Shop
 
-MOST_STATES = 1024
-"""States of a micro-batch on a machine up to which its ramps are counted."""
+MAX_STATES = 1024
+"""Largest number of states of a micro-batch on a machine for which ramps are computed."""
 
 FIRST_PLACES, PLACES = 8, 16
 """Micro-batches whose releases (tails) are tried as the end (beginning) of a ramp: the first
-(last) ones, and about this many more, spread evenly."""
+(last) ones, and about ``PLACES`` more, spread evenly."""
 
 Ends = list[tuple[int, int]]
 """(ticks from the beginning, or end, of the horizon to a cut; idle ticks)."""
@@ -30,12 +30,12 @@ Ends = list[tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class PartDone:
-    """What may be done of a micro-batch on a machine, at a moment when the machine runs nothing.
+    """A state of a micro-batch on a machine, at a moment when the machine is idle.
 
     Parameters
     ----------
     done
-        Bits of the machine's kinds.
+        Bits of the machine's kinds that are done.
     held
         Bytes allocated by them less bytes released.
     work
@@ -53,11 +53,11 @@ class Ramps:
     Parameters
     ----------
     shop
-        All its machines.
+        The shop.
     machine
-        One with a limit.
+        A machine with a memory limit.
     released, tails
-        Of every task, as :func:`~.bounds.releases` gives them; none negative on this machine.
+        Release and tail of every task, by :func:`~.bounds.releases`; not negative here.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Ramps:
         self._most = lru_cache(maxsize=None)(self._hull)
 
     def value(self) -> int:
-        """Work of the machine and the idle ticks of both ramps."""
+        """Return the work of the machine and the idle ticks of both ramps."""
         if any(states is None for states in self.states):
             return 0
         starts, ends = self._ramps(self.released, back=False), self._ramps(self.tails, back=True)
@@ -94,24 +94,24 @@ class Ramps:
         return self.work + best
 
     def _ramps(self, times: list[Sequence[int]], back: bool) -> Ends:
-        """Idle ticks of ramps, the most first; each cut comes after fewer ticks than the last.
+        """Return idle ticks of ramps, most first; each cut comes after fewer ticks than the last.
 
         The fewer ticks, the more tasks are beyond the cut: where :meth:`_apart` holds for a cut,
         it holds for those after fewer ticks. So a later cut with no more idle ticks is of no use.
         """
-        found = {0: 0}  # no ramp
+        ramps = {0: 0}  # no ramp
         for t in {row[place] for row in times for place in _places(len(row))}:
             done = self._most_done(t, times, back)
             if done is not None:
-                found[t] = max(0, t - done)
+                ramps[t] = max(0, t - done)
         nearest: Ends = []
-        for t, idle in sorted(found.items(), key=lambda entry: (-entry[1], entry[0])):
+        for t, idle in sorted(ramps.items(), key=lambda entry: (-entry[1], entry[0])):
             if not nearest or t < nearest[-1][0]:
                 nearest.append((t, idle))
         return nearest
 
     def _most_done(self, t: int, times: list[Sequence[int]], back: bool) -> int | None:
-        """Most work that fits on one side of a cut at ``t``; ``None`` where nothing fits."""
+        """Return the most work that fits on one side of a cut at ``t``; ``None`` for none."""
         room, total = self.limit, 0
         steps: list[tuple[Fraction, int, int]] = []
         for route in range(len(self.routes)):
@@ -132,7 +132,7 @@ class Ramps:
         return total
 
     def _groups(self, route: int, t: int, times: list[Sequence[int]]) -> Iterator[tuple[int, int]]:
-        """(bits of the tasks beyond a cut, micro-batches) of equal micro-batches of a route.
+        """Yield (bits of the tasks beyond a cut, micro-batches) of equal micro-batches of a route.
 
         ``times`` grow along each row, so the tasks beyond the cut are the last ones of the row.
         """
@@ -144,7 +144,7 @@ class Ramps:
                 begin = end
 
     def _hull(self, route: int, far: int, back: bool) -> list[tuple[int, int]]:
-        """Corners of (bytes held, most work on this side of the cut), concave, from least bytes."""
+        """Return the concave corners of (bytes held, most work on this side of the cut)."""
         states = self.states[route] or []
         total = max(state.work for state in states)
         best: dict[int, int] = {}
@@ -164,7 +164,7 @@ class Ramps:
         return hull
 
     def _apart(self, head: int, tail: int) -> bool:
-        """Whether the ramp at the end cannot begin before that at the beginning has ended."""
+        """Return whether the ramp at the end begins after that at the beginning has ended."""
         held = 0
         for route, states in enumerate(self.states):
             count = self.counts[route]
@@ -192,20 +192,20 @@ class Ramps:
 
 
 def _states(shop: Shop, kinds: Sequence[int], own: Iterable[int]) -> list[PartDone] | None:
-    """States of a route's micro-batch on a machine; ``None`` where there are too many."""
+    """Return the states of a route's micro-batch on a machine; ``None`` if there are too many."""
     own = list(own)
     needs = [(at, sum(1 << b for b in own if shop.above[kinds[at]] >> kinds[b] & 1)) for at in own]
-    found = [PartDone(0, 0, 0)]
+    states = [PartDone(0, 0, 0)]
     for at, need in needs:  # topologically sorted, so each state is made once
         kind = shop.kinds[kinds[at]]
-        found += [
+        states += [
             PartDone(s.done | 1 << at, s.held + kind.alloc - kind.free, s.work + kind.duration)
-            for s in found
+            for s in states
             if s.done & need == need
         ]
-        if len(found) > MOST_STATES:
+        if len(states) > MAX_STATES:
             return None
-    return found
+    return states
 
 
 def _places(count: int) -> set[int]:

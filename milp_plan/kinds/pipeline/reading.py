@@ -1,4 +1,4 @@
-"""Reading a problem as a :class:`.Shop`, or saying why it is not one."""
+"""Reads a problem as a :class:`.Shop`, or explains why it is not one."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from .shop import TRANSFER, Journey, Kind, Shop
 
 def shop_of(problem: PlanningProblem) -> Shop | None:
     """Return the problem as a shop, or ``None`` where it is not one (see :func:`read_shop`)."""
-    found = read_shop(problem)
-    return found if isinstance(found, Shop) else None
+    shop = read_shop(problem)
+    return shop if isinstance(shop, Shop) else None
 
 
 @view
 def read_shop(problem: PlanningProblem) -> Shop | str:
-    """Read a problem as a shop of identical micro-batches, or say in words why it is not one."""
+    """Return a problem as a shop of identical micro-batches, or the reason why it is not one."""
     try:
         return _Reader(problem).read()
     except _NotAShop as reason:
@@ -34,7 +34,7 @@ def read_shop(problem: PlanningProblem) -> Shop | str:
 
 
 class _NotAShop(Exception):
-    """Why a problem is not a job shop of identical jobs."""
+    """Reason why a problem is not a job shop of identical jobs."""
 
 
 @dataclass
@@ -52,7 +52,7 @@ class _Job:
 
     @property
     def signature(self) -> tuple[object, ...]:
-        """Equal for jobs that are alike."""
+        """Return the part of a job that is equal for jobs that are alike."""
         return (tuple(self.tasks), tuple(self.arcs), tuple(self.holders))
 
 
@@ -107,8 +107,8 @@ class _Reader:
         for operator in sorted(operators, key=lambda entry: entry.name.removesuffix(suffix)):
             places = self.problem.placements(operator.name)
             if len(places) != 1 or len(places[0].devices) != 1:
-                found = f"{len(places)} placements" if len(places) != 1 else "several devices"
-                raise _NotAShop(f"operator {operator.name!r} has {found}, not one device")
+                text = f"{len(places)} placements" if len(places) != 1 else "several devices"
+                raise _NotAShop(f"operator {operator.name!r} has {text}, not one device")
             position[operator.name] = len(job.tasks)
             base = operator.name.removesuffix(suffix)
             ticks = self.problem.duration_ticks(operator.name, places[0])
@@ -122,7 +122,7 @@ class _Reader:
         return job
 
     def value(self, job: _Job, position: dict[str, int], value: Value, suffix: str) -> None:
-        """Arcs, memory and transfers of one value."""
+        """Add arcs, memory and transfers of one value."""
         assert value.producer is not None
         producer = position[value.producer]
         made = self.problem.placements(value.producer)[0]
@@ -151,11 +151,11 @@ class _Reader:
             self.send(job, producer, way, readers, suffix)
 
     def limited(self, device: str) -> bool:
-        """Whether memory of a device counts."""
+        """Return whether memory of a device is limited."""
         return self.problem.cluster.device(device).memory_bytes is not None
 
     def send(self, job: _Job, producer: int, way: Route, readers: list[int], suffix: str) -> None:
-        """A delay on arcs, or a task on the channel it holds."""
+        """Add a delay on arcs, or a task on the channel that the transfer holds."""
         if not way.resources:
             job.arcs += [(producer, reader, way.duration_ticks) for reader in readers]
             made = job.members[producer]
@@ -212,8 +212,8 @@ class _Reader:
         return self.number[name]
 
     def limits(self) -> tuple[int | None, ...]:
-        """Memory left beside persistent values."""
-        held = dict.fromkeys(self.problem.cluster.device_names, 0)
+        """Return memory limits less the bytes of persistent values."""
+        persistent = dict.fromkeys(self.problem.cluster.device_names, 0)
         for value in self.graph.values:
             if not value.persistent:
                 continue
@@ -223,12 +223,12 @@ class _Reader:
                 layout = self.graph.operator(consumer).options[0].layout_read(value.name)
                 sites.add((device, layout))
             for place, layout in sites:
-                held[place] += value.bytes[layout]
-        found: list[int | None] = [None] * len(self.machines)
+                persistent[place] += value.bytes[layout]
+        limits: list[int | None] = [None] * len(self.machines)
         for index, entry in enumerate(self.problem.cluster.devices):
             if entry.memory_bytes is not None:
-                found[index] = entry.memory_bytes - held[entry.name]
-        return tuple(found)
+                limits[index] = entry.memory_bytes - persistent[entry.name]
+        return tuple(limits)
 
 
 def _topological(count: int, arcs: list[tuple[int, int, int]]) -> list[int]:
@@ -247,7 +247,7 @@ def _topological(count: int, arcs: list[tuple[int, int, int]]) -> list[int]:
 
 
 def _ancestors(order: list[int], arcs: list[tuple[int, int, int]]) -> dict[int, int]:
-    """Task -> bit mask of itself and everything before it."""
+    """Return task -> bit mask of itself and everything before it."""
     masks = {task: 1 << task for task in order}
     before: dict[int, list[int]] = {task: [] for task in order}
     for a, b, _ in arcs:

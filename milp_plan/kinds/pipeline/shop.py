@@ -1,4 +1,4 @@
-"""A problem read as a job shop of identical jobs: what every pipeline planner works on.
+"""A problem read as a job shop of identical jobs: the input of every pipeline planner.
 
 Micro-batches that take the same route are identical jobs. Each runs every *kind* of task once, on
 a known machine; machines are devices, and channels where transfers hold them. Since jobs are
@@ -58,7 +58,7 @@ class Kind:
 
     @property
     def count(self) -> int:
-        """Micro-batches on its route."""
+        """Number of micro-batches on its route."""
         return len(self.members)
 
     @property
@@ -69,7 +69,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Journey:
-    """A transfer that holds nothing: it leaves when its producer stops, and takes ``ticks``."""
+    """A transfer that holds no channel: it leaves when its producer stops, and takes ``ticks``."""
 
     value: str
     producer: str
@@ -86,18 +86,18 @@ class Shop:
     Parameters
     ----------
     problem
-        Where it was read from.
+        The problem that was read.
     machines
         Names of devices in device order, then of channels that transfers hold.
     kinds
-        All routes' tasks, topologically sorted within each route.
+        Tasks of all routes, topologically sorted within each route.
     arcs
         (before, after, lag): in every micro-batch, ``after`` starts at least ``lag`` ticks after
         ``before`` stops; ``lag`` is the time of a transfer that holds nothing.
     limits
         Bytes free for copies per machine; ``None`` is without limit (channels always).
     journeys
-        Transfers that hold nothing.
+        Transfers that hold no channel.
     """
 
     problem: PlanningProblem
@@ -109,21 +109,21 @@ class Shop:
 
     @property
     def objective(self) -> Objective:
-        """Makespan or span."""
+        """Objective of the problem: makespan or span."""
         return self.problem.objective
 
     @cached_property
     def num_devices(self) -> int:
-        """Machines that are devices."""
+        """Number of machines that are devices."""
         return len(self.problem.cluster.devices)
 
     @cached_property
     def tick(self) -> int:
-        """Ticks that divide every duration and lag: some best plan starts only at multiples."""
+        """Common divisor of all durations and lags: some best plan starts only at its multiples."""
         return max(1, gcd(*(kind.duration for kind in self.kinds), *(lag for *_, lag in self.arcs)))
 
     def in_ticks(self) -> Shop:
-        """Return the shop whose times are counted in :attr:`tick`: they have nothing in common."""
+        """Return the shop with times in units of :attr:`tick`, which have no common divisor."""
         if self.tick == 1:
             return self
         kinds = tuple(replace(kind, duration=kind.duration // self.tick) for kind in self.kinds)
@@ -132,24 +132,24 @@ class Shop:
 
     @cached_property
     def num_tasks(self) -> int:
-        """Tasks of all kinds and micro-batches."""
+        """Number of tasks of all kinds and micro-batches."""
         return sum(kind.count for kind in self.kinds)
 
     @cached_property
     def before(self) -> tuple[tuple[tuple[int, int], ...], ...]:
         """Kind -> (predecessor, lag) pairs."""
-        found: list[list[tuple[int, int]]] = [[] for _ in self.kinds]
+        predecessors: list[list[tuple[int, int]]] = [[] for _ in self.kinds]
         for a, b, lag in self.arcs:
-            found[b].append((a, lag))
-        return tuple(tuple(entries) for entries in found)
+            predecessors[b].append((a, lag))
+        return tuple(tuple(entries) for entries in predecessors)
 
     @cached_property
     def after(self) -> tuple[tuple[tuple[int, int], ...], ...]:
         """Kind -> (successor, lag) pairs."""
-        found: list[list[tuple[int, int]]] = [[] for _ in self.kinds]
+        successors: list[list[tuple[int, int]]] = [[] for _ in self.kinds]
         for a, b, lag in self.arcs:
-            found[a].append((b, lag))
-        return tuple(tuple(entries) for entries in found)
+            successors[a].append((b, lag))
+        return tuple(tuple(entries) for entries in successors)
 
     @cached_property
     def above(self) -> tuple[int, ...]:
@@ -181,10 +181,10 @@ class Shop:
     @cached_property
     def on_machine(self) -> tuple[tuple[int, ...], ...]:
         """Machine -> its kinds."""
-        found: list[list[int]] = [[] for _ in self.machines]
+        rows: list[list[int]] = [[] for _ in self.machines]
         for k, kind in enumerate(self.kinds):
-            found[kind.machine].append(k)
-        return tuple(tuple(kinds) for kinds in found)
+            rows[kind.machine].append(k)
+        return tuple(tuple(kinds) for kinds in rows)
 
     @cached_property
     def work(self) -> tuple[int, ...]:
@@ -195,7 +195,7 @@ class Shop:
         )
 
     def plan(self, starts: Iterable[Iterable[int]], planner: str) -> Plan:
-        """Plan from start times, ``starts[kind][position]`` in ticks."""
+        """Return the plan with these start times, ``starts[kind][position]`` in ticks."""
         devices = set(self.problem.cluster.device_names)
         runs: list[OperatorRun] = []
         transfers: list[Transfer] = []

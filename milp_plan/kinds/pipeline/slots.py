@@ -53,7 +53,7 @@ from .shop import Shop
 Ints = NDArray[np.int64]
 
 _ZERO, _SHARE = -1, 0
-"""Where a value is the constant 0, and the column of ``share``."""
+"""Index of a value that is always 0, and the column of ``share``."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Curve:
 
 
 def at(steps: tuple[Ints, Ints], ticks: Ints) -> Ints:
-    """Columns of a step function at ticks; -1 where it is 0."""
+    """Return the columns of a step function at ticks; -1 where it is 0."""
     edges, columns = steps
     if not len(edges):
         return np.full(len(ticks), _ZERO)
@@ -108,7 +108,7 @@ def at(steps: tuple[Ints, Ints], ticks: Ints) -> Ints:
 
 @dataclass
 class _Rows:
-    """Rows ``terms <= limit`` in the making."""
+    """Rows ``terms <= limit`` under construction."""
 
     parts: list[tuple[Ints, Ints, Ints]] = field(default_factory=list)
     limits: list[Ints] = field(default_factory=list)
@@ -133,7 +133,7 @@ class SlotRows:
     Parameters
     ----------
     shop, frame
-        What to plan, and its clock (:mod:`.frames`).
+        The shop, and its clock (:mod:`.frames`).
     horizon
         T, ticks.
     step
@@ -144,7 +144,7 @@ class SlotRows:
     Raises
     ------
     ValueError
-        The horizon is shorter than a path of tasks, so no rows are needed.
+        The horizon is shorter than a path of tasks, so there is no plan.
     """
 
     def __init__(
@@ -231,7 +231,7 @@ class SlotRows:
             self.rows.add(rows, ended[c][binding], -factors, count)
 
     def _work(self, share: dict[int, int]) -> None:
-        """Columns E at steps of a machine's time, between the two readings of its work."""
+        """Add columns E at steps of a machine's time, between the two readings of its work."""
         curves = [self.curves[c] for c in share]
         first = min(curve.head or 0 for curve in curves)
         lasts = [
@@ -259,11 +259,11 @@ class SlotRows:
                 (low, times, self.curves[c].below),
                 (high, -times, self.curves[c].above),
             ):
-                for which, found, ticks_there in _sums(steps, ticks - self._length(c), ticks):
-                    self.rows.add(rows[which], found, sign * ticks_there, count)
+                for which, terms, ticks_there in _sums(steps, ticks - self._length(c), ticks):
+                    self.rows.add(rows[which], terms, sign * ticks_there, count)
 
     def _memory(self, share: dict[int, int], limit: int) -> None:
-        if limit < 0:  # what lies there all the time does not fit, whatever tasks take
+        if limit < 0:  # persistent bytes alone exceed the memory, whatever tasks take
             self.rows.new("memory", np.array([-1], np.int64))
         kinds = {c: self.shop.kinds[self.curves[c].kind] for c in share}
         unit = gcd(*(k.alloc for k in kinds.values()), *(k.free for k in kinds.values()))
@@ -281,7 +281,7 @@ class SlotRows:
             self.rows.add(rows, at(curve.above, ticks - kind.duration), -freed, kind.count)
 
     def model(self) -> CompiledModel:
-        """The linear program that maximises the share; all numbers are integers."""
+        """Return the linear program that maximises the share; all numbers are integers."""
         from scipy.sparse import csr_array
 
         parts = self.rows.parts
@@ -319,12 +319,12 @@ class SlotRows:
 
 
 def _sums(steps: tuple[Ints, Ints], begins: Ints, ends: Ints) -> list[tuple[Ints, Ints, Ints]]:
-    """Sum of a step function over [begin, end): (which interval, column, ticks) triples."""
+    """Return the sum of a step function over [begin, end) as (interval, column, ticks) triples."""
     edges, columns = steps
     if not len(edges):
         return []
     first = np.searchsorted(edges, begins, "right") - 1
-    found: list[tuple[Ints, Ints, Ints]] = []
+    sums: list[tuple[Ints, Ints, Ints]] = []
     place = first.copy()
     everything = np.arange(len(begins))
     closing = np.append(edges[1:], 2**62)
@@ -333,16 +333,16 @@ def _sums(steps: tuple[Ints, Ints], begins: Ints, ends: Ints) -> list[tuple[Ints
             np.where(place < 0, edges[0], edges[np.clip(place, 0, len(edges) - 1)]) < ends
         )
         if not open_.any():
-            return found
+            return sums
         real = open_ & (place >= 0)
         index = place[real]
         ticks = np.minimum(closing[index], ends[real]) - np.maximum(edges[index], begins[real])
-        found.append((everything[real], columns[index], ticks))
+        sums.append((everything[real], columns[index], ticks))
         place = place + 1
 
 
 def _needed(shop: Shop, kind_of: Sequence[int]) -> list[tuple[int, int, int]]:
-    """Arcs between classes as (before, after, least time between starts), implied ones left out."""
+    """Return irreducible arcs between classes as (before, after, least time between starts)."""
     delays: dict[tuple[int, int], int] = {}
     for a, b, lag in shop.arcs:
         pair = kind_of[a], kind_of[b]
@@ -352,7 +352,7 @@ def _needed(shop: Shop, kind_of: Sequence[int]) -> list[tuple[int, int, int]]:
         after.setdefault(a, []).append((b, delay))
 
     def longest(source: int, target: int) -> int:
-        """Longest way from source to target over two arcs at least; -1 if there is none."""
+        """Return the longest path from source to target over two arcs or more; -1 for none."""
         known: dict[int, int] = {target: 0}
 
         def rest(c: int) -> int:

@@ -1,4 +1,4 @@
-"""Exact times for words: as early as possible, or with the least possible span."""
+"""Exact times for words: as early as possible, or with the least span."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _NEVER = -(10**17)
 
 
 def best_times(shop: Shop, words: Words) -> Starts:
-    """Start times with the least value of the problem's objective when machines follow words.
+    """Return start times of least objective value when machines follow the words.
 
     For the makespan these are the earliest starts. A span can be shorter when a device starts
-    later than it could: the first tasks are delayed as far as that helps.
+    later than it could: then the first tasks are delayed.
 
     Raises
     ------
@@ -32,7 +32,7 @@ def best_times(shop: Shop, words: Words) -> Starts:
 
 
 def _least_span(shop: Shop, words: Words, early: Starts) -> Starts:
-    """Shift the first task of each device so that the longest span is least.
+    """Return starts with the first task of each device shifted for the least longest span.
 
     Let F_d be the start of device d's first task. With P[d, e] the longest path to e's first task
     and L[d, e] to the end of its last, a span S is possible if and only if the differences
@@ -47,16 +47,16 @@ def _least_span(shop: Shop, words: Words, early: Starts) -> Starts:
     for kind, number in _linear(shop, words):
         entry = shop.kinds[kind]
         machine = entry.machine
-        came = np.full(len(lanes), _NEVER, dtype=np.int64)
+        arrival = np.full(len(lanes), _NEVER, dtype=np.int64)
         for a, lag in shop.before[kind]:
-            came = np.maximum(came, reach[a][number] + (shop.kinds[a].duration + lag))
+            arrival = np.maximum(arrival, reach[a][number] + (shop.kinds[a].duration + lag))
         if machine in last:
-            came = np.maximum(came, last[machine])
+            arrival = np.maximum(arrival, last[machine])
         elif machine in lane:
-            begins[:, lane[machine]] = came
-            came[lane[machine]] = 0
-        reach[kind].append(came)
-        last[machine] = came + entry.duration
+            begins[:, lane[machine]] = arrival
+            arrival[lane[machine]] = 0
+        reach[kind].append(arrival)
+        last[machine] = arrival + entry.duration
     for machine, number in lane.items():
         ends[:, number] = last[machine]
     low = int(ends.diagonal().max())
@@ -76,7 +76,7 @@ def _least_span(shop: Shop, words: Words, early: Starts) -> Starts:
 
 
 def _linear(shop: Shop, words: Words) -> list[tuple[int, int]]:
-    """Tasks (kind, number), each after all it waits for."""
+    """Return tasks (kind, number), each after all it waits for."""
     cursor = [0] * len(words)
     seen = [0] * len(shop.kinds)
     done: list[tuple[int, int]] = []
@@ -95,12 +95,12 @@ def _linear(shop: Shop, words: Words) -> list[tuple[int, int]]:
 def _firsts(
     begins: NDArray[np.int64], ends: NDArray[np.int64], span: int
 ) -> NDArray[np.int64] | None:
-    """Least start of each device's first task under a span; ``None`` if there is none."""
+    """Return the least start of each device's first task under a span; ``None`` if impossible."""
     wait = np.maximum(begins, np.where(ends > _NEVER // 2, ends - span, _NEVER))
-    found = np.zeros(len(wait), dtype=np.int64)
+    firsts = np.zeros(len(wait), dtype=np.int64)
     for _ in range(len(wait) + 1):
-        later = np.maximum(found, (found[:, None] + wait).max(axis=0))
-        if (later == found).all():
-            return found
-        found = later
+        later = np.maximum(firsts, (firsts[:, None] + wait).max(axis=0))
+        if (later == firsts).all():
+            return firsts
+        firsts = later
     return None

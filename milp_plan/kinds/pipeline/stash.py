@@ -1,9 +1,9 @@
-"""Pipelines whose activations need not stay: problems with hosts or runs again, read as stashes.
+"""Problems with hosts or recomputation, read as pipelines whose activations need not stay.
 
-A *stash* is what a step on its device leaves there for later steps of the same device, such as the
+A *stash* is what a step leaves on its device for later steps of the same device, such as the
 activations of a forward pass for its two gradients. Until the first of its readers it may stay, be
-dropped and made *again* by a second run of its maker, or *leave* to a host and come back. Nothing
-here is a law of its own: a plan is a list of runs and transfers (see docs/laws.md, "Runs again, and
+dropped and *recomputed* by a second run of its maker, or *leave* to a host and come back. This
+adds no law: a plan is a list of runs and transfers (see docs/laws.md, "Runs again, and
 hosts"), and problems of another form are refused with the reason.
 """
 
@@ -51,9 +51,9 @@ class StashStep:
 
 @dataclass(frozen=True, slots=True)
 class StashValue:
-    """A value that lies on the device of its maker, and the times of its way to the host and back.
+    """A value on the device of its maker, and its travel times to the host and back.
 
-    ``out_ticks`` and ``back_ticks`` are ``None`` where it has none.
+    ``out_ticks`` and ``back_ticks`` are ``None`` where it cannot travel.
     """
 
     value: str
@@ -90,22 +90,22 @@ Trips = Mapping[str, tuple[int, int]]
 
 @dataclass(frozen=True)
 class StashShop:
-    """A problem as steps, arcs, values that lie on a device, and those of them that need not.
+    """A problem as steps, arcs, values on devices, and the stashes among these values.
 
     Parameters
     ----------
     problem
-        Where it was read from.
+        The problem that was read.
     steps
         By name, topologically sorted.
     arcs
         (before, after, lag): ``after`` starts at least ``lag`` ticks after ``before`` stops.
-    kept
-        Every value of some bytes.
+    values
+        Every value that has bytes.
     stashes
-        Those that need not stay.
+        Values that need not stay, by maker.
     limits
-        Device -> bytes beside persistent values; devices without a limit are missing.
+        Device -> memory left by persistent values, bytes; devices without a limit are missing.
     sent
         Transfers between steps.
     """
@@ -113,7 +113,7 @@ class StashShop:
     problem: PlanningProblem
     steps: Mapping[str, StashStep]
     arcs: tuple[tuple[str, str, int], ...]
-    kept: tuple[StashValue, ...]
+    values: tuple[StashValue, ...]
     stashes: tuple[Stash, ...]
     limits: Mapping[str, int]
     sent: tuple[Journey, ...]
@@ -121,15 +121,15 @@ class StashShop:
     @cached_property
     def on_device(self) -> dict[str, tuple[str, ...]]:
         """Device -> its steps, in topological order."""
-        found: dict[str, list[str]] = {}
+        rows: dict[str, list[str]] = {}
         for step in self.steps.values():
-            found.setdefault(step.device, []).append(step.name)
-        return {device: tuple(names) for device, names in found.items()}
+            rows.setdefault(step.device, []).append(step.name)
+        return {device: tuple(names) for device, names in rows.items()}
 
     def plan(
         self, starts: Mapping[str, int], again: Mapping[str, int], trips: Trips, planner: str = ""
     ) -> Plan:
-        """Plan from starts of steps, of second runs by operator, and of journeys."""
+        """Return the plan of starts of steps, of second runs by operator, and of journeys."""
         hosts = {k.value: s.host for s in self.stashes for k in s.values if s.host is not None}
         timed = [*starts.items(), *again.items()]
         runs = tuple(
@@ -145,16 +145,16 @@ class StashShop:
             transfers.append(
                 Transfer(way.value, way.source, way.target, way.layout, begin, begin + way.ticks)
             )
-        for kept in self.kept:
-            if kept.value in trips:
-                out, back = trips[kept.value]
-                here, there = (self.steps[kept.maker].device,), (hosts[kept.value] or "",)
-                assert kept.out_ticks is not None
-                assert kept.back_ticks is not None
-                gone = out + kept.out_ticks
-                transfers.append(Transfer(kept.value, here, there, FULL, out, gone))
+        for value in self.values:
+            if value.value in trips:
+                out, back = trips[value.value]
+                here, there = (self.steps[value.maker].device,), (hosts[value.value] or "",)
+                assert value.out_ticks is not None
+                assert value.back_ticks is not None
+                gone = out + value.out_ticks
+                transfers.append(Transfer(value.value, here, there, FULL, out, gone))
                 transfers.append(
-                    Transfer(kept.value, there, here, FULL, back, back + kept.back_ticks)
+                    Transfer(value.value, there, here, FULL, back, back + value.back_ticks)
                 )
         name, mark = self.problem.name, self.problem.fingerprint
         return Plan(name, runs, tuple(transfers), fingerprint=mark, planner=planner)
@@ -185,12 +185,12 @@ def with_hosts(problem: PlanningProblem, ticks: int) -> PlanningProblem:
 
 
 class _NotStashes(Exception):
-    """Why a problem cannot be read, in words."""
+    """Reason why a problem cannot be read."""
 
 
 @view
 def read_stashes(problem: PlanningProblem) -> StashShop | str:
-    """Read a problem, or say in words why its form is another one."""
+    """Return a problem as a pipeline of stashes, or the reason why it is not one."""
     try:
         return _Reader(problem).read()
     except _NotStashes as reason:
@@ -202,7 +202,7 @@ class _Reader:
         self.problem, self.graph, self.cluster = problem, problem.graph, problem.cluster
         self.steps: dict[str, StashStep] = {}
         self.arcs: dict[tuple[str, str], int] = {}
-        self.kept: list[StashValue] = []
+        self.values: list[StashValue] = []
         self.sent: list[Journey] = []
         self.hosts = self.hosts_of_devices()
 
@@ -223,29 +223,29 @@ class _Reader:
             if value.producer is not None:
                 self.value(value)
         self.check_channels()
-        stashes = tuple(found for name in self.steps if (found := self.stash(name)) is not None)
+        stashes = tuple(stash for name in self.steps if (stash := self.stash(name)) is not None)
         self.check_hosts(stashes)
         arcs = tuple((a, b, lag) for (a, b), lag in self.arcs.items())
         return StashShop(
-            problem, self.steps, arcs, tuple(self.kept), stashes, self.limits(), tuple(self.sent)
+            problem, self.steps, arcs, tuple(self.values), stashes, self.limits(), tuple(self.sent)
         )
 
     def hosts_of_devices(self) -> dict[str, str]:
-        """Device -> the first host with a channel each way."""
+        """Return device -> the first host with a channel each way."""
         ends = {(c.source, c.target) for c in self.cluster.channels}
-        found: dict[str, str] = {}
+        hosts: dict[str, str] = {}
         for device in self.cluster.device_names:
             for host in self.cluster.device_names:
                 both = (device, host) in ends and (host, device) in ends
-                if host in self.cluster.hosts and device not in found and both:
-                    found[device] = host
-        return found
+                if host in self.cluster.hosts and device not in hosts and both:
+                    hosts[device] = host
+        return hosts
 
     def step(self, name: str) -> None:
         places = self.problem.placements(name)
         if len(places) != 1 or len(places[0].devices) != 1:
-            found = f"{len(places)} placements" if len(places) != 1 else "several devices"
-            raise _NotStashes(f"operator {name!r} has {found}, not one device")
+            text = f"{len(places)} placements" if len(places) != 1 else "several devices"
+            raise _NotStashes(f"operator {name!r} has {text}, not one device")
         ticks = self.problem.duration_ticks(name, places[0])
         if not ticks:
             raise _NotStashes(f"operator {name!r} takes no time")
@@ -257,7 +257,7 @@ class _Reader:
     # -- values ------------------------------------------------------------------------------
 
     def value(self, value: Value) -> None:
-        """Arcs, transfers and bytes of a value."""
+        """Add arcs, transfers and bytes of a value."""
         assert value.producer is not None
         made = self.problem.placements(value.producer)[0]
         device, targets = made.devices[0], {}
@@ -287,7 +287,7 @@ class _Reader:
             trip: Sequence[int | None] = (None, None)
             if host is not None and value.consumers:
                 trip = self.lane(value, device, host), self.lane(value, host, device)
-            self.kept.append(StashValue(value.name, size, value.producer, last, *trip))
+            self.values.append(StashValue(value.name, size, value.producer, last, *trip))
 
     def lane(self, value: Value, source: str, target: str) -> int:
         channel = self.cluster.channel(source, target)
@@ -295,7 +295,7 @@ class _Reader:
         return channel.transfer_ticks(value.payload(FULL), value.messages)
 
     def extreme(self, value: Value, *, last: bool) -> str | None:
-        """Return the reader that all others precede, or the one that precedes them."""
+        """Return the reader before all others, or with ``last`` the one after all others."""
         names = set(value.consumers)
         if not names:
             return None
@@ -308,13 +308,13 @@ class _Reader:
         raise _NotStashes(f"the readers of {value.name!r} are not ordered")
 
     def stash(self, name: str) -> Stash | None:
-        """What a step leaves and need not stay; ``None`` if there is nothing of the kind."""
-        mine = tuple(
-            k for k in self.kept if k.maker == name and self.graph.value(k.value).consumers
+        """Return the values of a step that need not stay; ``None`` if there are none."""
+        values = tuple(
+            k for k in self.values if k.maker == name and self.graph.value(k.value).consumers
         )
-        if not mine:
+        if not values:
             return None
-        firsts = [self.extreme(self.graph.value(k.value), last=False) for k in mine]
+        firsts = [self.extreme(self.graph.value(k.value), last=False) for k in values]
         first = next(
             (f for f in firsts if f and all(f == o or f in self.before[o or f] for o in firsts)),
             None,
@@ -324,20 +324,20 @@ class _Reader:
         again = self.graph.operator(name).recomputable
         if again:
             self.check_inputs(name)
-        kept = {k.value for k in mine}
+        names = {k.value for k in values}
         others = any(
             reader in self.before[first]
             for v in self.graph.outputs[name]
-            if v.name not in kept
+            if v.name not in names
             for reader in v.consumers
-        )  # what the first run makes must be read, too
+        )  # the outputs of the first run must be read, too
         host = self.hosts.get(self.steps[name].device)
-        timed = all(k.out_ticks and k.back_ticks for k in mine)
-        found = Stash(name, first, mine, again and others, host if timed else None)
-        return found if found.again or found.host else None
+        timed = all(k.out_ticks and k.back_ticks for k in values)
+        stash = Stash(name, first, values, again and others, host if timed else None)
+        return stash if stash.again or stash.host else None
 
     def check_inputs(self, name: str) -> None:
-        """What runs again must find its inputs, and these must hold nothing meanwhile."""
+        """Check that a recomputed step finds its inputs, which must have no bytes."""
         for value in self.graph.inputs[name]:
             if not value.persistent and any(value.bytes.values()):
                 raise _NotStashes(f"{name!r} may run again and its input {value.name!r} has bytes")
@@ -345,35 +345,35 @@ class _Reader:
     # -- the rest ----------------------------------------------------------------------------
 
     def check_channels(self) -> None:
-        """Transfers between steps never meet: each is no longer than what its device does next.
+        """Check that transfers between steps never collide.
 
-        Runs of one device stop at least a step apart, so transfers that take equal time, no more
-        than the shortest of those steps, can all leave at once and never wait. That holds for
-        runs again as well: nothing leaves after them.
+        Each must be no longer than the next step of its device. Runs of one device stop at least a
+        step apart, so transfers of equal time, no longer than the shortest of those steps, can all
+        leave at once and never wait. Recomputation changes nothing: nothing leaves after it.
         """
         if self.cluster.communication is CommunicationModel.DELAY:
             return
         by_channel: dict[tuple[str, ...], list[Journey]] = {}
         for way in self.sent:
             by_channel.setdefault((*way.source, *way.target), []).append(way)
-        for channel, found in by_channel.items():
-            apart = min(self.steps[way.producer].ticks for way in found)
-            lengths = {way.ticks for way in found}
-            twice = len({way.producer for way in found}) < len(found)
+        for channel, transfers in by_channel.items():
+            apart = min(self.steps[way.producer].ticks for way in transfers)
+            lengths = {way.ticks for way in transfers}
+            twice = len({way.producer for way in transfers}) < len(transfers)
             if max(lengths) and (len(lengths) > 1 or max(lengths) > apart or twice):
                 raise _NotStashes(f"transfers on {channel} may get in each other's way")
 
     def check_hosts(self, stashes: Sequence[Stash]) -> None:
-        """A host has room for all that could wait on it."""
+        """Check that a host has room for everything that could wait on it."""
         for host in set(self.hosts.values()):
             limit = self.cluster.device(host).memory_bytes
             most = sum(stash.bytes for stash in stashes if stash.host == host)
             if limit is not None and most > limit:
-                room, wanted = (size_text(self.problem.units, size) for size in (limit, most))
-                raise _NotStashes(f"host {host!r} holds {room}, {wanted} may have to wait")
+                room, needed = (size_text(self.problem.units, size) for size in (limit, most))
+                raise _NotStashes(f"host {host!r} holds {room}, {needed} may have to wait")
 
     def limits(self) -> dict[str, int]:
-        """Bytes beside persistent values."""
+        """Return device -> memory left by persistent values, bytes."""
         used: dict[str, int] = {}
         for value in self.graph.values:
             if value.persistent:

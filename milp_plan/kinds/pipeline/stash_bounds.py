@@ -18,12 +18,12 @@ Beside the least times of values the slot loses, with the kind of copy it is,
 
 - the only copy of its value: it and the rest take after(f) at least;
 - the one that l reads, of several: it and the rest take R (or F) + after(r) if r reads it, too,
-  else + after(l); the others of its value lie as long as said above;
+  else + after(l); the others of its value lie as long as stated above;
 - one that l does not read: the rest is at least R + after of a reader, if it left; the tail of r,
   if r read it last; and the tail of f, if it was dropped as soon as it was made.
 
 With ``after`` the least of these over all values, sum of bytes * least <= memory * (T - head -
-after). Readers run once, else the bound is not asked for.
+after). The bound requires readers that run once.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .stash import Stash, StashShop, StashValue
 
 @dataclass(frozen=True, slots=True)
 class _Stay:
-    """Ticks a value must lie there, and what its slot loses if it is the last one there."""
+    """Ticks that a value must be in memory, and what its slot loses if it is the last one there."""
 
     bytes: int
     least: int
@@ -45,17 +45,17 @@ class _Stay:
 
 
 def stash_bound(shop: StashShop) -> int:
-    """Largest bound over the devices with a memory limit, ticks; 0 where there is none."""
+    """Return the largest bound over the devices with a memory limit, ticks; 0 without one."""
     graph = shop.problem.graph
-    readers = {reader for kept in shop.kept for reader in graph.value(kept.value).consumers}
+    readers = {reader for value in shop.values for reader in graph.value(value.value).consumers}
     if any(graph.operator(reader).recomputable for reader in readers):
         return 0
     order = Precedence(shop)
-    stash_of = {kept.value: stash for stash in shop.stashes for kept in stash.values}
+    stash_of = {value.value: stash for stash in shop.stashes for value in stash.values}
     by_device: dict[str, list[_Stay]] = {}
-    for kept in shop.kept:
-        stay = _stay(shop, order, kept, stash_of.get(kept.value))
-        by_device.setdefault(shop.steps[kept.maker].device, []).append(stay)
+    for value in shop.values:
+        stay = _stay(shop, order, value, stash_of.get(value.value))
+        by_device.setdefault(shop.steps[value.maker].device, []).append(stay)
     return max(
         (_device(by_device.get(d, []), limit) for d, limit in shop.limits.items()), default=0
     )
@@ -68,21 +68,21 @@ def _device(stays: list[_Stay], limit: int) -> int:
     return min(s.head for s in stays) + min(s.after for s in stays) + -(-total // limit)
 
 
-def _stay(shop: StashShop, order: Precedence, kept: StashValue, stash: Stash | None) -> _Stay:
-    made, head = kept.maker, order.heads[kept.maker]
+def _stay(shop: StashShop, order: Precedence, value: StashValue, stash: Stash | None) -> _Stay:
+    made, head = value.maker, order.heads[value.maker]
     between = order.between(made)
-    whole, begun = between[kept.last], order.after(made)
+    whole, begun = between[value.last], order.after(made)
     if stash is None:
-        return _Stay(kept.bytes, whole, begun - whole, head)
-    first = _first(shop, order, kept)
+        return _Stay(value.bytes, whole, begun - whole, head)
+    first = _first(shop, order, value)
     ticks = shop.steps[made].ticks
     ways = [(0, ticks)] if stash.again else []
-    if stash.host is not None and kept.out_ticks is not None and kept.back_ticks is not None:
-        ways.append((kept.out_ticks, kept.back_ticks))
+    if stash.host is not None and value.out_ticks is not None and value.back_ticks is not None:
+        ways.append((value.out_ticks, value.back_ticks))
     third = min(back for _, back in [(0, ticks), *ways])
-    t_first, t_last = shop.steps[first].ticks, shop.steps[kept.last].ticks
-    alone = first == kept.last
-    cases = [(whole, begun)]  # lies there; lies there with the rest
+    t_first, t_last = shop.steps[first].ticks, shop.steps[value.last].ticks
+    alone = first == value.last
+    cases = [(whole, begun)]  # in memory; in memory with the rest
     rests = [] if alone else [order.tails[first]]
     for out, back in ways:
         gone = ticks + out
@@ -91,27 +91,27 @@ def _stay(shop: StashShop, order: Precedence, kept: StashValue, stash: Stash | N
         else:
             cases.append((gone + back + t_first + t_last, gone + back + order.after(first)))
             others = min(max(gone, between[first]), gone + third + t_first)
-            cases.append((others + back + t_last, others + back + order.after(kept.last)))
-        left = min(order.after(first), order.after(kept.last))
+            cases.append((others + back + t_last, others + back + order.after(value.last)))
+        left = min(order.after(first), order.after(value.last))
         rests.append(back + left if out else order.tails[made])
     least = min(lies for lies, _ in cases)
     after = min([until - least for _, until in cases] + rests)
-    return _Stay(kept.bytes, least, after, head)
+    return _Stay(value.bytes, least, after, head)
 
 
-def _first(shop: StashShop, order: Precedence, kept: StashValue) -> str:
-    """The reader of a value that all its others follow."""
-    readers = shop.problem.graph.value(kept.value).consumers
+def _first(shop: StashShop, order: Precedence, value: StashValue) -> str:
+    """Return the reader of a value that all its others follow."""
+    readers = shop.problem.graph.value(value.value).consumers
     return min(readers, key=order.names.index)
 
 
 class Precedence:
-    """What precedes what among the steps of a shop, and how early and late each can be.
+    """Precedence among the steps of a shop, and how early and late each can be.
 
     Parameters
     ----------
     shop
-        Steps and arcs.
+        Shop with steps and arcs.
 
     Attributes
     ----------
@@ -137,13 +137,13 @@ class Precedence:
 
     def _sorted(self) -> list[str]:
         missing = {name: len(arcs) for name, arcs in self.into.items()}
-        found = [name for name, count in missing.items() if not count]
-        for name in found:  # grows while it is read
+        names = [name for name, count in missing.items() if not count]
+        for name in names:  # grows while it is read
             for b, _ in self.out[name]:
                 missing[b] -= 1
                 if not missing[b]:
-                    found.append(b)
-        return found
+                    names.append(b)
+        return names
 
     def _closure(
         self, names: list[str], arcs: Mapping[str, list[tuple[str, int]]]
@@ -158,29 +158,29 @@ class Precedence:
     def _reach(
         self, names: list[str], arcs: Mapping[str, list[tuple[str, int]]], masks: dict[str, int]
     ) -> dict[str, int]:
-        """Least time before (or after) each step: chains, and what its own device must do."""
+        """Return the least time before (or after) each step: chains, and work of its device."""
         steps = self.shop.steps
-        found: dict[str, int] = {}
+        times: dict[str, int] = {}
         for name in names:
-            chain = max((found[o] + steps[o].ticks + lag for o, lag in arcs[name]), default=0)
+            chain = max((times[o] + steps[o].ticks + lag for o, lag in arcs[name]), default=0)
             own = self.shop.on_device[steps[name].device]
             mates = [o for o in own if masks[name] & self.bit[o]]
-            for least in {found[o] for o in mates}:
-                work = sum(steps[o].ticks for o in mates if found[o] >= least)
+            for least in {times[o] for o in mates}:
+                work = sum(steps[o].ticks for o in mates if times[o] >= least)
                 chain = max(chain, least + work)
-            found[name] = chain
-        return found
+            times[name] = chain
+        return times
 
     def after(self, name: str) -> int:
-        """Least time from the start of a step to the end of any plan, ticks."""
+        """Return the least time from the start of a step to the end of any plan, ticks."""
         return self.shop.steps[name].ticks + self.tails[name]
 
     def between(self, name: str) -> dict[str, int]:
-        """Least time from the start of a step to the stop of each that it precedes, and its own."""
+        """Return the least time from a step's start to its own stop and to those after it."""
         steps = self.shop.steps
-        found = {name: steps[name].ticks}
+        times = {name: steps[name].ticks}
         for other in self.names[self.names.index(name) + 1 :]:
-            waits = [found[b] + lag for b, lag in self.into[other] if b in found]
+            waits = [times[b] + lag for b, lag in self.into[other] if b in times]
             if waits:
-                found[other] = max(waits) + steps[other].ticks
-        return found
+                times[other] = max(waits) + steps[other].ticks
+        return times

@@ -45,11 +45,11 @@ class Stage:
     weight_bytes
         Activations held from the start of the forward pass to the end of the weight gradient.
     gradient_bytes
-        Held from the start of the input gradient to the end of the weight gradient.
+        Bytes held from the start of the input gradient to the end of the weight gradient.
     parameter_bytes
-        Weights (with their gradients and optimizer state), held all the time.
+        Bytes of weights (with their gradients and optimizer state), held all the time.
     workspace_bytes
-        Held during the weight gradient alone, where it is an operator of its own.
+        Bytes held during the weight gradient alone, where it is an operator of its own.
     """
 
     forward_ticks: int
@@ -71,18 +71,18 @@ class Template:
     stages
         In the order of the forward pass; they may differ (embedding, output layer).
     micro_batches
-        How many run per step.
+        Number of micro-batches per step.
     transfer_ticks
-        From one device to another, either way; nothing on the same device.
+        Ticks from one device to another, either way; 0 on the same device.
     joint_backward
-        One operator for both gradients: the input gradient leaves only when both are done.
+        Whether one operator makes both gradients: the input gradient waits for the other one.
     transfers
         ``DELAY``: a transfer takes time and holds nothing; ``CHANNEL``: it holds its directed
         channel, one at a time.
     units
-        What a tick stands for.
+        Unit of a tick.
     workspace_bytes
-        Lie on each device all the time, whatever it runs.
+        Bytes of each device that are always in use, whatever it runs.
     """
 
     stages: tuple[Stage, ...]
@@ -104,7 +104,7 @@ def uniform(
     freed_at_backward: Fraction | int = 0,
     joint_backward: bool = False,
 ) -> tuple[Template, int]:
-    """Template of equal stages, and the bytes that stand for one activation.
+    """Return a template of equal stages, and the bytes that stand for one activation.
 
     Parameters
     ----------
@@ -114,14 +114,14 @@ def uniform(
         F, B and W of one micro-batch on **one device's share** of the model; a stage takes
         1/chunks of it.
     transfer
-        Between neighbouring stages on different devices.
+        Time between neighbouring stages on different devices.
     chunks
         Stages per device.
     freed_at_backward
         Part of an activation that is released when the input gradient is done (the rest stays to
         the end of the weight gradient).
     joint_backward
-        As in :class:`Template`.
+        See :class:`Template`.
 
     Returns
     -------
@@ -156,7 +156,7 @@ def pipeline_problem(
     objective: Objective = Objective.MAKESPAN,
     provenance: Mapping[str, str] | None = None,
 ) -> PlanningProblem:
-    """Unroll a template over its micro-batches.
+    """Return a template unrolled over its micro-batches.
 
     Operators are ``F3@5``, ``B3@5`` and ``W3@5`` for stage 3 of micro-batch 5. With several
     routes the first micro-batches take the first one, in equal parts.
@@ -164,9 +164,9 @@ def pipeline_problem(
     Parameters
     ----------
     name, template
-        What to build.
+        Name of the problem, and its template.
     routes
-        As a placement family gives them; ``None`` leaves every stage free to choose its device
+        Routes of a placement family; ``None`` leaves every stage free to choose its device
         (all micro-batches of a stage run on the same one).
     devices
         Number of devices; by default as many as the routes name.
@@ -175,7 +175,7 @@ def pipeline_problem(
     objective
         Makespan, or span.
     provenance
-        Of the problem.
+        Provenance of the problem.
 
     Raises
     ------
@@ -270,13 +270,13 @@ def _stage_values(template: Template, index: int, batch: int) -> list[Value]:
     early, late = stage.backward_bytes, stage.weight_bytes
     if template.joint_backward:
         early, late = early + late, 0
-    found = [value("a", f, [b], early)]
+    values = [value("a", f, [b], early)]
     if not template.joint_backward:
-        found.append(value("g", b, [w], stage.gradient_bytes))
+        values.append(value("g", b, [w], stage.gradient_bytes))
         if late:
-            found.append(value("s", f, [b, w], late))
+            values.append(value("s", f, [b, w], late))
     if not last:
-        found.append(value("y", f, [f"F{index + 1}"], 0))
+        values.append(value("y", f, [f"F{index + 1}"], 0))
     if index > 0:
-        found.append(value("x", b, [f"B{index - 1}"], 0))
-    return found
+        values.append(value("x", b, [f"B{index - 1}"], 0))
+    return values

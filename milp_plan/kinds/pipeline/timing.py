@@ -1,4 +1,4 @@
-"""Words on machines: exact times, memory, and words of a plan."""
+"""Words on machines: exact times, memory, and the words of a plan."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Starts = list[list[int]]
 
 
 class Deadlock(Exception):
-    """The words wait for each other in a circle; names a task that cannot start."""
+    """Words that wait for each other in a circle; the message names a task that cannot start."""
 
 
 def times(shop: Shop, words: Words) -> Starts:
-    """Earliest start of every task when machines follow their words.
+    """Return the earliest start of every task when machines follow their words.
 
-    Memory is not looked at (see :func:`memory_peaks`): it depends on the words alone.
+    Memory is ignored (see :func:`memory_peaks`): it depends on the words alone.
 
     Returns
     -------
@@ -73,7 +73,7 @@ def times(shop: Shop, words: Words) -> Starts:
 
 
 def value_of(shop: Shop, starts: Sequence[Sequence[int]]) -> int:
-    """Objective of a schedule, ticks: makespan, or the longest span of a device."""
+    """Return the objective of a schedule, ticks: makespan, or the longest span of a device."""
     # tasks of a kind start in micro-batch order, so each row is sorted
     first: dict[int, int] = {}
     last: dict[int, int] = {}
@@ -89,7 +89,7 @@ def value_of(shop: Shop, starts: Sequence[Sequence[int]]) -> int:
 
 
 def memory_peaks(shop: Shop, words: Words) -> list[int]:
-    """Largest number of bytes of copies on each machine, over its word."""
+    """Return the largest number of bytes of copies on each machine, over its word."""
     peaks = []
     for word in words:
         held = peak = 0
@@ -102,7 +102,7 @@ def memory_peaks(shop: Shop, words: Words) -> list[int]:
 
 
 def fits(shop: Shop, words: Words) -> bool:
-    """Whether the words keep every memory limit."""
+    """Return whether the words meet every memory limit."""
     return all(
         limit is None or peak <= limit
         for peak, limit in zip(memory_peaks(shop, words), shop.limits, strict=True)
@@ -110,7 +110,7 @@ def fits(shop: Shop, words: Words) -> bool:
 
 
 def words_of(shop: Shop, plan: Plan) -> list[list[int]]:
-    """Words of a plan with a schedule; tasks of a kind count in the order in which they start.
+    """Return the words of a plan with a schedule; tasks of a kind count in order of their starts.
 
     Renamed to micro-batch order the words are at least as good as the plan (see :mod:`.shop`).
     """

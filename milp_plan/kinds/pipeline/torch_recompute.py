@@ -1,8 +1,8 @@
-"""Forward passes of a pipeline plan that run again, as checkpointed stages of torch run them.
+"""Recomputed forward passes of a pipeline plan as checkpointed stages of torch.
 
 The schedule of ``torch.distributed.pipelining`` has no action for a forward pass that runs again.
-A module under ``torch.utils.checkpoint`` does it within the backward pass, from the input of the
-stage that it kept. So a plan can be written if each second forward pass runs on the same device,
+A module under ``torch.utils.checkpoint`` does it within the backward pass, from its stage's saved
+input. So a plan can be written if each second forward pass runs on the same device,
 directly before its own joint backward pass, from an input that is sent once.
 """
 
@@ -20,14 +20,14 @@ Part = tuple[str, str, int]
 def runs_once(
     problem: PlanningProblem, plan: Plan, parts: Mapping[str, Part]
 ) -> tuple[list[OperatorRun], list[Part]]:
-    """Return runs without the second forward passes, and what these are.
+    """Return runs without the second forward passes, and these passes.
 
     Parameters
     ----------
     problem, plan
         A plan with a schedule that the checker accepts, with each stage on one device.
     parts
-        What each operator is.
+        Block, letter and micro-batch of each operator.
 
     Raises
     ------

@@ -5,8 +5,8 @@ reads it (torch 2.13; files are not portable to 2.5 and older). Row r is rank r,
 ``2F0`` is stage 2, forward, micro-batch 0; ``I`` is the input gradient, ``W`` the weight gradient,
 ``B`` both in one. Sends and receives are torch's own: it adds each send right behind its producer.
 
-torch checks little of what it loads. What it refuses, what it would compute wrongly without a
-word, and what it cannot express is refused here, with one error that says which.
+torch checks little of what it loads. What it refuses, what it would silently compute wrongly, and
+what it cannot express is refused here, with one error that says which.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from milp_plan.core import Finding, InputError, MissingFacetError, Operator, Pla
 from .torch_recompute import runs_once
 
 LETTERS = {"forward": "F", "backward-input": "I", "backward-weight": "W", "backward": "B"}
-"""Kinds of operators torch has an action for."""
+"""Kinds of operators that torch has an action for."""
 
 _SPLIT, _JOINT = frozenset("FIW"), frozenset("FB")
 _WITHIN = {("F", "I"), ("F", "W"), ("F", "B"), ("I", "W")}
-"""Who may read whom within a stage and micro-batch."""
+"""Pairs of actions within a stage and micro-batch where the second may read the first."""
 
 
 class Action(NamedTuple):
-    """One cell: what a rank does."""
+    """One cell: an action of a rank."""
 
     stage: int
     letter: str
@@ -75,15 +75,17 @@ def torch_remarks(problem: PlanningProblem, plan: Plan) -> list[str]:
     again: dict[int, list[int]] = {}
     for action in sorted(_actions(problem, plan)[1]):
         again.setdefault(action.stage, []).append(action.micro_batch)
-    how = "run its module under torch.utils.checkpoint.checkpoint(..., use_reentrant=False) there"
+    remedy = (
+        "run its module under torch.utils.checkpoint.checkpoint(..., use_reentrant=False) there"
+    )
     return [
-        f"stage {stage} computes micro-batches {', '.join(map(str, batches))} again: {how}"
+        f"stage {stage} computes micro-batches {', '.join(map(str, batches))} again: {remedy}"
         for stage, batches in again.items()
     ]
 
 
 def _actions(problem: PlanningProblem, plan: Plan) -> tuple[list[list[Action]], list[Action]]:
-    """Actions of each rank, and forward passes that backward passes compute again."""
+    """Return the actions of each rank, and forward passes that backward passes compute again."""
     if not plan.has_schedule:
         raise MissingFacetError(f"plan of {plan.problem!r} has no schedule: no order to export")
     if problem.cluster.hosts:
@@ -128,7 +130,7 @@ class _Pipeline:
     # -- what there is -----------------------------------------------------------------------
 
     def read_operators(self) -> None:
-        """Block, letter and micro-batch of every operator."""
+        """Read block, letter and micro-batch of every operator."""
         seen: dict[tuple[str, str, int], str] = {}
         for operator in self.problem.graph.operators:
             part = _part(operator)
@@ -136,7 +138,7 @@ class _Pipeline:
                 _refuse(
                     f"operator {operator.name!r}",
                     f"a second {operator.kind} of {part[0]}, micro-batch {part[2]}, "
-                    f"beside {seen[part]!r}",
+                    f"in addition to {seen[part]!r}",
                     "one per stage and micro-batch; torch counts a repeated action once and "
                     "would run the stage's whole pass twice",
                     "join them into one operator",
@@ -145,7 +147,7 @@ class _Pipeline:
             self.parts[operator.name] = part
 
     def check_parts(self) -> None:
-        """Every stage runs every micro-batch forward and backward, once."""
+        """Check that every stage runs every micro-batch forward and backward, once."""
         letters: dict[tuple[str, int], set[str]] = {}
         for block, letter, batch in self.parts.values():
             letters.setdefault((block, batch), set()).add(letter)
@@ -195,7 +197,7 @@ class _Pipeline:
                     yield value.name, value.producer, consumer
 
     def refuse_edge(self, value: str, producer: str, consumer: str, expected: str) -> NoReturn:
-        """A dependency that torch does not have."""
+        """Refuse a dependency that torch does not have."""
         _refuse(
             f"value {value!r}",
             f"data from {producer!r} to {consumer!r}",
@@ -225,7 +227,7 @@ class _Pipeline:
             _refuse("stages", f"{left} outside the chain", "one chain", "connect the stages")
 
     def check_places(self) -> None:
-        """Every stage on one device, every device with a stage."""
+        """Check that every stage is on one device, and every device has a stage."""
         places: dict[str, set[str]] = {}
         for run in self.plan.runs:
             block = self.parts[run.operator][0]
@@ -260,7 +262,7 @@ class _Pipeline:
     # -- what is written -----------------------------------------------------------------------
 
     def rows(self) -> tuple[list[list[Action]], list[Action]]:
-        """Actions of each device by time, with torch's numbers, and forward passes run again."""
+        """Return actions of each device by time, in torch's numbers, and repeated forwards."""
         once, again = runs_once(self.problem, self.plan, self.parts)
         order = {name: at for at, name in enumerate(self.problem.graph.topological_order)}
         timed: dict[str, list[tuple[int, int, int, str]]] = {
@@ -280,7 +282,7 @@ class _Pipeline:
         return made[:-1], made[-1]
 
     def numbers(self, words: list[list[tuple[str, str, int]]]) -> dict[int, int]:
-        """Micro-batch -> its number for torch: its place among the last stage's forwards."""
+        """Return micro-batch -> its number for torch: its place among the last stage's forwards."""
         last = max(self.stages, key=self.stages.__getitem__)
         ran = [
             batch
@@ -303,8 +305,8 @@ class _Pipeline:
         return {batch: number for number, batch in enumerate(ran)}
 
     def likeness(self) -> dict[int, tuple[object, ...]]:
-        """Micro-batch -> all its times and sizes; equal for those that can change places."""
-        found: dict[int, list[object]] = {}
+        """Return micro-batch -> all its times and sizes; equal for those that can change places."""
+        features: dict[int, list[object]] = {}
         for operator in self.problem.graph.operators:
             block, letter, batch = self.parts[operator.name]
             options = tuple(
@@ -319,12 +321,12 @@ class _Pipeline:
                 )
                 for value in self.problem.graph.outputs[operator.name]
             )
-            found.setdefault(batch, []).append((block, letter, options, sizes))
-        return {batch: tuple(sorted(entries, key=repr)) for batch, entries in found.items()}
+            features.setdefault(batch, []).append((block, letter, options, sizes))
+        return {batch: tuple(sorted(entries, key=repr)) for batch, entries in features.items()}
 
 
 def _part(operator: Operator) -> tuple[str, str, int]:
-    """Block, letter and micro-batch of an operator that torch has an action for."""
+    """Return the block, letter and micro-batch of an operator that torch has an action for."""
     where = f"operator {operator.name!r}"
     if operator.kind not in LETTERS:
         _refuse(

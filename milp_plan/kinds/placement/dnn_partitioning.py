@@ -2,7 +2,7 @@
 
 Source: https://github.com/msr-fiddle/dnn-partitioning, MIT licence, arXiv 2006.16423. The files
 are read as the benchmark's own problems (objective bottleneck or latency: the serial law), or,
-unless asked otherwise, as makespan problems; see ``instances/formats/dnn-partitioning.md``.
+on request, as makespan problems; see ``instances/formats/dnn-partitioning.md``.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from milp_plan.io.wire import Count, decode
 ACCELERATOR = "accelerator"
 CPU = "cpu"
 
-MOST_DEVICES = 1_000
-"""Devices of one sort that a file may name."""
+MAX_DEVICES = 1_000
+"""Largest number of devices of one sort in a file."""
 
 _Number = Count | Annotated[float, msgspec.Meta(ge=0)]
 
 _WORDS = {"operator": "node", "operators": "nodes", "value": "edge", "values": "edges"}
-"""Words of a problem and of these files."""
+"""Words of a problem and the words of these files for them."""
 
 _PROVENANCE = {
     "source": "https://github.com/msr-fiddle/dnn-partitioning",
@@ -83,7 +83,7 @@ class Edge(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Workload(msgspec.Struct, frozen=True):
-    """A file of the source; fields that planning does not need are passed over."""
+    """A file of the source; fields that planning does not need are ignored."""
 
     accelerators: Count = msgspec.field(name="maxFPGAs")
     cpus: Count = msgspec.field(name="maxCPUs")
@@ -95,13 +95,13 @@ class Workload(msgspec.Struct, frozen=True):
 def read(document: Document, goal: Goal) -> PlanningProblem:
     """Read an input file of the benchmark (latency or throughput) for a goal.
 
-    Times become exact integers: the smallest scale that does it is kept in ``units.time_scale``
+    Times become exact integers: ``units.time_scale`` is the smallest scale that achieves it
     (ticks per millisecond).
 
     Raises
     ------
     InputError
-        With every defect of the file.
+        The file has defects; the error lists all of them.
     """
     workload = decode(document.data, Workload, document.file)
     findings = [*goal.findings(), *_size_findings(workload), *_edge_findings(workload)]
@@ -143,8 +143,8 @@ def _problem(
 
 def _size_findings(workload: Workload) -> Iterator[Finding]:
     for where, count in (("maxFPGAs", workload.accelerators), ("maxCPUs", workload.cpus)):
-        if count > MOST_DEVICES:  # each has a channel to every other
-            expected = f"at most {MOST_DEVICES:,} devices"
+        if count > MAX_DEVICES:  # each has a channel to every other
+            expected = f"at most {MAX_DEVICES:,} devices"
             yield Finding(where, f"{count}", expected, "name fewer")
     sizes = [("maxSizePerFPGA", workload.accelerator_bytes)]
     sizes += [(f"nodes[{i}].size", node.size) for i, node in enumerate(workload.nodes)]
@@ -209,7 +209,7 @@ def _operator(node: Node, name: str, scale: int) -> Operator:
 
 
 def names_of(workload: Workload) -> dict[int, str]:
-    """Node id -> the name in the file, made unique by the id where it is not."""
+    """Return node id -> the name in the file, made unique by the id where it is not."""
     nodes = workload.nodes
     count = Counter(node.name for node in nodes)
     return {
@@ -237,7 +237,7 @@ def _cluster(workload: Workload, objective: Objective) -> Cluster:
 
 
 def _instance_name(path: Path) -> str:
-    """Kind of problem, kind of graph and file stem: the stems alone are not unique."""
+    """Return kind of problem, kind of graph and file stem: the stems alone are not unique."""
     labels = {
         "latency-inputs": "latency",
         "throughput-inputs": "throughput",

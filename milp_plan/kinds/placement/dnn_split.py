@@ -20,7 +20,7 @@ from .dnn_partitioning import ACCELERATOR, CPU, Workload, names_of
 
 
 class SplitPart(msgspec.Struct, frozen=True):
-    """Nodes of one device; the load a file claims is not believed, so it is passed over."""
+    """Nodes of one device; a claimed load is ignored."""
 
     nodes: list[int]
 
@@ -33,21 +33,21 @@ class Split(msgspec.Struct, frozen=True):
 
 
 def is_split(document: Document) -> bool:
-    """Whether the document has the members of a split."""
+    """Return whether the document has the members of a split."""
     return "fpgas" in document.top_level and "nodes" not in document.top_level
 
 
 def read_split(document: Document, instance_file: str | Path, problem: PlanningProblem) -> Plan:
-    """Read a split as a plan; whether it keeps the laws is the checker's question.
+    """Read a split as a plan, without checking it against the laws.
 
     Parameters
     ----------
     document
         The split.
     instance_file
-        The instance it is a split of: only that file knows the ids of nodes.
+        Its instance: only that file knows the ids of nodes.
     problem
-        What was read from it. For latency every part is call 0 of its accelerator.
+        The problem of that instance. For latency every part is call 0 of its accelerator.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def split_text(problem: PlanningProblem, plan: Plan, instance_file: str | Path) 
 
 
 def _names(instance_file: str | Path) -> dict[int, str]:
-    """Node id -> operator name."""
+    """Return node id -> operator name."""
     instance = read_document(instance_file)
     if not is_benchmark(instance):
         expected = "a dnn-partitioning file: a split names the ids of its nodes"

@@ -30,7 +30,7 @@ _HOST = "#999999"
 
 
 def _parts(load: Load) -> tuple[int, ...]:
-    """Ticks of the entries of ``_PARTS``."""
+    """Return the ticks of the entries of ``_PARTS``."""
     forward, backward = load.work[False], load.work[True]
     return sum(load.incoming.values()), forward, backward, sum(load.outgoing.values())
 
@@ -38,7 +38,7 @@ def _parts(load: Load) -> tuple[int, ...]:
 def _outside(
     problem: PlanningProblem, plan: Plan, line: Timeline
 ) -> Iterator[tuple[str, str, int, int]]:
-    """Operators that run outside calls: name, device, start and stop."""
+    """Yield operators that run outside calls: name, device, start and stop."""
     for run in plan.runs:
         if run.call is None and run.operator in line.ready:
             kind = problem.cluster.device(run.devices[0]).device_class
@@ -55,10 +55,12 @@ def loads_panels(problem: PlanningProblem, plan: Plan) -> tuple[Panel, ...]:
     value = verify(problem, plan).value
     time = time_scale(problem.units, max(value or 0, longest))
     boxes = list(_boxes(problem, plan, time))
-    what = "load" if problem.serial.calls is None else "time"
+    quantity = "load" if problem.serial.calls is None else "time"
     drawn = {box.kind for box in boxes}
     fills = {part: colour for part, colour in (*_PARTS, (_OUTSIDE, _HOST)) if part in drawn}
-    loaded = Panel(what.capitalize(), Axis(what, time), rows=devices, boxes=boxes, fills=fills)
+    loaded = Panel(
+        quantity.capitalize(), Axis(quantity, time), rows=devices, boxes=boxes, fills=fills
+    )
     memories = replay(problem, plan).devices.values()
     highest = max(max(entry.limit_bytes or 0, entry.peak_bytes) for entry in memories)
     size = size_scale(problem.units, highest)
@@ -67,7 +69,7 @@ def loads_panels(problem: PlanningProblem, plan: Plan) -> tuple[Panel, ...]:
 
 
 def _boxes(problem: PlanningProblem, plan: Plan, time: Scale) -> Iterator[Box]:
-    """Parts of loads, from 0 or from the start of their call, and operators outside calls."""
+    """Yield parts of loads, from 0 or from the start of their call, and operators outside calls."""
     assert problem.serial is not None
     rows = {device: row for row, device in enumerate(problem.cluster.device_names)}
     line = serial_timeline(problem, plan)
@@ -78,10 +80,10 @@ def _boxes(problem: PlanningProblem, plan: Plan, time: Scale) -> Iterator[Box]:
         start = line.calls[device, call][0] if timed else 0
         for (part, _), ticks in zip(_PARTS, _parts(load), strict=True):
             if ticks:
-                said = f"call {call}, {time.text(ticks)}" if timed else time.text(ticks)
+                text = f"call {call}, {time.text(ticks)}" if timed else time.text(ticks)
                 span = (time(start), time(start + ticks))
-                yield row_box(rows[device], part, span, part, device, said=said)
+                yield row_box(rows[device], part, span, part, device, said=text)
                 start += ticks
     for name, device, start, stop in _outside(problem, plan, line):
-        span, said = (time(start), time(stop)), time.text(stop - start)
-        yield row_box(rows[device], name, span, _OUTSIDE, device, said=said)
+        span, text = (time(start), time(stop)), time.text(stop - start)
+        yield row_box(rows[device], name, span, _OUTSIDE, device, said=text)

@@ -1,7 +1,7 @@
-"""Planted tiny instances under the serial law: each comes with a plan that proves it feasible.
+"""Planted tiny instances under the serial law, each with a plan that proves it feasible.
 
-The plan comes first: classes are placed at random as the law allows, and paying devices get just
-the memory that this takes, mostly. All payers are alike, and so are all hosts.
+The plan comes first: classes are placed at random within the law, and the memory of paying
+devices mostly just suffices for it. All payers are alike, and so are all hosts.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _cluster(payers: int, hosts: int) -> Cluster:
 
 
 def _graph(rng: Random, backward: bool, hosts: int, most: int) -> ComputationGraph:
-    """A forward pass, for training with its mirror image, some of it in colocation groups."""
+    """Return a forward pass, for training with its mirror image, partly in colocation groups."""
     count = rng.randint(2, most // 2) if backward else rng.randint(4, most)
     ahead = [f"f{i}" for i in range(count)]
     edges = {name: _later(rng, ahead[i + 1 :]) for i, name in enumerate(ahead)}
@@ -138,7 +138,7 @@ def _later(rng: Random, names: list[str]) -> list[str]:
 def _homes(
     rng: Random, names: list[str], groups: dict[str, str], hosts: int
 ) -> dict[str, tuple[str, ...]]:
-    """Device classes of each operator: members of a group agree; payers alone without a host."""
+    """Return device classes of each operator: groups agree; payers alone without a host."""
     chosen: dict[str, tuple[str, ...]] = {}
     for name in names:
         kinds = rng.choice([(PAYER, HOST)] * 6 + [(PAYER,), (HOST,)]) if hosts else (PAYER,)
@@ -152,20 +152,20 @@ def _option(rng: Random, kinds: tuple[str, ...]) -> Option:
 
 
 def _values(rng: Random, edges: dict[str, list[str]]) -> list[Value]:
-    found = []
+    values = []
     for position, (name, readers) in enumerate(edges.items()):
-        size = rng.choice([0, 1, 2, 3]) if position else 2  # the first weighs something
+        size = rng.choice([0, 1, 2, 3]) if position else 2  # the first one has bytes
         if size:
-            found.append(Value(f"{name}:held", None, (name,), {FULL: size}))
+            values.append(Value(f"{name}:held", None, (name,), {FULL: size}))
         if readers:
-            kept, cost = rng.choice([0, 0, 1]), rng.choice([0, 1, 1, 2, 3, 4])
+            persistent, cost = rng.choice([0, 0, 1]), rng.choice([0, 1, 1, 2, 3, 4])
             ordered = tuple(sorted(readers, key=list(edges).index))
-            found.append(Value(f"{name}:out", name, ordered, {FULL: kept}, {FULL: cost}))
-    return found
+            values.append(Value(f"{name}:out", name, ordered, {FULL: persistent}, {FULL: cost}))
+    return values
 
 
 def _plan(rng: Random, problem: PlanningProblem) -> Plan | None:
-    """A random plan that the checker accepts, or everything on one device, or none."""
+    """Return a random plan that the checker accepts, or everything on one device, or none."""
     for _ in range(ATTEMPTS):
         plan = _drawn(rng, problem)
         if verify(problem, plan).ok:
@@ -189,7 +189,7 @@ def _drawn(rng: Random, problem: PlanningProblem) -> Plan:
 
 
 def _together(problem: PlanningProblem) -> Plan:
-    """Everything on the first device that can run it."""
+    """Return the plan with everything on the first device that can run it."""
     assert problem.serial is not None
     runs = []
     for operator in problem.graph.operators:
@@ -201,7 +201,7 @@ def _together(problem: PlanningProblem) -> Plan:
 
 
 def _tight(problem: PlanningProblem, plan: Plan) -> PlanningProblem:
-    """Payers get what the one that holds most needs; hosts keep theirs."""
+    """Return the problem with the memory that the fullest payer needs; hosts are unchanged."""
     figures = verify(problem, plan).components
     payers = [d.name for d in problem.cluster.devices if d.device_class == PAYER]
     most = max(figures.get(f"peak_memory {name}", 0) for name in payers)
@@ -210,7 +210,7 @@ def _tight(problem: PlanningProblem, plan: Plan) -> PlanningProblem:
 
 
 def ladder(law: SerialLaw, steps: int = 14) -> PlanningProblem:
-    """Return a problem too large to enumerate: operators that read from the last two.
+    """Return a problem too large to enumerate: each operator reads from the last two.
 
     Two payers hold a third of the operators each, the host holds all.
     """

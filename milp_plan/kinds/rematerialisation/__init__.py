@@ -1,1 +1,1 @@
-"""Rematerialisation: one order of a training step, with values computed again or held by a host."""
+"""Rematerialisation: a training step in a fixed order, with values recomputed or on a host."""

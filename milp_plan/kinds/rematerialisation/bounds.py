@@ -10,11 +10,10 @@ from .problem import RematerialisationProblem
 
 
 def rematerialisation_obstacle(problem: RematerialisationProblem) -> str | None:
-    """Return a proof in words that no plan exists; ``None`` when none was found.
+    """Return a proof in words that no plan exists; ``None`` without one.
 
     Proof: during any run of an operator its output and all its inputs are held, and every operator
-    runs. Where nothing may run again or wait on a host, there is one plan, and it holds what it
-    holds.
+    runs. Where nothing may run again or wait on a host, there is a single plan with known memory.
     """
     budget = problem.budget
     if budget is None:
@@ -38,15 +37,15 @@ def rematerialisation_obstacle(problem: RematerialisationProblem) -> str | None:
 
 
 def absent_bound(problem: RematerialisationProblem) -> Bound:
-    """Return what it adds at least to bring back what cannot be held during one first run.
+    """Return the least price of bringing back results that are absent during one first run.
 
     Proof: where every operator runs once, the first run of t holds t's output, its inputs, and the
-    results that were made before and are read after it by first runs. Of these others a plan lacks
-    as many bytes as that exceeds the budget by, or more; each that it lacks is read later, so it is
-    run again or reloaded after t, beside its first run before t. A run again adds its price, and
-    a reload, with the way there, two transfers; no two results share these. So the sum is at
-    least the cheapest way to lack so many bytes, even where parts of results would do, and that of
-    one whole result. All of it counts in the objective, whose other parts are not negative.
+    results that were made before and are read after it by first runs. A plan lacks at least as many
+    bytes of these others as the sum exceeds the budget by; each one that it lacks is read later, so
+    it is run again or reloaded after t, in addition to its first run before t. A run again adds its
+    price, and a reload, with the way there, two transfers; no two results share these. So the sum
+    is at least the cheapest way to lack that many bytes, even where parts of results would do, and
+    that of one whole result. All of it counts in the objective, whose other parts are not negative.
     """
     best, where = 0, ""
     for place, held in enumerate(problem.held):
@@ -58,7 +57,7 @@ def absent_bound(problem: RematerialisationProblem) -> Bound:
 
 
 def _cheapest(problem: RematerialisationProblem, place: int, excess: int) -> int:
-    """Price of bringing back some bytes of what idles across a first run; 0 where none can."""
+    """Return the price of bringing back bytes that idle across a first run; 0 if impossible."""
     idle, whole = [], []
     for operator in range(place):
         entry, (run, transfer) = problem.computations[operator], problem.prices[operator]

@@ -17,7 +17,7 @@ from .problem import RematerialisationObjective, RematerialisationPlan, Remateri
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """What one run leaves: held from run number ``made`` to run number ``last``, both included."""
+    """The output of one run: held from run ``made`` to run ``last``, both included."""
 
     name: str
     made: int
@@ -65,7 +65,7 @@ def verify_rematerialisation(
 
 
 def copies(problem: RematerialisationProblem, plan: RematerialisationPlan) -> list[Copy]:
-    """Return what is held, and how long, of a plan whose runs are those of the problem."""
+    """Return the copies of a plan whose runs are those of the problem."""
     by_name = {entry.name: entry for entry in problem.computations}
     last_made: dict[str, int] = {}
     last_read: list[int] = []
@@ -113,10 +113,10 @@ def _runs(problem: RematerialisationProblem, plan: RematerialisationPlan) -> Ite
             yield Violation("again", (entry.name,), text, computed, 1)
     first = [name for name in dict.fromkeys(plan.runs) if name in problem.numbers]
     expected = [entry.name for entry in problem.computations if counts[entry.name]]
-    for found, wanted in zip(first, expected, strict=True):
-        if found != wanted:
-            text = f"operator {found!r} runs before the first run of {wanted!r}"
-            yield Violation("order", (found, wanted), text)
+    for actual, required in zip(first, expected, strict=True):
+        if actual != required:
+            text = f"operator {actual!r} runs before the first run of {required!r}"
+            yield Violation("order", (actual, required), text)
             return
 
 
@@ -129,7 +129,7 @@ class Spent(NamedTuple):
 
 
 def _spent(problem: RematerialisationProblem, plan: RematerialisationPlan) -> Spent:
-    """Add up runs, and of what is reloaded one way there and each way back."""
+    """Add up runs, and for each reloaded output one way there and each way back."""
     by_name = {entry.name: entry for entry in problem.computations}
     reloads = set(plan.reloads)
     ticks = energy = 0
@@ -152,7 +152,7 @@ def _host(problem: RematerialisationProblem, spent: Spent) -> Iterator[Violation
 
 
 def _reloads(problem: RematerialisationProblem, plan: RematerialisationPlan) -> Iterator[Violation]:
-    """Only what has run can be read back, and only from a host."""
+    """Check that a reload reads a result of an earlier run, and that there is a host."""
     for number in sorted(set(plan.reloads)):
         if not 0 <= number < len(plan.runs):
             text = f"run {number} is to be a reload, there are {len(plan.runs)} runs"
@@ -175,7 +175,7 @@ def _time(problem: RematerialisationProblem, added: int) -> Iterator[Violation]:
 def _memory(
     problem: RematerialisationProblem, plan: RematerialisationPlan, held: list[int]
 ) -> Iterator[Violation]:
-    """One breach for each stretch of runs during which too much is held, at its worst."""
+    """Yield one violation for each stretch of runs above the budget, at its worst."""
     if problem.budget is None:
         return
     worst = -1

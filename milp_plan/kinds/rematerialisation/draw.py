@@ -18,7 +18,7 @@ def rematerialisation_panels(
 ) -> tuple[Panel, ...]:
     """Return a box for each run, as high as the bytes in use, and the budget.
 
-    The grey line is what the operators use where each runs once, at the runs that are their first.
+    The grey line is the memory where each operator runs once, drawn at the first runs.
 
     Raises
     ------

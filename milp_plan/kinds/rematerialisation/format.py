@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +16,7 @@ from milp_plan.core import Finding, InputError, Units
 from milp_plan.io.csv_text import csv_rows
 from milp_plan.io.defects import refuse_other
 from milp_plan.io.files import Document, read_document
-from milp_plan.io.wire import Count, Positive, Strict, decode, encode
+from milp_plan.io.wire import Count, Positive, Strict, as_wire, decode, encode, from_wire
 
 from .problem import (
     Computation,
@@ -31,7 +30,7 @@ TITLE = "rematerialisation, native (JSON)"
 MARKER = "milp-plan-rematerialisation"
 PLAN_MARKER = "milp-plan-rematerialisation-plan"
 COLUMN = "run"
-"""Only column of a plan as CSV."""
+"""The only column of a plan as CSV."""
 
 _PLAN = "a plan of rematerialisation: a list of runs (JSON, or CSV with the one column 'run')"
 
@@ -48,7 +47,7 @@ class WireComputation(Strict):
 
 
 class WireHost(Strict):
-    """Memory beside the device, and the way there."""
+    """Memory outside of the device, and the transfers to it."""
 
     bytes_per_ticks: tuple[Positive, Count]
     memory_bytes: Count | None = None
@@ -87,7 +86,7 @@ class WirePlan(Strict):
 
 
 def can_read(document: Document) -> bool:
-    """Whether the document says so itself."""
+    """Return whether the document has the marker of the format."""
     return document.marker == MARKER
 
 
@@ -97,9 +96,9 @@ def read(document: Document) -> RematerialisationProblem:
     Raises
     ------
     InputError
-        With every defect of the file.
+        The file has defects; the error lists all of them.
     """
-    given = decode(document.data, WireProblem, document.file, MARKER)
+    wire = decode(document.data, WireProblem, document.file, MARKER)
     computations = tuple(
         Computation(
             entry.name,
@@ -109,19 +108,19 @@ def read(document: Document) -> RematerialisationProblem:
             entry.recomputable,
             entry.energy,
         )
-        for entry in given.operators
+        for entry in wire.operators
     )
-    units = Units(given.time_unit, "bytes", given.ticks_per_unit)
+    units = Units(wire.time_unit, "bytes", wire.ticks_per_unit)
     try:
         return RematerialisationProblem(
-            given.name,
+            wire.name,
             computations,
-            given.budget_bytes,
+            wire.budget_bytes,
             units,
-            given.provenance,
-            RematerialisationObjective(given.objective),
-            given.added_limit_ticks,
-            None if given.host is None else _host(given.host),
+            wire.provenance,
+            RematerialisationObjective(wire.objective),
+            wire.added_limit_ticks,
+            None if wire.host is None else _host(wire.host),
         )
     except InputError as error:
         raise error.in_file(document.file) from None
@@ -150,9 +149,9 @@ def to_json(problem: RematerialisationProblem) -> bytes:
     )
 
 
-def _host(given: WireHost) -> Host:
-    amount, ticks = given.bytes_per_ticks
-    return Host(given.memory_bytes, given.latency_ticks, amount, ticks, given.power)
+def _host(wire: WireHost) -> Host:
+    amount, ticks = wire.bytes_per_ticks
+    return Host(wire.memory_bytes, wire.latency_ticks, amount, ticks, wire.power)
 
 
 def _wire_host(host: Host) -> WireHost:
@@ -160,7 +159,7 @@ def _wire_host(host: Host) -> WireHost:
 
 
 def is_plan(document: Document) -> bool:
-    """Whether a document looks like a plan, as JSON or as CSV."""
+    """Return whether a document looks like a plan, as JSON or as CSV."""
     return document.marker == PLAN_MARKER or _is_csv(document)
 
 
@@ -171,22 +170,19 @@ def _is_csv(document: Document) -> bool:
 def read_plan(
     path: str | Path, problem: RematerialisationProblem, instance_file: Path | None = None
 ) -> RematerialisationPlan:
-    """Read a plan file. Whether the plan keeps the law is the checker's question.
+    """Read a plan file, without checking it against the law.
 
     Raises
     ------
     InputError
-        With every defect of the file, or where it is for another problem.
+        The file has defects, all of which are listed, or it is for another problem.
     """
     document = read_document(path, _PLAN)
     if _is_csv(document):
         return RematerialisationPlan(problem.name, _rows(document))
-    given = decode(document.data, WirePlan, document.file, PLAN_MARKER)
-    refuse_other(given.problem, problem.name, document.file, instance_file)
-    members: Mapping[str, object] = msgspec.structs.asdict(given)
-    return RematerialisationPlan(
-        **{name: members[name] for name in RematerialisationPlan.__dataclass_fields__}  # type: ignore[arg-type]
-    )
+    wire = decode(document.data, WirePlan, document.file, PLAN_MARKER)
+    refuse_other(wire.problem, problem.name, document.file, instance_file)
+    return from_wire(wire, RematerialisationPlan)
 
 
 def _rows(document: Document) -> tuple[str, ...]:
@@ -203,19 +199,7 @@ def _rows(document: Document) -> tuple[str, ...]:
 
 def plan_to_json(plan: RematerialisationPlan) -> bytes:
     """Return a plan as JSON text; equal plans give equal bytes."""
-    return encode(
-        WirePlan(
-            format="milp-plan-rematerialisation-plan",
-            version=1,
-            problem=plan.problem,
-            runs=plan.runs,
-            reloads=plan.reloads,
-            fingerprint=plan.fingerprint,
-            value=plan.value,
-            planner=plan.planner,
-            parent=plan.parent,
-        )
-    )
+    return encode(as_wire(plan, WirePlan, format=PLAN_MARKER, version=1))
 
 
 def plan_to_csv(plan: RematerialisationPlan) -> bytes:

@@ -1,4 +1,4 @@
-"""Rematerialisation: memory bought with time, by running operators again, on one device."""
+"""Rematerialisation: less memory for more time, by running operators again, on one device."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 
 class Share(NamedTuple):
-    """A budget: bytes, or a part of the peak where every operator runs once."""
+    """A budget: bytes, or a share of the peak where every operator runs once."""
 
     amount: Fraction
     fraction: bool
 
 
 def budget(text: str) -> Share:
-    """Read a budget: a bare number of at most 1 is a part of the peak, all else is a size."""
+    """Read a budget: a bare number of at most 1 is a share of the peak, all else is a size."""
     try:
         number = positive(text)
     except ValueError:
@@ -66,7 +66,7 @@ OBJECTIVE = Change(
 
 
 def part(text: str) -> Fraction:
-    """Read a part that is at least 0."""
+    """Read a share that is at least 0."""
     return Fraction(0) if text.strip() in {"0", "0.0"} else positive(text)
 
 
@@ -101,11 +101,11 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
 
     @property
     def threads(self) -> int:
-        """One for models, one for the search beside them."""
+        """Return two threads: for models, and for the search that runs concurrently."""
         return min(2, os.cpu_count() or 1)
 
     def formats(self) -> tuple[Format[RematerialisationProblem], ...]:
-        """The native format, and public graphs."""
+        """Return the native format, and public graphs."""
         from . import format as native
         from . import training_graph as graph
 
@@ -123,36 +123,36 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
         return read_plan(file, problem, instance_file)
 
     def is_plan(self, document: Document) -> bool:
-        """By its marker, or its only column."""
+        """Return whether it has the marker, or is a CSV with the only column."""
         from .format import is_plan
 
         return is_plan(document)
 
     def plan_text(self, plan: RematerialisationPlan) -> bytes:
-        """The list of runs."""
+        """Return the list of runs."""
         from .format import plan_to_json
 
         return plan_to_json(plan)
 
     def exports(self) -> Mapping[str, Export[RematerialisationProblem, RematerialisationPlan]]:
-        """The runs as CSV."""
+        """Return the runs as CSV."""
         return {"runs": Export("runs of a plan of rematerialisation (CSV)", _is_csv, _csv)}
 
     def verify(self, problem: RematerialisationProblem, plan: RematerialisationPlan) -> Verdict:
-        """Runs, their order, and what is held during each."""
+        """Check runs, their order, and the memory during each."""
         from .check import verify_rematerialisation
 
         return verify_rematerialisation(problem, plan)
 
     def measure(self, problem: RematerialisationProblem) -> Measure:
-        """Added time in the unit of the file, or bytes."""
+        """Return added time in the unit of the file, or bytes."""
         if problem.objective.value == "added_energy":
             return Measure(problem.objective.value, "energy")
         of_bytes = _counts_bytes(problem)
         return Measure(problem.objective.value, problem.units, "size" if of_bytes else "time")
 
     def scope(self, problem: RematerialisationProblem) -> Scope:
-        """What runs again and, where there is a host, what is reloaded."""
+        """Return the scope: recomputation and, where there is a host, reloads."""
         again = any(entry.again for entry in problem.computations)
         hosted = problem.host is not None
         return Scope(
@@ -165,7 +165,7 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
         )
 
     def about(self, problem: RematerialisationProblem) -> dict[str, Any]:
-        """Sizes, peak, budget."""
+        """Return sizes, peak, budget."""
         return {
             "operators": len(problem.computations),
             "edges": sum(map(len, problem.inputs)),
@@ -179,7 +179,7 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
         }
 
     def rows(self, problem: RematerialisationProblem) -> list[list[str]]:
-        """Sizes, peak and budget for people."""
+        """Return sizes, peak and budget as rows of text."""
         facts, units = self.about(problem), problem.units
         place = max(range(len(problem.floors)), key=problem.floors.__getitem__)
         fullest = problem.computations[place].name
@@ -205,7 +205,7 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
     def figures(
         self, problem: RematerialisationProblem, value: int | None, bound: int | None
     ) -> dict[str, float | None]:
-        """Added time in percent of the time of running every operator once."""
+        """Return added time in percent of the time of running every operator once."""
         if problem.objective.value != "added_time":
             return {}
         return {
@@ -216,7 +216,7 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
     def story(
         self, problem: RematerialisationProblem, plan: RematerialisationPlan, verdict: Verdict
     ) -> list[list[str]]:
-        """What is bought, and what for."""
+        """Return the saved memory and its price."""
         if not verdict.ok or verdict.value is None:
             return []
         parts = verdict.components
@@ -235,15 +235,15 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
     def explain(
         self, problem: RematerialisationProblem, plan: RematerialisationPlan, verdict: Verdict
     ) -> str:
-        """Which operators run again, what that costs; or what breaks and by how much."""
+        """Describe which operators run again, and their cost; or the violations."""
         if not verdict.ok:
             return super().explain(problem, plan, verdict)
-        return "\n".join(_told(problem, plan))
+        return "\n".join(_explanation(problem, plan))
 
     def plan_rows(
         self, problem: RematerialisationProblem | None, plan: RematerialisationPlan
     ) -> Iterator[dict[str, Any]]:
-        """Runs and reloads, one after the other."""
+        """Yield runs and reloads, one after the other."""
         seen: set[str] = set()
         reloads, clock = set(plan.reloads), 0
         for number, name in enumerate(plan.runs):
@@ -263,23 +263,23 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
     def panels(
         self, problem: RematerialisationProblem, plan: RematerialisationPlan
     ) -> Sequence[Panel]:
-        """Memory in every run."""
+        """Return memory during every run."""
         from .draw import rematerialisation_panels
 
         return rematerialisation_panels(problem, plan)
 
     def named_by(self, plan: RematerialisationPlan) -> Sequence[str]:
-        """Operators that it runs."""
+        """Return the operators that it runs."""
         return plan.runs
 
     def reasons(self) -> Reasons[RematerialisationProblem, RematerialisationPlan]:
-        """Its parts and limits, and why a plan's value is what it is."""
+        """Return its parts and limits, and why a plan's value is what it is."""
         from .reasons import RematerialisationReasons
 
         return RematerialisationReasons()
 
     def obstacle(self, problem: RematerialisationProblem, budget: Budget) -> str | None:
-        """An operator may need more than the budget by itself."""
+        """Prove that an operator by itself needs more than the budget."""
         from .bounds import rematerialisation_obstacle
 
         return rematerialisation_obstacle(problem)
@@ -287,7 +287,7 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
     def bounds(
         self, problem: RematerialisationProblem, budget: Budget, incumbent: int | None
     ) -> Iterator[Bound]:
-        """Nothing is saved by running something again; every operator runs."""
+        """Yield simple bounds: a run again saves nothing; every operator runs."""
         if not _counts_bytes(problem):
             from .bounds import absent_bound
 
@@ -301,7 +301,7 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
     def strategies(
         self,
     ) -> Sequence[type[Strategy[RematerialisationProblem, RematerialisationPlan]]]:
-        """One for each objective, and one with a host."""
+        """Return one strategy for each objective, and one with a host."""
         from .least_memory import LeastMemoryStrategy
         from .paging import PagingStrategy
         from .strategy import RematerialisationStrategy
@@ -311,7 +311,7 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
     def heuristics(
         self,
     ) -> Mapping[str, Callable[[RematerialisationProblem, int], RematerialisationPlan | None]]:
-        """The greedy, and Checkmate's approximation."""
+        """Return the greedy, and Checkmate's approximation."""
         from . import rounding
         from .planners import NAME, greedy
 
@@ -323,7 +323,7 @@ def _counts_bytes(problem: RematerialisationProblem) -> bool:
 
 
 def share_of_peak(problem: RematerialisationProblem) -> str:
-    """Write the budget as a part of the peak."""
+    """Return the budget as a share of the peak."""
     hundredths = round(Fraction(10_000 * (problem.budget or 0), max(1, problem.peak)))
     return f"{hundredths // 100}.{hundredths % 100:02d} % of the peak"
 
@@ -334,7 +334,7 @@ def _percent(problem: RematerialisationProblem, ticks: int | None) -> float | No
     return float(Fraction(100 * ticks, problem.total_cost))
 
 
-def _told(problem: RematerialisationProblem, plan: RematerialisationPlan) -> Iterator[str]:
+def _explanation(problem: RematerialisationProblem, plan: RematerialisationPlan) -> Iterator[str]:
     from .check import usage
 
     held = usage(problem, plan)
@@ -393,11 +393,11 @@ def _limited(
     problem: RematerialisationProblem, changes: Mapping[str, Any]
 ) -> RematerialisationProblem:
     problem = _aimed(_hosted(problem, changes), changes)
-    asked = changes.get(BUDGET.name)
-    if asked is None:
+    value = changes.get(BUDGET.name)
+    if value is None:
         return problem
     try:
-        share = asked if isinstance(asked, Share) else budget(str(asked))
+        share = value if isinstance(value, Share) else budget(str(value))
     except ValueError as error:
         where, remedy = BUDGET.name, "correct it"
         raise InputError([Finding(where, str(error), "a budget", remedy)]) from None
@@ -407,20 +407,20 @@ def _limited(
 def _hosted(
     problem: RematerialisationProblem, changes: Mapping[str, Any]
 ) -> RematerialisationProblem:
-    """Return the problem with the host that is asked for."""
+    """Return the problem with the requested host."""
     from .problem import Host
 
-    asked = changes.get(HOST.name)
-    if asked is None:
+    requested = changes.get(HOST.name)
+    if requested is None:
         return problem
-    memory, moved, ticks = asked.of(problem.units)
+    memory, moved, ticks = requested.of(problem.units)
     return replace(problem, host=Host(memory, 0, moved, ticks))
 
 
 def _aimed(
     problem: RematerialisationProblem, changes: Mapping[str, Any]
 ) -> RematerialisationProblem:
-    """Return the problem with the objective and the limit of added time that are asked for."""
+    """Return the problem with the requested objective and limit of added time."""
     from .problem import RematerialisationObjective as Known
 
     added, objective = changes.get(ADDED.name), objective_of(changes, Known) or problem.objective

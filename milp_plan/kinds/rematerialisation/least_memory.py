@@ -1,4 +1,4 @@
-"""Least peak memory of rematerialisation within a limit of added time: budgets, by bisection.
+"""Least peak memory of rematerialisation within a limit of added time: bisection over budgets.
 
 Let f(B) be the least time added within B bytes; it falls as B grows. A plan within B that adds no
 more than the limit has a peak of at most B, so the value is at most that. Where every plan within
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 NAME = "budgets by bisection"
 
 SHARE = 0.3
-"""Part of the time left that one budget may take."""
+"""Share of the time left for one budget."""
 
-LEAST_S = 0.2
-"""Seconds below which no budget is tried."""
+MIN_S = 0.2
+"""Least time for which a budget is tried, seconds."""
 
 
 class Question(Ledger[RematerialisationProblem, RematerialisationPlan]):
-    """Whether a budget allows a plan that adds at most so much; settled either way, it ends."""
+    """Decides whether a budget allows a plan within the limit of added time; then it ends."""
 
     most: int | None = None
 
@@ -59,14 +59,14 @@ class Question(Ledger[RematerialisationProblem, RematerialisationPlan]):
 
 
 class LeastMemoryStrategy(Strategy[RematerialisationProblem, RematerialisationPlan]):
-    """The way for least peak memory."""
+    """The strategy for least peak memory."""
 
     name = "least memory"
     uses = MODEL_ALONE
 
     @classmethod
     def why_not(cls, problem: RematerialisationProblem, repeatable: bool) -> str | None:
-        """Every problem of rematerialisation whose peak memory is minimised."""
+        """Accept problems of rematerialisation whose peak memory is minimised."""
         least = RematerialisationObjective.PEAK_MEMORY
         return None if problem.objective is least else "it minimises peak memory"
 
@@ -77,7 +77,7 @@ class LeastMemoryStrategy(Strategy[RematerialisationProblem, RematerialisationPl
         settings: Settings,
         solver: FormulationSolver | None,
     ) -> dict[str, str]:
-        """Also a formulation without ``only``: budgets are tried without it."""
+        """Return also a formulation without ``only``: budgets are tried without it."""
         why = super().unused(problem, settings, solver)
         if solver is not None and not settings.only:
             reason = f"the way {cls.name!r}: budgets are tried without the formulation's model"
@@ -85,7 +85,7 @@ class LeastMemoryStrategy(Strategy[RematerialisationProblem, RematerialisationPl
         return why
 
     def steps(self) -> Iterable[Step]:
-        """Proofs, every operator once, budgets."""
+        """Run proofs, every operator once, budgets."""
         ledger = self.ledger
         return (
             Step("obstacle", ledger.prove_infeasible),
@@ -96,7 +96,7 @@ class LeastMemoryStrategy(Strategy[RematerialisationProblem, RematerialisationPl
         )
 
     def bisect(self) -> None:
-        """Try budgets between bound and value; what stays open is tried again with more time."""
+        """Try budgets between bound and value; undecided ones are tried again with more time."""
         ledger = self.ledger
         grain = gcd(*(entry.size for entry in ledger.problem.computations)) or 1
         with ledger.budget.phase("budgets"):
@@ -109,30 +109,30 @@ class LeastMemoryStrategy(Strategy[RematerialisationProblem, RematerialisationPl
                         return
                     low = ledger.lower or 0
                 budget = low + (ledger.value - low) // grain // 2 * grain
-                asked = self.ask(budget)
-                if asked.no:
+                question = self.ask(budget)
+                if question.no:
                     detail = f"no plan within {budget} bytes adds as little as it must"
                     ledger.prove(Bound(NAME, budget + grain, detail))
-                if not asked.yes:
+                if not question.yes:
                     low = budget + grain
 
     @property
     def has_time(self) -> bool:
-        """Whether there is time for another budget."""
-        return self.ledger.budget.left_s > LEAST_S
+        """Return whether there is time for another budget."""
+        return self.ledger.budget.left_s > MIN_S
 
     def begin(self) -> bool:
-        """Find a plan within the problem's own budget; whether there is one."""
+        """Find a plan within the problem's own budget; return whether there is one."""
         ledger = self.ledger
         budget = ledger.problem.budget
         assert budget is not None  # else every operator once is a plan
-        asked = self.ask(budget)
-        if asked.no:
+        question = self.ask(budget)
+        if question.no:
             ledger.refute(f"no plan within {budget} bytes adds as little as it must")
-        return asked.yes
+        return question.yes
 
     def ask(self, budget: int) -> Question:
-        """Ask whether a budget is enough, and take the plan that says so."""
+        """Decide whether a budget suffices, and offer the plan that proves it."""
         ledger = self.ledger
         least = RematerialisationObjective.ADDED_TIME
         problem = replace(ledger.problem, objective=least, added_limit=None, budget=budget)

@@ -11,7 +11,7 @@ REMATERIALISATION = LoopPart(
     "milp_plan.kinds.rematerialisation.loops:run_rematerialisation",
 )
 PARTS = (REMATERIALISATION,)
-"""All of them."""
+"""All loop parts of the kind."""
 
 
 def run_rematerialisation() -> None:

@@ -1,7 +1,7 @@
-"""Rematerialisation with a host, or with energy to save: the model of the backbone.
+"""Rematerialisation with a host, or for least energy: the model of the backbone.
 
-Plans that reload nothing are plans here as well; the greedy's is one. That model leaves out plans,
-so a search of every plan goes on behind it where operators are few, and annealing of runs where
+Plans without reloads are plans here as well; the greedy's is one. That model leaves out plans,
+so it is followed by a search of every plan where operators are few, and by annealing of runs where
 they are many.
 """
 
@@ -21,23 +21,23 @@ from .strategy import RematerialisationStrategy
 
 
 class PagingStrategy(RematerialisationStrategy):
-    """The way for problems with a host, or of energy."""
+    """The strategy for problems with a host, or of energy."""
 
     name = "paging"
 
     @classmethod
     def formulation_for(cls, problem: RematerialisationProblem) -> str:
-        """The only one that knows both."""
+        """Return the only formulation for both."""
         return "remat_backbone"
 
     @classmethod
     def why_not(cls, problem: RematerialisationProblem, repeatable: bool) -> str | None:
-        """Every problem with a host, or of energy."""
+        """Accept problems with a host, or of energy."""
         energy = problem.objective is RematerialisationObjective.ADDED_ENERGY
         return None if energy or problem.host is not None else "no host, and no energy to save"
 
     def steps(self) -> Iterable[Step]:
-        """Proofs, plans that do without, the model, then searches until the time is over."""
+        """Run proofs, plans without reloads, the model, then searches until the time is over."""
         ledger = self.ledger
         every = partial(offer_best_of_all, ledger, last=True)
         return (
@@ -52,7 +52,7 @@ class PagingStrategy(RematerialisationStrategy):
         )
 
     def alone(self) -> Iterable[Step]:
-        """The formulation's model and nobody else."""
+        """Run the formulation's model only."""
         return Strategy.alone(self)
 
     @cached_property
@@ -67,14 +67,14 @@ class PagingStrategy(RematerialisationStrategy):
         return replace(problem, computations=priced, host=None, objective=time, added_limit=None)
 
     def relieve(self) -> None:
-        """Run again what idles; that may take longer than it may."""
+        """Run idle operators again; the added time may exceed its limit."""
         ledger = self.ledger
         plan = greedy(ledger.problem, ledger.settings.seed)
         ledger.offer(plan, NAME, "greedy", sure=False)
         ledger.baselines[NAME] = ledger.reached.get(NAME)
 
     def solve(self) -> None:
-        """Ask the formulation; the best plan is its start."""
+        """Solve the formulation; the best plan is its start."""
         ledger = self.ledger
         ledger.say("model", ledger.solver.formulation.card.name)
         self.solve_below(ledger.value, ledger.budget, start=ledger.plan)

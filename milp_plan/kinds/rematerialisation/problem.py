@@ -1,7 +1,7 @@
-"""Rematerialisation: memory bought with time, by computing results again, on one device.
+"""Rematerialisation: less memory for more time, by recomputing results, on one device.
 
 The problem of Checkmate (Jain et al., MLSys 2020): operators run in a fixed order, outputs may be
-forgotten and made again. The law is in ``docs/laws.md``.
+dropped and recomputed. The law is in ``docs/laws.md``.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from milp_plan.core.errors import Finding, below_findings, name_findings
 from milp_plan.core.quantity import Units
 from milp_plan.core.shown import ShownPlan
 
-MOST = 2**60
+MAX_TOTAL = 2**60
 """Largest sum of costs, and of bytes: sums stay within 64 bits."""
 
 
 UNNAMED = Units("unspecified")
-"""Of sources that name no unit of time."""
+"""Units of sources that name no unit of time."""
 
 
 class RematerialisationObjective(StrEnum):
-    """What a plan of rematerialisation minimises."""
+    """The objective of a plan of rematerialisation."""
 
     ADDED_TIME = "added_time"
     """Time of all runs, less the time of running each operator once."""
@@ -42,14 +42,14 @@ class RematerialisationObjective(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Computation:
-    """An operator: what it costs, what it leaves, what it reads.
+    """An operator: its cost, its output, its inputs.
 
     Parameters
     ----------
     name
         Unique in its problem.
     cost
-        Ticks that each of its runs takes.
+        Ticks of each of its runs.
     size
         Bytes of its output.
     inputs
@@ -57,7 +57,7 @@ class Computation:
     again
         Whether it may run more than once.
     energy
-        Of each of its runs, in whatever unit the source has.
+        Energy of each of its runs, in the unit of the source.
     """
 
     name: str
@@ -70,14 +70,14 @@ class Computation:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """Memory beside the device; what is written there once can be read back any number of times.
+    """Memory outside of the device; what is written there once can be read back repeatedly.
 
     Parameters
     ----------
     memory
         Bytes; ``None`` without a limit.
     latency
-        Ticks that each transfer takes at least.
+        Least ticks of a transfer.
     amount, ticks
         Bytes that are transferred in ``ticks`` beyond that.
     power
@@ -91,39 +91,39 @@ class Host:
     power: int = 0
 
     def transfer(self, size: int) -> int:
-        """Ticks of a transfer of a number of bytes, one way."""
+        """Return the ticks of a transfer of a number of bytes, one way."""
         return self.latency - (-size * self.ticks // self.amount)
 
 
 @dataclass(frozen=True)
 class RematerialisationProblem(CheckedProblem):
-    """Run all operators within a budget of memory, with as little added time as can be.
+    """Run all operators within a budget of memory, with as little added time as possible.
 
-    Or, with a limit on added time, in as little memory as can be.
+    Or, with a limit on added time, in as little memory as possible.
 
     Parameters
     ----------
     name
         Name of the instance.
     computations
-        In the order of their first runs; each comes behind its inputs.
+        Operators in the order of their first runs; each comes after its inputs.
     budget
         Bytes that may be held at once; ``None`` without a limit.
     units
-        What ticks and bytes stand for.
+        Units of ticks and bytes.
     provenance
-        Where the numbers come from; does not change the problem.
+        Source of the numbers; does not change the problem.
     objective
-        What is minimised.
+        The objective.
     added_limit
-        Ticks that may be added at most, where something else is minimised; ``None``: any number.
+        Limit of added ticks where something else is minimised; ``None`` without a limit.
     host
-        Where results may wait; ``None`` without one.
+        Host on which results may wait; ``None`` without one.
 
     Raises
     ------
     InputError
-        With every finding at once.
+        The problem has defects; the error lists all of them.
     """
 
     name: str
@@ -137,12 +137,12 @@ class RematerialisationProblem(CheckedProblem):
 
     @cached_property
     def numbers(self) -> Mapping[str, int]:
-        """Place of each operator in the order, by name."""
+        """Position of each operator in the order, by name."""
         return {entry.name: place for place, entry in enumerate(self.computations)}
 
     @cached_property
     def inputs(self) -> tuple[tuple[int, ...], ...]:
-        """Places of the inputs of each operator."""
+        """Positions of the inputs of each operator."""
         return tuple(
             tuple(sorted(self.numbers[name] for name in entry.inputs))
             for entry in self.computations
@@ -150,12 +150,12 @@ class RematerialisationProblem(CheckedProblem):
 
     @cached_property
     def readers(self) -> tuple[tuple[int, ...], ...]:
-        """Places of those that read each operator's output."""
-        found: list[list[int]] = [[] for _ in self.computations]
+        """Positions of the readers of each operator's output."""
+        readers: list[list[int]] = [[] for _ in self.computations]
         for reader, inputs in enumerate(self.inputs):
             for place in inputs:
-                found[place].append(reader)
-        return tuple(tuple(row) for row in found)
+                readers[place].append(reader)
+        return tuple(tuple(row) for row in readers)
 
     @cached_property
     def total_cost(self) -> int:
@@ -170,7 +170,7 @@ class RematerialisationProblem(CheckedProblem):
 
     @cached_property
     def prices(self) -> tuple[tuple[int, int], ...]:
-        """What a run of each operator, and a transfer of its output, add to the objective."""
+        """Price of a run of each operator, and of a transfer of its output, in the objective."""
         if self.objective is not RematerialisationObjective.ADDED_ENERGY:
             runs = [entry.cost for entry in self.computations]
             return tuple(zip(runs, self.transfers, strict=True))
@@ -196,7 +196,7 @@ class RematerialisationProblem(CheckedProblem):
 
     @cached_property
     def floors(self) -> tuple[int, ...]:
-        """Bytes that any run of each operator holds at least: its output and its inputs."""
+        """Least bytes during any run of each operator: its output and its inputs."""
         return tuple(
             entry.size + sum(self.computations[place].size for place in self.inputs[number])
             for number, entry in enumerate(self.computations)
@@ -208,9 +208,9 @@ class RematerialisationProblem(CheckedProblem):
         Parameters
         ----------
         budget
-            Bytes, of which the whole ones count; or the part of :attr:`peak`, rounded up.
+            Bytes, rounded down; or a share of :attr:`peak`, rounded up.
         fraction
-            Whether it is a part.
+            Whether it is a share.
         """
         number = ceil(budget * self.peak) if fraction else floor(budget)
         return replace(self, budget=number)
@@ -221,8 +221,7 @@ class RematerialisationProblem(CheckedProblem):
         Parameters
         ----------
         share
-            Time that may be added at most, as a part of :attr:`total_cost`; what the problem says
-            unless it is given.
+            Limit of added time, as a share of :attr:`total_cost`; by default the problem's own.
         """
         limit = self.added_limit if share is None else floor(share * self.total_cost)
         return replace(self, objective=RematerialisationObjective.PEAK_MEMORY, added_limit=limit)
@@ -267,34 +266,34 @@ class RematerialisationProblem(CheckedProblem):
             yield Finding("limit of added time", found, expected, remedy)
         yield from _host_findings(self.host)
         if self.host is not None and self.objective is RematerialisationObjective.PEAK_MEMORY:
-            expected, remedy = "added_time or added_energy", "ask for one of these, or for no host"
+            expected, remedy = "added_time or added_energy", "choose one of these, or no host"
             yield Finding("objective", "peak_memory with a host", expected, remedy)
         for what, total in (
             ("energies", sum(entry.energy for entry in self.computations)),
             ("costs", sum(entry.cost for entry in self.computations)),
             ("bytes", sum(entry.size for entry in self.computations)),
         ):
-            if total > MOST:
+            if total > MAX_TOTAL:
                 found = f"{what} of {total} together"
-                yield Finding("operators", found, f"at most {MOST}", f"scale all {what} down")
+                yield Finding("operators", found, f"at most {MAX_TOTAL}", f"scale all {what} down")
 
 
 def _number_findings(entry: Computation) -> Iterator[Finding]:
     amounts = (("cost", entry.cost), ("bytes", entry.size), ("energy", entry.energy))
-    for what, number in amounts:
-        yield from below_findings(f"operator {entry.name!r}, {what}", number, 0)
+    for label, number in amounts:
+        yield from below_findings(f"operator {entry.name!r}, {label}", number, 0)
 
 
 def _host_findings(host: Host | None) -> Iterator[Finding]:
     if host is None:
         return
     amounts = (("memory", host.memory or 0), ("latency", host.latency), ("power", host.power))
-    least = [(what, number, 0) for what, number in amounts]
+    least = [(label, number, 0) for label, number in amounts]
     least += [("amount", host.amount, 1), ("ticks", host.ticks, 0)]
-    for what, number, at_least in least:
-        if not at_least <= number <= MOST:
-            expected = f"{at_least} to {MOST}"
-            yield Finding(f"host, {what}", str(number), expected, "correct it")
+    for label, number, at_least in least:
+        if not at_least <= number <= MAX_TOTAL:
+            expected = f"{at_least} to {MAX_TOTAL}"
+            yield Finding(f"host, {label}", str(number), expected, "correct it")
 
 
 def _input_findings(entry: Computation, known: set[str], every: set[str]) -> Iterator[Finding]:
@@ -311,19 +310,19 @@ def _input_findings(entry: Computation, known: set[str], every: set[str]) -> Ite
 
 @dataclass(frozen=True)
 class RematerialisationPlan(ShownPlan):
-    """What runs, one after the other; everything else follows.
+    """The runs, one after the other; everything else follows.
 
     Parameters
     ----------
     problem
-        Name of the problem it answers.
+        Name of the problem.
     runs
         Names of operators, each at least once.
     reloads
-        Numbers of runs (from 0) that do not compute, but read what the host has.
+        Numbers of runs (from 0) that read from the host instead of computing.
     fingerprint, parent, value, planner
-        What its maker says about it; the checker recomputes the value. ``parent`` is what the
-        variants of its problem have in common.
+        Claims of the planner; the checker recomputes the value. ``parent`` is the common
+        fingerprint of the variants of its problem.
     """
 
     problem: str

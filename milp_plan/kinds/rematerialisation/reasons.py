@@ -1,4 +1,4 @@
-"""Reasons of rematerialisation: what runs again, and for which bytes."""
+"""Reasons of rematerialisation: recomputed operators, and the bytes they save."""
 
 from __future__ import annotations
 
@@ -35,31 +35,31 @@ class RematerialisationReasons(Reasons[RematerialisationProblem, Rematerialisati
         self, problem: RematerialisationProblem, names: Collection[str]
     ) -> RematerialisationProblem:
         """Leave operators out: the runs of the others hold less and add no more."""
-        wanted = set(names)
+        selected = set(names)
         return replace(
             problem,
             computations=tuple(
-                replace(entry, inputs=tuple(name for name in entry.inputs if name in wanted))
+                replace(entry, inputs=tuple(name for name in entry.inputs if name in selected))
                 for entry in problem.computations
-                if entry.name in wanted
+                if entry.name in selected
             ),
         )
 
     def resources(self, problem: RematerialisationProblem) -> tuple[Resource, ...]:
-        """The budget, the host's memory and the limit of added time, where these mean anything."""
-        found = []
+        """Return the budget, the host's memory and the limit of added time, where they apply."""
+        resources = []
         if problem.objective is not RematerialisationObjective.PEAK_MEMORY:
-            found.append(Resource(BUDGET, "memory", problem.budget, Counts.SIZE))
+            resources.append(Resource(BUDGET, "memory", problem.budget, Counts.SIZE))
         if problem.host is not None:
-            found.append(Resource(HOST, "host memory", problem.host.memory, Counts.SIZE))
+            resources.append(Resource(HOST, "host memory", problem.host.memory, Counts.SIZE))
         if problem.objective is not RematerialisationObjective.ADDED_TIME:
-            found.append(Resource(ADDED, "added time", problem.added_limit, Counts.TIME))
-        return tuple(found)
+            resources.append(Resource(ADDED, "added time", problem.added_limit, Counts.TIME))
+        return tuple(resources)
 
     def resized(
         self, problem: RematerialisationProblem, amounts: Mapping[str, int | None]
     ) -> RematerialisationProblem:
-        """Other limits."""
+        """Return the problem with other limits."""
         host = problem.host
         if host is not None and HOST in amounts:
             host = replace(host, memory=amounts[HOST])
@@ -73,7 +73,7 @@ class RematerialisationReasons(Reasons[RematerialisationProblem, Rematerialisati
     def why(
         self, problem: RematerialisationProblem, plan: RematerialisationPlan, verdict: Verdict
     ) -> Why:
-        """Every run in turn is the chain; operators by what running them again adds."""
+        """Return the chain of all runs, and operators by the cost of their runs again."""
         added = _added(problem, plan)
         budget = problem.budget
         peak = verdict.components["peak_memory"]
@@ -109,7 +109,7 @@ class RematerialisationReasons(Reasons[RematerialisationProblem, Rematerialisati
         other: RematerialisationProblem,
         after: RematerialisationPlan,
     ) -> tuple[Move, ...]:
-        """Operators that run another number of times, by both numbers."""
+        """Return operators that run another number of times, with both numbers."""
         counts = Counter(before.runs), Counter(after.runs)
         costs = _added(problem, before), _added(other, after)
         runs = ((name, counts[0][name], counts[1][name]) for name in problem.numbers)
@@ -120,7 +120,7 @@ class RematerialisationReasons(Reasons[RematerialisationProblem, Rematerialisati
 
 
 def _chain(problem: RematerialisationProblem, plan: RematerialisationPlan) -> Iterator[Link]:
-    """Runs again and reloads: the order of first runs is given, only these are the plan's own."""
+    """Yield runs again and reloads: the order of first runs is given, only these are decided."""
     reloads, clock = set(plan.reloads), 0
     seen: Counter[str] = Counter()
     for number, name in enumerate(plan.runs):
@@ -136,7 +136,7 @@ def _chain(problem: RematerialisationProblem, plan: RematerialisationPlan) -> It
 
 
 def _added(problem: RematerialisationProblem, plan: RematerialisationPlan) -> Counter[str]:
-    """Ticks that each operator adds by its runs but the first, and by its way to the host."""
+    """Return the ticks that each operator adds by repeated runs, and by its way to the host."""
     cost = {entry.name: entry.cost for entry in problem.computations}
     reloads = set(plan.reloads)
     added: Counter[str] = Counter({name: -ticks for name, ticks in cost.items()})

@@ -1,9 +1,10 @@
 """Checkmate's approximation: the linear relaxation of the staged program, rounded in two phases.
 
-Phase one keeps what the relaxation keeps to more than a threshold. Phase two runs again, in each
-stage, the least that makes what is kept to the next stage and the stage's own operator; nothing is
-rounded there (Jain et al., MLSys 2020, section 5). The relaxation has a part of the budget, as
-rounding holds more; of some thresholds the cheapest plan within the whole budget counts.
+Phase one retains what the relaxation retains to more than a threshold. Phase two runs again, in
+each stage, the least that makes the retained outputs of the next stage and the stage's own
+operator; nothing is rounded there (Jain et al., MLSys 2020, section 5). The relaxation has a share
+of the budget, as rounding needs more; of several thresholds the cheapest plan within the whole
+budget counts.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ from .stages import Staged
 NAME = "two-phase rounding"
 
 PART = 0.9
-"""Of the budget, for the relaxation."""
+"""Share of the budget for the relaxation."""
 
 THRESHOLDS = tuple(step / 10 for step in range(1, 10))
 
 COLUMNS = 40_000
-"""Of the relaxation, at most: it takes seconds, and does not look at any other limit."""
+"""Largest number of columns of the relaxation: it takes seconds, and ignores other limits."""
 
 SECONDS = 60.0
-"""For the relaxation."""
+"""Time limit of the relaxation, seconds."""
 
 
 def two_phase_rounding(
@@ -62,18 +63,18 @@ def two_phase_rounding(
 
 
 def completed(problem: RematerialisationProblem, kept: Collection[tuple[int, int]]) -> Staged:
-    """Return the plan that runs again the least, so that what is to be kept is.
+    """Return the plan with the least runs again that retains the requested copies.
 
     Parameters
     ----------
     kept
-        (stage, operator): a copy is there when the stage begins.
+        Pairs (stage, operator): a copy is there when the stage begins.
     """
     again: list[tuple[int, int]] = []
     for stage in range(len(problem.computations)):
         there = {i for i in range(stage) if (stage, i) in kept}
-        wanted = [i for i in range(stage) if (stage + 1, i) in kept]
-        waiting = [stage, *(i for i in wanted if i not in there)]
+        required = [i for i in range(stage) if (stage + 1, i) in kept]
+        waiting = [stage, *(i for i in required if i not in there)]
         runs: set[int] = set()
         while waiting:
             operator = waiting.pop()
@@ -85,7 +86,7 @@ def completed(problem: RematerialisationProblem, kept: Collection[tuple[int, int
 
 
 def _allowed(plan: Staged) -> bool:
-    """Whether all that runs again may."""
+    """Return whether all repeated operators may run again."""
     computations = plan.problem.computations
     return all(computations[operator].again for stage, operator in plan.runs if stage > operator)
 

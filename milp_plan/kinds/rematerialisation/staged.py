@@ -1,4 +1,4 @@
-"""What formulations of staged plans share: which problems they are for, and the head of a model."""
+"""Common part of formulations of staged plans: supported problems, and the frame of a model."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from .stages import Amounts
 
 
 class StagedFormulation(BuilderFormulation):
-    """A formulation of staged plans: it leaves out those in which more runs again."""
+    """A formulation of staged plans, which leaves out plans with more recomputation."""
 
     card: Card
     handles = RematerialisationProblem
     knows_hosts: ClassVar[bool] = False
 
     def restricts(self, options: Any) -> bool:  # noqa: ARG002
-        """Runs are once per stage and in order."""
+        """Return that runs are once per stage and in order."""
         return True
 
     def unsupported(self, problem: RematerialisationProblem, options: Any) -> str | None:
-        """Another objective, a host, or too large."""
+        """Reject another objective, a host, or a problem that is too large."""
         if problem.objective not in self.card.objectives:
             known = " or ".join(self.card.objectives).replace("_", " ")
             return f"it minimises {known} alone"
@@ -35,11 +35,11 @@ class StagedFormulation(BuilderFormulation):
         return self.too_large(problem, options)
 
     def too_large(self, problem: RematerialisationProblem, options: Any) -> str | None:
-        """Say what the model would need, and which switch does not allow it."""
+        """Explain what the model would need, and which option limits it."""
         raise NotImplementedError
 
     def start(self, model: CompiledModel, chosen: Mapping[str, Set[Any]]) -> Values | None:
-        """Return 1 for what is chosen, 0 for the rest; ``None`` where some of it is no column."""
+        """Return 1 for chosen columns, 0 for the rest; ``None`` where a chosen one is missing."""
         values: Values = {}
         for family, index in model.columns:
             values.setdefault(family, {})[index] = float(index in chosen.get(family, ()))
@@ -59,7 +59,7 @@ class StagedRows:
         self.table = Tableau()
 
     def build(self) -> CompiledModel:
-        """Write the rows, and that plans as dear as a known one are not looked for."""
+        """Write the rows, and the limit below a known plan's value."""
         self.rows()
         if self.guide.cutoff is not None:
             self.table.cost_row("cutoff", self.guide.cutoff / self.amounts.tick + 1e-6)

@@ -1,4 +1,4 @@
-"""Plans of rematerialisation as stages: what runs again before which first run, and what is held.
+"""Plans of rematerialisation as stages: the runs before each first run, and the copies.
 
 Stage t ends with the first run of operator t. In a *staged* plan every operator below t runs at
 most once more in it, in the order of the problem: the plans of Checkmate (Jain et al., MLSys 2020)
@@ -21,36 +21,36 @@ from .problem import (
 )
 
 WHOLE_UNITS, SPLIT_UNITS = 1_000_000, 10_000
-"""Units of a budget, at most: where bytes are whole units, and where they are split ones."""
+"""Largest number of units of a budget: where bytes are whole units, and where they are split."""
 
 MARGIN = 0.1
-"""Split units by which a budget is lowered."""
+"""Number of split units by which a budget is lowered."""
 
-MOST_UNITS = 10_000_000
-"""Units of time that all operators together have, at most."""
+MAX_UNITS = 10_000_000
+"""Largest number of units of time of all operators together."""
 
 
 @dataclass(frozen=True)
 class Amounts:
-    """Ticks (or energy) and bytes of a problem in units that a solver can hold.
+    """Ticks (or energy) and bytes of a problem in units that suit a solver.
 
     Parameters
     ----------
     problem
-        With a budget or none.
+        A problem with or without a budget.
     """
 
     problem: RematerialisationProblem
 
     @property
     def budget(self) -> int:
-        """Bytes that may be held; without a limit what no plan needs more of."""
+        """Bytes that may be held; without a limit the most that a plan needs."""
         peak, limit = self.problem.peak, self.problem.budget
         return peak if limit is None else min(limit, peak)
 
     @cached_property
     def grain(self) -> int:
-        """Ticks, or energy, of which every value is a multiple."""
+        """Common divisor of all values, in ticks or energy."""
         amounts = [number for pair in self.problem.prices for number in pair]
         return gcd(*amounts) or 1
 
@@ -58,7 +58,7 @@ class Amounts:
     def tick(self) -> float:
         """Ticks, or energy, per unit of the objective."""
         total = sum(number for pair in self.problem.prices for number in pair)
-        return coarser(self.grain, total, MOST_UNITS)
+        return coarser(self.grain, total, MAX_UNITS)
 
     @cached_property
     def byte(self) -> float:
@@ -70,15 +70,15 @@ class Amounts:
 
     @cached_property
     def sizes(self) -> tuple[float, ...]:
-        """Units of memory of each output."""
+        """Memory of each output, in units."""
         return tuple(entry.size / self.byte for entry in self.problem.computations)
 
     @cached_property
     def room(self) -> float:
-        """Units of memory that may be held.
+        """Memory limit, in units.
 
-        Where units are split, a solver would not notice a few bytes too many: then it is less by
-        :data:`MARGIN` units, unless one run alone, or running everything once, needs them.
+        Where units are split, a solver would not notice an excess of a few bytes: then it is
+        lower by :data:`MARGIN` units, unless one run alone, or running everything once, needs them.
         """
         if self.byte.is_integer() and all(size.is_integer() for size in self.sizes):
             return float(self.budget // int(self.byte))
@@ -91,25 +91,25 @@ class Amounts:
 
     @cached_property
     def last(self) -> tuple[int, ...]:
-        """The last operator that needs each one, itself or through others: later, it is idle."""
-        found = list(range(len(self.problem.computations)))
-        for reader in reversed(range(len(found))):
+        """The last operator that needs each one, directly or not: later, it is idle."""
+        last = list(range(len(self.problem.computations)))
+        for reader in reversed(range(len(last))):
             for source in self.problem.inputs[reader]:
-                found[source] = max(found[source], found[reader])
-        return tuple(found)
+                last[source] = max(last[source], last[reader])
+        return tuple(last)
 
     def cost(self, operator: int) -> float:
-        """Units of the objective that a run adds."""
+        """Return the cost of a run, in units of the objective."""
         return self.problem.prices[operator][0] / self.tick
 
     def transfer(self, operator: int) -> float:
-        """Units of the objective that a transfer of its output adds."""
+        """Return the cost of a transfer of its output, in units of the objective."""
         return self.problem.prices[operator][1] / self.tick
 
 
 @dataclass(frozen=True)
 class Reread:
-    """What a run in a stage leaves: ``(stage, operator)`` of its maker and of its last reader."""
+    """The copy of a run: ``(stage, operator)`` of its maker and of its last reader."""
 
     operator: int
     stage: int
@@ -123,11 +123,11 @@ class Staged:
     Parameters
     ----------
     problem
-        Of which it is a plan.
+        The problem.
     runs
-        (stage, operator) of each run, in order.
+        Pairs (stage, operator) of all runs, in order.
     reloads
-        Those of the runs that read from the host.
+        The runs that read from the host.
     """
 
     problem: RematerialisationProblem
@@ -150,21 +150,21 @@ class Staged:
     def read(cls, problem: RematerialisationProblem, plan: RematerialisationPlan) -> Staged:
         """Return a valid plan with the runs of each stage in order, each once.
 
-        It makes all that is read, adds no time, and may hold more than the plan.
+        It makes all that is read, adds no time, and may need more memory than the plan.
         """
-        found: list[tuple[int, int]] = []
+        pairs: list[tuple[int, int]] = []
         back: list[tuple[int, int]] = []
         done = 0
         reloads = set(plan.reloads)
         for number, name in enumerate(plan.runs):
             operator = problem.numbers[name]
-            (back if number in reloads else found).append((done, operator))
+            (back if number in reloads else pairs).append((done, operator))
             done += operator == done
-        return cls.of(problem, found, set(back) - set(found))
+        return cls.of(problem, pairs, set(back) - set(pairs))
 
     @cached_property
     def copies(self) -> tuple[Reread, ...]:
-        """What each run leaves, in order."""
+        """Copies of all runs, in order."""
         newest: dict[int, int] = {}
         last = list(self.runs)
         for run, (_, operator) in enumerate(self.runs):
@@ -179,7 +179,7 @@ class Staged:
 
     @property
     def kept(self) -> set[tuple[int, int]]:
-        """(stage, operator): a copy that an earlier stage made is there when the stage begins."""
+        """Pairs (stage, operator): a copy of an earlier stage is there when the stage begins."""
         return {
             (stage, copy.operator)
             for copy in self.copies

@@ -1,6 +1,6 @@
-"""Rematerialisation: proofs, the greedy, models that watch memory, and a search beside them.
+"""Plans rematerialisation: proofs, the greedy, models with lazy memory rows, and annealing.
 
-A formulation that is named has its say before the models that watch memory; these prove.
+A formulation that is named runs before the models with lazy memory rows, which prove.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ LAZY, MODELS = "remat_lazy_memory", "watched steps"
 ANNEALING = "annealing of runs"
 
 MODEL_SHARE = 0.4
-"""Part of the time limit that one model may take."""
+"""Share of the time limit for one model."""
 
 FORMULATION_SHARE = 0.7
-"""Part of the time left for the formulation that was named."""
+"""Share of the time left for a formulation that was named."""
 
 QUICK_COLUMNS = 12_000
-"""Columns of the linear program that gives large problems a bound before their first model."""
+"""Largest columns of the linear program that bounds large problems before their first model."""
 
 COOLINGS, ANNEALING_SHARE = 2, 0.1
-"""Coolings before the first model (all of a repeatable run), and their part of the limit."""
+"""Cooling runs before the first model (all of a repeatable run), and their share of the limit."""
 
 
 class RematerialisationStrategy(Strategy[RematerialisationProblem, RematerialisationPlan]):
-    """The way for problems of rematerialisation."""
+    """The strategy for problems of rematerialisation."""
 
     name = "rematerialisation"
     uses = MODEL_ALONE
@@ -46,13 +46,13 @@ class RematerialisationStrategy(Strategy[RematerialisationProblem, Rematerialisa
 
     @classmethod
     def why_not(cls, problem: RematerialisationProblem, repeatable: bool) -> str | None:
-        """Every such problem whose added time is minimised."""
+        """Accept such problems whose added time is minimised."""
         least = RematerialisationObjective.ADDED_TIME
         fits = problem.objective is least and problem.host is None
         return None if fits else "it minimises added time, without a host"
 
     def steps(self) -> Iterable[Step]:
-        """Proofs, every operator once, the greedy, annealing, models with annealing beside them."""
+        """Run proofs, every operator once, the greedy, and models with annealing concurrently."""
         ledger = self.ledger
         return (
             Step("obstacle", ledger.prove_infeasible),
@@ -67,11 +67,11 @@ class RematerialisationStrategy(Strategy[RematerialisationProblem, Rematerialisa
         )
 
     def alone(self) -> Iterable[Step]:
-        """The formulation's model, unless it is plain that there is no plan."""
+        """Run the formulation's model, unless it is proved that there is no plan."""
         return (Step("obstacle", self.ledger.prove_infeasible), *super().alone())
 
     def relieve(self) -> None:
-        """Let go, again and again, what idles across the fullest run."""
+        """Release outputs that idle across the fullest run, again and again."""
         ledger = self.ledger
         with ledger.budget.phase("greedy"):
             plan = greedy(ledger.problem, ledger.settings.seed)
@@ -80,7 +80,7 @@ class RematerialisationStrategy(Strategy[RematerialisationProblem, Rematerialisa
 
     @property
     def annealed(self) -> RematerialisationProblem:
-        """The problem that annealing is for."""
+        """The problem that annealing solves."""
         return self.ledger.problem
 
     def anneal_first(self) -> None:
@@ -89,7 +89,7 @@ class RematerialisationStrategy(Strategy[RematerialisationProblem, Rematerialisa
         self.anneal(lambda: part.over, COOLINGS)
 
     def anneal(self, over: Callable[[], bool], coolings: int | None = None) -> None:
-        """Cool from the best plan, again and again or a fixed number of times, until it is over."""
+        """Cool from the best plan, repeatedly or a fixed number of times, until ``over``."""
         ledger, problem = self.ledger, self.annealed
         plan = ledger.plan if ledger.plan is not None and not ledger.plan.reloads else None
         keys = once(problem) if plan is None else keys_of(problem, plan)
@@ -101,8 +101,8 @@ class RematerialisationStrategy(Strategy[RematerialisationProblem, Rematerialisa
             return not (ledger.done or over())
 
         def better() -> None:
-            found = plan_of(ledger.problem, search.best, ANNEALING)
-            ledger.offer(found, ANNEALING, "annealing", sure=self.annealed is ledger.problem)
+            plan = plan_of(ledger.problem, search.best, ANNEALING)
+            ledger.offer(plan, ANNEALING, "annealing", sure=self.annealed is ledger.problem)
 
         with ledger.budget.phase("annealing"):
             while go_on() and coolings != 0:
@@ -110,20 +110,20 @@ class RematerialisationStrategy(Strategy[RematerialisationProblem, Rematerialisa
                 search.cool(go_on, better)
 
     def anneal_on(self) -> None:
-        """Go on as long as there is time."""
+        """Continue as long as there is time."""
         self.anneal(lambda: False)
 
     def another_is_named(self) -> bool:
-        """Whether a formulation was named that is not the one that is asked anyway."""
+        """Return whether another formulation than the default one was named."""
         named = self.ledger.formulation
         return named is not None and named.found.name != LAZY
 
     def formulate(self) -> None:
-        """Ask the formulation that was named; the best plan is its start."""
+        """Solve the formulation that was named; the best plan is its start."""
         self.solve_within_share("formulation", FORMULATION_SHARE, better=False)
 
     def model(self) -> None:
-        """Ask models; beside them, where there is a thread for it, annealing goes on."""
+        """Solve models; annealing runs concurrently where there is a thread for it."""
         if self.ledger.threads < 2:
             self.watch()
             return
@@ -138,7 +138,7 @@ class RematerialisationStrategy(Strategy[RematerialisationProblem, Rematerialisa
         beside.check()
 
     def watch(self) -> None:
-        """Ask the model whose memory rows are lazy; a plan that exceeds the budget is repaired."""
+        """Solve the model with lazy memory rows; a plan that exceeds the budget is repaired."""
         ledger, budget = self.ledger, self.ledger.budget
         limits = ledger.limits(MODEL_SHARE * budget.limit_s, gap=0.0)
         limits = dataclasses.replace(limits, threads=max(1, ledger.threads - 1))
@@ -155,18 +155,20 @@ class RematerialisationStrategy(Strategy[RematerialisationProblem, Rematerialisa
                 )  # fmt: skip
 
     def lazy(self, **options: Any) -> FormulationSolver:
-        """Return the formulation whose memory rows are lazy: the one that was named, if it is."""
+        """Return the formulation with lazy memory rows: the one that was named, if it has them."""
         named = self.ledger.formulation
         if named is not None and named.found.name == LAZY and not options:
             return named
-        found = get(LAZY)
-        return FormulationSolver(found, make_options(found, options), self.ledger.settings.solver)
+        formulation = get(LAZY)
+        return FormulationSolver(
+            formulation, make_options(formulation, options), self.ledger.settings.solver
+        )
 
     @property
     def large(self) -> bool:
-        """Whether the first model is so large that a linear program with fewer columns goes ahead.
+        """Whether the first model is so large that a smaller linear program comes first.
 
-        Where every operator runs once, that depends on how many steps hold too much.
+        Where every operator runs once, that depends on the number of steps above the budget.
         """
         problem = self.ledger.problem
         assert problem.budget is not None
@@ -174,7 +176,7 @@ class RematerialisationStrategy(Strategy[RematerialisationProblem, Rematerialisa
         return over > max(4, QUICK_COLUMNS // (2 * len(problem.computations)))
 
     def repaired(self, plan: RematerialisationPlan) -> RematerialisationPlan | None:
-        """Return a plan within the budget with more runs than one that exceeds it."""
+        """Return a plan within the budget, made of one that exceeds it by further runs."""
         problem = self.ledger.problem
         keys = relieved(problem, keys_of(problem, plan), self.ledger.settings.seed)
         return None if keys is None else plan_of(problem, keys, f"{MODELS}, repaired")

@@ -49,21 +49,21 @@ class LayeredNode(msgspec.Struct, frozen=True):
 
 
 class TrainingLink(msgspec.Struct, frozen=True):
-    """From an operator to one that reads it."""
+    """An edge from an operator to one that reads it."""
 
     source: _Key
     target: _Key
 
 
 class LayeredLink(msgspec.Struct, frozen=True):
-    """From an operator to one that reads it."""
+    """An edge from an operator to one that reads it."""
 
     source: _Key = msgspec.field(name="0")
     target: _Key = msgspec.field(name="1")
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """What a file says about its graph; other members are passed over."""
+    """Facts of a file about its graph; other members are ignored."""
 
     name: str = ""
     order: list[_Key] | None = None
@@ -88,18 +88,18 @@ class LayeredGraph(msgspec.Struct, frozen=True):
 
 
 EDGES, LINKS = "edges", "links"
-"""What networkx calls the lines of a graph, from 3.4 on and before."""
+"""Names of the list of edges in networkx, from 3.4 on and before."""
 
 _TRAINING = {"operator": "node", "operators": "nodes", "cost": "cost_cpu", "costs": "cost_cpu"}
 _TRAINING |= {"bytes": "cost_ram"}
 _LAYERED = {"operator": "node", "operators": "nodes", "cost": "duration", "costs": "duration"}
 _LAYERED |= {"bytes": "out_cost", "source": "0", "target": "1"}
-"""Words of a problem and of these files."""
+"""Words of a problem and the words of these files for them."""
 
 
 @dataclass(frozen=True)
 class _Node:
-    """An operator of either schema: its key, its name for people, its figures."""
+    """An operator of either schema: its key, its display name, its figures."""
 
     key: _Key
     name: str
@@ -108,12 +108,12 @@ class _Node:
 
 
 def can_read(document: Document) -> bool:
-    """Whether it is a graph in node-link form whose nodes have the members of either schema."""
+    """Return whether it is a node-link graph whose nodes have the members of either schema."""
     return _layered(document) is not None
 
 
 def _layered(document: Document) -> bool | None:
-    """Whether the nodes are those of the second schema; ``None`` where they are of neither."""
+    """Return whether the nodes are those of the second schema; ``None`` for neither."""
     top = document.top_level
     if "nodes" not in top:
         return None
@@ -132,7 +132,7 @@ def read(document: Document) -> RematerialisationProblem:
     Raises
     ------
     InputError
-        With every defect of the file.
+        The file has defects; the error lists all of them.
     """
     graph: TrainingGraph | LayeredGraph
     if _layered(document):
@@ -140,9 +140,9 @@ def read(document: Document) -> RematerialisationProblem:
         nodes = [_Node(n.name, str(n.name), n.cost, n.size) for n in layered.nodes]
         words = _LAYERED
     else:
-        graph = given = decode(document.data, TrainingGraph, document.file)
-        count = Counter(node.name for node in given.nodes)
-        nodes = [_Node(n.id, _unique(n, count), n.cost, n.size) for n in given.nodes]
+        graph = wire = decode(document.data, TrainingGraph, document.file)
+        count = Counter(node.name for node in wire.nodes)
+        nodes = [_Node(n.id, _unique(n, count), n.cost, n.size) for n in wire.nodes]
         words = _TRAINING
     name, links = _links(graph)
     stem = document.path.name.removesuffix(".gz").removesuffix(".json")
@@ -157,26 +157,26 @@ def read(document: Document) -> RematerialisationProblem:
 
 
 def _links(graph: TrainingGraph | LayeredGraph) -> tuple[str, list[tuple[_Key, _Key]]]:
-    """Return what the file calls its lines, and the ends of each.
+    """Return the file's name of the list of edges, and the ends of each edge.
 
     Raises
     ------
     InputError
-        It has none, or two lists of them.
+        The file has no such list, or two.
     """
     known = {name: getattr(graph, name) for name in (EDGES, LINKS)}
-    given = {name: lines for name, lines in known.items() if lines is not None}
-    if len(given) != 1:
-        found = "both" if given else "neither"
+    lists = {name: lines for name, lines in known.items() if lines is not None}
+    if len(lists) != 1:
+        found = "both" if lists else "neither"
         expected = f"{EDGES} (networkx 3.4 and later) or {LINKS} (before)"
-        remedy = "remove one of them" if given else "add the list: node_link_data writes it"
+        remedy = "remove one of them" if lists else "add the list: node_link_data writes it"
         raise InputError([Finding(f"{EDGES} and {LINKS}", found, expected, remedy)])
-    ((name, lines),) = given.items()
+    ((name, lines),) = lists.items()
     return name, [(line.source, line.target) for line in lines]
 
 
 def _unique(node: TrainingNode, count: Mapping[_Key, int]) -> str:
-    """The node's name, with its id where others have the same."""
+    """Return the node's name, with its id where others have the same."""
     alone = node.name != "" and count[node.name] == 1
     return str(node.name) if alone else f"{node.name}#{node.id}"
 
@@ -237,12 +237,12 @@ def _problem(
 
 
 def _topological(keys: Sequence[_Key], links: Sequence[tuple[_Key, _Key]]) -> list[_Key]:
-    """Topological order: of the nodes that may come next, always the first of the file.
+    """Return a topological order: of the possible next nodes, always the first of the file.
 
     Raises
     ------
     InputError
-        The links form a circle.
+        The edges form a cycle.
     """
     place = {key: number for number, key in enumerate(keys)}
     readers: list[list[int]] = [[] for _ in keys]
@@ -251,16 +251,16 @@ def _topological(keys: Sequence[_Key], links: Sequence[tuple[_Key, _Key]]) -> li
         readers[place[source]].append(place[target])
         missing[place[target]] += 1
     ready = [number for number, count in enumerate(missing) if not count]
-    found: list[_Key] = []
+    order: list[_Key] = []
     while ready:
         number = heapq.heappop(ready)
-        found.append(keys[number])
+        order.append(keys[number])
         for reader in readers[number]:
             missing[reader] -= 1
             if not missing[reader]:
                 heapq.heappush(ready, reader)
-    if len(found) < len(keys):
+    if len(order) < len(keys):
         left: list[Any] = [key for key in keys if missing[place[key]]]
         where = f"{len(left)} nodes in circles or behind them, the first {left[0]!r}"
         raise InputError([Finding("links", where, "a graph without circles", "remove a link")])
-    return found
+    return order

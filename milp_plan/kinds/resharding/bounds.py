@@ -12,12 +12,12 @@ from milp_plan.core.budget import Budget
 
 from .problem import ReshardingProblem
 
-MOST_SETS = 4_096
-"""Sets of senders that are looked at."""
+MAX_SETS = 4_096
+"""Largest number of sets of senders that are examined."""
 
 
 def receiver_bound(problem: ReshardingProblem) -> Bound:
-    """What the busiest card receives.
+    """Time that the busiest card receives.
 
     Proof: a card receives one slice at a time, and each of its slices takes at least as long as
     from its fastest sender.
@@ -31,7 +31,7 @@ def receiver_bound(problem: ReshardingProblem) -> Bound:
 
 
 def sender_bound(problem: ReshardingProblem) -> Bound:
-    """What any set of cards has to send by itself.
+    """Time that any set of cards has to send by itself.
 
     Proof: let S be a set of cards. A slice whose senders all lie in S is sent by one of S, one at a
     time each, and takes at least as long as from its fastest sender. So some card of S sends at
@@ -47,42 +47,42 @@ def sender_bound(problem: ReshardingProblem) -> Bound:
     for row in groups.values():
         row.sort()
     sums = {senders: sum(row) for senders, row in groups.items()}
-    found = Bound("sender", 0, "nothing is sent")
+    best = Bound("sender", 0, "nothing is sent")
     for chosen in _unions(set(groups)):
         inside = [senders for senders in groups if chosen.issuperset(senders)]
         number = sum(len(groups[senders]) for senders in inside)
         total, fewest = sum(sums[senders] for senders in inside), ceil_div(number, len(chosen))
         value = ceil_div(total, len(chosen))
-        if fewest * total > found.value * number:  # the shortest ones are no longer than the mean
+        if fewest * total > best.value * number:  # the shortest ones are no longer than the mean
             lengths = merge(*(groups[senders] for senders in inside))
             value = max(value, sum(islice(lengths, fewest)))
-        if value > found.value:
+        if value > best.value:
             names = ", ".join(sorted(chosen))
-            found = Bound("sender", value, f"{number} slices have no sender but {names}")
-    return found
+            best = Bound("sender", value, f"{number} slices have no sender but {names}")
+    return best
 
 
 def _unions(single: set[frozenset[str]]) -> set[frozenset[str]]:
-    """Unions of senders of slices, as many as are looked at; that of all of them is one."""
-    found = set(single)
+    """Return unions of senders of slices, up to a limit; that of all of them is one."""
+    unions = set(single)
     if single:
-        found.add(frozenset().union(*single))
+        unions.add(frozenset().union(*single))
     fresh = set(single)
-    while fresh and len(found) < MOST_SETS:
-        fresh = {a | b for a in fresh for b in single} - found
-        found |= fresh
-    return found
+    while fresh and len(unions) < MAX_SETS:
+        fresh = {a | b for a in fresh for b in single} - unions
+        unions |= fresh
+    return unions
 
 
 def resharding_bounds(problem: ReshardingProblem, budget: Budget) -> Iterator[Bound]:
-    """Bounds that every plan obeys."""
+    """Yield bounds that every plan obeys."""
     yield receiver_bound(problem)
     if not budget.over:
         yield sender_bound(problem)
 
 
 def resharding_obstacle(problem: ReshardingProblem) -> str | None:
-    """Return a proof in words that there is no plan; ``None`` when none was found."""
+    """Return a proof in words that there is no plan; ``None`` without one."""
     lost = [entry for entry in problem.slices if not entry.senders]
     if not lost:
         return None

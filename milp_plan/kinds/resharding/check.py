@@ -34,7 +34,7 @@ def verify_resharding(problem: ReshardingProblem, plan: ReshardingPlan) -> Verdi
 
 
 def ports(problem: ReshardingProblem, delivery: Delivery) -> list[str]:
-    """Return what a delivery holds, in words: one card sends, others receive."""
+    """Return the ports of a delivery, in words: one card sends, others receive."""
     receivers = problem.by_name[delivery.slice].receivers
     return [f"{delivery.sender} sends", *(f"{name} receives" for name in receivers)]
 
@@ -64,18 +64,18 @@ def _times(problem: ReshardingProblem, deliveries: list[Delivery]) -> Iterator[V
             yield Violation("start", (entry.slice,), text, 0, entry.start, Counts.TIME)
         if entry.sender not in known.senders:
             continue
-        needed, given = problem.ticks(known, entry.sender), entry.stop - entry.start
-        if needed != given:
+        needed, actual = problem.ticks(known, entry.sender), entry.stop - entry.start
+        if needed != actual:
             text = f"the delivery of slice {entry.slice!r} has another length"
-            yield Violation("length", (entry.slice,), text, needed, given, Counts.TIME)
+            yield Violation("length", (entry.slice,), text, needed, actual, Counts.TIME)
 
 
 def _exclusion(problem: ReshardingProblem, deliveries: list[Delivery]) -> Iterator[Violation]:
-    held: dict[str, list[Delivery]] = {}
+    by_port: dict[str, list[Delivery]] = {}
     for entry in deliveries:
         for port in ports(problem, entry):
-            held.setdefault(port, []).append(entry)
-    for port, row in held.items():
+            by_port.setdefault(port, []).append(entry)
+    for port, row in by_port.items():
         row.sort(key=lambda entry: (entry.start, entry.stop))
         last = row[0]
         for entry in row[1:]:

@@ -1,4 +1,4 @@
-"""``migrate``: which bytes move where when a plan by degrees changes."""
+"""``migrate``: the bytes that move when a plan by degrees changes."""
 
 from __future__ import annotations
 
@@ -38,18 +38,20 @@ def card_rate(_ctx: click.Context, _parameter: click.Parameter, text: str) -> in
     callback=card_rate,
     default="12.5GB",
     show_default=True,
-    help="Bytes per second and host.",
+    help="Rate of a network card, bytes per second.",
 )
-@click.option("--time-limit", type=SECONDS, default=10.0, show_default=True, help="Seconds.")
+@click.option(
+    "--time-limit", type=SECONDS, default=10.0, show_default=True, help="Time limit, seconds."
+)
 @click.option(
     "--gap",
     type=GAP,
     default=0.01,
     show_default=True,
-    help="Stop when value and bound are this close, as a part of the value.",
+    help="Relative gap of value and bound at which to stop.",
 )
 @click.option("--instance-output", type=PATH, help="Write the resharding problem.")
-@click.option("--plan-output", type=PATH, help="Write the deliveries.")
+@click.option("--plan-output", type=PATH, help="Write the plan: the deliveries.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 @click.pass_context
 def migrate(
@@ -89,7 +91,7 @@ def migrate(
     if plan_output is not None and outcome.plan is not None:
         write_document(plan_output, kind.plan_text(outcome.plan))
     needed, missing = migration.needed_bytes(), migration.missing_bytes()
-    told = {
+    answer = {
         "verb": "migrate",
         "problem": problem.name,
         "slices": len(problem.slices),
@@ -102,7 +104,7 @@ def migrate(
         "infeasible_because": outcome.infeasible_because,
     }
     if as_json:
-        say(json.dumps(told))
+        say(json.dumps(answer))
     else:
         units = Units()
         say(_headline(outcome, units))

@@ -13,13 +13,13 @@ from milp_plan.io.files import read_document
 from milp_plan.io.wire import Count, Positive, Strict, decode
 
 from .migration import Degrees, Migration, Parameter
-from .tiles import MOST_DEVICES
+from .tiles import MAX_DEVICES
 
 MARKER = "milp-plan-degrees"
 
 
 class WireParameter(Strict):
-    """A tensor of the model; ``copies`` of it lie in layers one after the other."""
+    """A tensor of the model, with ``copies`` in consecutive layers."""
 
     name: str
     shape: tuple[Positive, ...]
@@ -29,7 +29,7 @@ class WireParameter(Strict):
 
 
 class WireDegrees(Strict):
-    """How a model lies on a cluster."""
+    """Layout of a model on a cluster."""
 
     format: Literal["milp-plan-degrees"]
     version: Literal[1]
@@ -52,7 +52,7 @@ def read_migration(before: str | Path, after: str | Path) -> Migration:
     Raises
     ------
     InputError
-        With every defect of a file, or where they are of different models.
+        A file has defects, all of which are listed, or the plans are of different models.
     """
     expected = "a plan by degrees (JSON)"
     first, second = (
@@ -69,8 +69,8 @@ def read_migration(before: str | Path, after: str | Path) -> Migration:
         ranks = wire.data * wire.tensor * wire.pipeline
         tensors = sum(parameter.copies for parameter in wire.parameters)
         for where, count in (("degrees", ranks), ("parameters, copies", tensors)):
-            if count > MOST_DEVICES:
-                found, expected = f"{count} in all", f"at most {MOST_DEVICES}"
+            if count > MAX_DEVICES:
+                found, expected = f"{count} in all", f"at most {MAX_DEVICES}"
                 raise InputError([Finding(where, found, expected, "correct them", file)])
     parameters = tuple(
         Parameter(f"{p.name}.{copy}" if p.copies > 1 else p.name, p.shape, p.layer + copy, p.split)

@@ -1,4 +1,4 @@
-"""Panel of resharding: what each card sends and receives, over time."""
+"""Panel of resharding: deliveries of each card over time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FILLS = {"delivery": "#56B4E9", "breaks a rule": "#D55E00"}
 
 
 def resharding_panels(problem: ReshardingProblem, plan: ReshardingPlan) -> tuple[Panel, ...]:
-    """Return what each card sends and receives, a row each; other slices are left out."""
+    """Return the deliveries of each card, a row for sending and one for receiving."""
     known = [entry for entry in plan.deliveries if entry.slice in problem.by_name]
     names = [f"{card.name} {what}" for what in ("sends", "receives") for card in problem.cards]
     used = {port for entry in known for port in ports(problem, entry)}

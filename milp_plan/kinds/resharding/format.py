@@ -13,7 +13,7 @@ import msgspec
 from milp_plan.core import InputError
 from milp_plan.io.defects import refuse_other
 from milp_plan.io.files import Document, read_document
-from milp_plan.io.wire import Positive, Strict, decode, encode
+from milp_plan.io.wire import Positive, Strict, as_wire, decode, encode, from_wire
 
 from .problem import Card, Delivery, ReshardingPlan, ReshardingProblem, Slice
 from .tiles import Mesh, slices_between, tiles
@@ -33,7 +33,7 @@ class WireCard(Strict):
 
 
 class WireSlice(Strict):
-    """What is to be delivered."""
+    """A slice to deliver."""
 
     name: str
     bytes: Positive
@@ -53,7 +53,7 @@ class WireProblem(Strict):
 
 
 class WireSide(Strict):
-    """A mesh and how the tensor lies on it."""
+    """A mesh and the layout of the tensor on it."""
 
     hosts: tuple[str, ...]
     devices_per_host: Positive
@@ -75,7 +75,7 @@ class WireLayouts(Strict):
 
 
 class WireDelivery(Strict):
-    """A slice on its way."""
+    """A delivery of a slice."""
 
     slice: str
     sender: str
@@ -96,12 +96,12 @@ class WirePlan(Strict):
 
 
 def can_read(document: Document) -> bool:
-    """Whether the document says so itself."""
+    """Return whether the document has the marker of the format."""
     return document.marker == MARKER
 
 
 def can_read_layouts(document: Document) -> bool:
-    """Whether the document says so itself."""
+    """Return whether the document has the marker of the format."""
     return document.marker == LAYOUTS_MARKER
 
 
@@ -111,13 +111,13 @@ def read(document: Document) -> ReshardingProblem:
     Raises
     ------
     InputError
-        With every defect of the file.
+        The file has defects; the error lists all of them.
     """
-    given = decode(document.data, WireProblem, document.file, MARKER)
-    cards = tuple(Card(card.name, card.bytes_per_s) for card in given.cards)
-    slices = tuple(Slice(s.name, s.bytes, s.senders, s.receivers) for s in given.slices)
+    wire = decode(document.data, WireProblem, document.file, MARKER)
+    cards = tuple(Card(card.name, card.bytes_per_s) for card in wire.cards)
+    slices = tuple(Slice(s.name, s.bytes, s.senders, s.receivers) for s in wire.slices)
     try:
-        return ReshardingProblem(given.name, cards, slices, given.provenance)
+        return ReshardingProblem(wire.name, cards, slices, wire.provenance)
     except InputError as error:
         raise error.in_file(document.file) from None
 
@@ -128,70 +128,51 @@ def read_layouts(document: Document) -> ReshardingProblem:
     Raises
     ------
     InputError
-        With every defect of the file.
+        The file has defects; the error lists all of them.
     """
-    given = decode(document.data, WireLayouts, document.file, LAYOUTS_MARKER)
+    wire = decode(document.data, WireLayouts, document.file, LAYOUTS_MARKER)
     try:
         before, after = (
-            tiles(given.tensor, Mesh(side.hosts, side.devices_per_host), side.layout, where)
-            for where, side in (("source", given.source), ("target", given.target))
+            tiles(wire.tensor, Mesh(side.hosts, side.devices_per_host), side.layout, where)
+            for where, side in (("source", wire.source), ("target", wire.target))
         )
-        hosts = dict.fromkeys((*given.source.hosts, *given.target.hosts))
-        cards = tuple(Card(host, given.bytes_per_s) for host in hosts)
-        slices = tuple(slices_between(before, after, given.bytes_per_element))
-        return ReshardingProblem(given.name, cards, slices, given.provenance)
+        hosts = dict.fromkeys((*wire.source.hosts, *wire.target.hosts))
+        cards = tuple(Card(host, wire.bytes_per_s) for host in hosts)
+        slices = tuple(slices_between(before, after, wire.bytes_per_element))
+        return ReshardingProblem(wire.name, cards, slices, wire.provenance)
     except InputError as error:
         raise error.in_file(document.file) from None
 
 
 def to_json(problem: ReshardingProblem) -> bytes:
     """Return a problem as JSON text; equal problems give equal bytes."""
-    return encode(
-        WireProblem(
-            format="milp-plan-resharding",
-            version=1,
-            name=problem.name,
-            cards=tuple(WireCard(card.name, card.bytes_per_s) for card in problem.cards),
-            slices=tuple(
-                WireSlice(entry.name, entry.size, entry.senders, entry.receivers)
-                for entry in problem.slices
-            ),
-            provenance=dict(problem.provenance),
-        )
-    )
+    cards = tuple(as_wire(card, WireCard) for card in problem.cards)
+    slices = tuple(as_wire(entry, WireSlice, bytes=entry.size) for entry in problem.slices)
+    marks = {"format": MARKER, "version": 1}
+    return encode(as_wire(problem, WireProblem, cards=cards, slices=slices, **marks))
 
 
 def read_plan(
     path: str | Path, problem: ReshardingProblem, instance_file: Path | None = None
 ) -> ReshardingPlan:
-    """Read a plan file. Whether the plan keeps the law is the checker's question.
+    """Read a plan file, without checking it against the law.
 
     Raises
     ------
     InputError
-        With every defect of the file, or where it is for another problem.
+        The file has defects, all of which are listed, or it is for another problem.
     """
     document = read_document(path, "a plan of resharding: a delivery for each slice (JSON)")
-    given = decode(document.data, WirePlan, document.file, PLAN_MARKER)
-    refuse_other(given.problem, problem.name, document.file, instance_file)
+    wire = decode(document.data, WirePlan, document.file, PLAN_MARKER)
+    refuse_other(wire.problem, problem.name, document.file, instance_file)
     deliveries = tuple(
-        Delivery(d.slice, d.sender, d.start_ticks, d.stop_ticks) for d in given.deliveries
+        Delivery(d.slice, d.sender, d.start_ticks, d.stop_ticks) for d in wire.deliveries
     )
-    return ReshardingPlan(given.problem, deliveries, given.fingerprint, given.value, given.planner)
+    return from_wire(wire, ReshardingPlan, deliveries=deliveries)
 
 
 def plan_to_json(plan: ReshardingPlan) -> bytes:
     """Return a plan as JSON text; equal plans give equal bytes."""
-    return encode(
-        WirePlan(
-            format="milp-plan-resharding-plan",
-            version=1,
-            problem=plan.problem,
-            deliveries=tuple(
-                WireDelivery(d.slice, d.sender, d.start, d.stop) for d in plan.deliveries
-            ),
-            fingerprint=plan.fingerprint,
-            value=plan.value,
-            planner=plan.planner,
-        )
-    )
+    deliveries = tuple(WireDelivery(d.slice, d.sender, d.start, d.stop) for d in plan.deliveries)
+    marks = {"format": PLAN_MARKER, "version": 1}
+    return encode(as_wire(plan, WirePlan, deliveries=deliveries, **marks))

@@ -37,7 +37,7 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
     changes = (ONE_BY_ONE,)
 
     def formats(self) -> tuple[Format[ReshardingProblem], ...]:
-        """Slices with their senders, or a tensor with two layouts."""
+        """Return the formats of slices with senders, and of a tensor with two layouts."""
         from . import format as native
 
         can, layouts = native.can_read, native.can_read_layouts
@@ -57,23 +57,23 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
         return read_plan(file, problem, instance_file)
 
     def plan_text(self, plan: ReshardingPlan) -> bytes:
-        """The deliveries."""
+        """Return the deliveries as a file."""
         from .format import plan_to_json
 
         return plan_to_json(plan)
 
     def verify(self, problem: ReshardingProblem, plan: ReshardingPlan) -> Verdict:
-        """Senders, lengths, and what cards do at a time."""
+        """Check senders, lengths, and concurrent deliveries of cards."""
         from .check import verify_resharding
 
         return verify_resharding(problem, plan)
 
     def measure(self, problem: ReshardingProblem) -> Measure:
-        """Nanoseconds."""
+        """Return nanoseconds."""
         return Measure("makespan", problem.units)
 
     def scope(self, problem: ReshardingProblem) -> Scope:
-        """Senders and starts."""
+        """Return the scope: plans decide senders and starts."""
         several = any(len(entry.senders) > 1 for entry in problem.slices)
         return Scope(
             (*(["senders"] if several else []), "starts"),
@@ -82,7 +82,7 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
         )
 
     def about(self, problem: ReshardingProblem) -> dict[str, Any]:
-        """Sizes."""
+        """Return the sizes."""
         sizes = [entry.size for entry in problem.slices]
         return {
             "slices": len(sizes),
@@ -94,7 +94,7 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
         }
 
     def rows(self, problem: ReshardingProblem) -> list[list[str]]:
-        """Sizes for people."""
+        """Return the sizes as rows of text."""
         facts, units = self.about(problem), problem.units
         choice, several = facts["slices_with_a_choice"], facts["broadcasts"]
         sent, received = facts["sent_bytes"], facts["received_bytes"]
@@ -108,7 +108,7 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
         ]
 
     def explain(self, problem: ReshardingProblem, plan: ReshardingPlan, verdict: Verdict) -> str:
-        """How busy each card is; or what breaks and by how much."""
+        """Describe how busy each card is; or the violations."""
         if not verdict.ok or not verdict.components:
             return super().explain(problem, plan, verdict) or "there is nothing to deliver"
         most = sorted(verdict.components.items(), key=lambda part: (-part[1], part[0]))
@@ -117,7 +117,7 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
     def plan_rows(
         self, problem: ReshardingProblem | None, plan: ReshardingPlan
     ) -> Iterator[dict[str, Any]]:
-        """Deliveries by their start."""
+        """Yield deliveries by their start."""
         for entry in sorted(plan.deliveries, key=lambda entry: (entry.start, entry.slice)):
             row: dict[str, Any] = {"slice": entry.slice, "sender": entry.sender}
             if problem is not None:
@@ -127,29 +127,29 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
             yield row | {"start_ticks": entry.start, "stop_ticks": entry.stop}
 
     def panels(self, problem: ReshardingProblem, plan: ReshardingPlan) -> Sequence[Panel]:
-        """A row for each card that sends, and for each that receives."""
+        """Return a row for each card that sends, and for each that receives."""
         from .draw import resharding_panels
 
         return resharding_panels(problem, plan)
 
     def named_by(self, plan: ReshardingPlan) -> Sequence[str]:
-        """Slices that it delivers."""
+        """Return the slices that it delivers."""
         return [entry.slice for entry in plan.deliveries]
 
     def restarts(self, problem: ReshardingProblem, plan: ReshardingPlan) -> Iterator[Restart]:
-        """Times anew in the plan's order on every card."""
+        """Yield the plan with new times in its own order on every card."""
         from .retiming import retimed_deliveries
 
         yield from (Restart(made, TIMED) for made in [retimed_deliveries(problem, plan)] if made)
 
     def reasons(self) -> Reasons[ReshardingProblem, ReshardingPlan]:
-        """Its parts and limits, and why a plan's value is what it is."""
+        """Return its parts and limits, and why a plan's value is what it is."""
         from .reasons import ReshardingReasons
 
         return ReshardingReasons()
 
     def obstacle(self, problem: ReshardingProblem, budget: Budget) -> str | None:
-        """Slices that no card has."""
+        """Prove that a slice has no sender."""
         from .bounds import resharding_obstacle
 
         return resharding_obstacle(problem)
@@ -157,13 +157,13 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
     def bounds(
         self, problem: ReshardingProblem, budget: Budget, incumbent: int | None
     ) -> Iterator[Bound]:
-        """What cards have to receive, and sets of them to send."""
+        """Yield bounds by the load of receivers, and of sets of senders."""
         from .bounds import resharding_bounds
 
         return resharding_bounds(problem, budget)
 
     def strategies(self) -> Sequence[type[Strategy[ReshardingProblem, ReshardingPlan]]]:
-        """One for all."""
+        """Return one strategy for all problems."""
         from .strategy import ReshardingStrategy
 
         return (ReshardingStrategy,)
@@ -171,7 +171,7 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
     def heuristics(
         self,
     ) -> Mapping[str, Callable[[ReshardingProblem, int], ReshardingPlan | None]]:
-        """By busy ports, by load, and by random rounds."""
+        """Return planners by busy ports, by load, and by random rounds."""
         from . import planners as known
 
         return {

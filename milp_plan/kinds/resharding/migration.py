@@ -1,4 +1,4 @@
-"""What lies where under a plan by degrees, and what has to move to another such plan.
+"""Layouts of plans by degrees, and the slices that move from one such plan to another.
 
 After universal checkpointing (Lian et al., arXiv 2406.18820): parameters and optimizer state are
 pieces without ranks; data, tensor and pipeline degrees say which rank has which piece.
@@ -27,11 +27,11 @@ class Parameter:
     name
         Unique.
     shape
-        Extents.
+        Index of its layer; stages are runs of consecutive layers.
     layer
         Index of its layer; stages are runs of layers.
     split
-        Axis that tensor degrees cut; ``None`` where each rank of a group has it whole.
+        Axis that tensor degrees split; ``None`` where each rank of a group has the whole tensor.
     """
 
     name: str
@@ -42,16 +42,16 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Degrees:
-    """How a model lies on a cluster.
+    """Layout of a model on a cluster.
 
     Parameters
     ----------
     hosts, devices_per_host
         Ranks are numbered host after host; tensor groups are innermost, then data, then pipeline.
     data, tensor, pipeline
-        Degrees; together as many ranks as there are devices, or fewer.
+        Degrees; their product is at most the number of devices.
     optimizer_sharded
-        Whether the optimizer state of a rank is cut into as many parts as the data degree.
+        Whether the optimizer state of a rank is split into as many parts as the data degree.
     """
 
     hosts: tuple[str, ...]
@@ -62,7 +62,7 @@ class Degrees:
     optimizer_sharded: bool = False
 
     def findings(self, where: str, layers: int) -> Iterator[Finding]:
-        """List what cannot be."""
+        """Yield impossible values."""
         for name in ("devices_per_host", "data", "tensor", "pipeline"):
             yield from below_findings(f"{where}, {name}", getattr(self, name), 1)
         ranks, there = (
@@ -83,24 +83,24 @@ class Degrees:
         ends = (part_of(layers, stage, self.pipeline)[1] for stage in range(self.pipeline))
         return next(stage for stage, end in enumerate(ends) if parameter.layer < end)
 
-    def tiles(self, parameter: Parameter, what: str, layers: int) -> list[Tile]:
-        """Return what of a parameter each rank has; ranks in order, those of its stage alone."""
+    def tiles(self, parameter: Parameter, state: str, layers: int) -> list[Tile]:
+        """Return the tiles of a parameter on the ranks of its stage, in order."""
         stage = self.stage(parameter, layers)
-        found = []
+        tiles = []
         for data in range(self.data):
             for tensor in range(self.tensor):
                 box: list[tuple[int, int]] = [(0, extent) for extent in parameter.shape]
                 if parameter.split is not None:
                     extent = parameter.shape[parameter.split]
                     box[parameter.split] = part_of(extent, tensor, self.tensor)
-                if what == OPTIMIZER and self.optimizer_sharded:
+                if state == OPTIMIZER and self.optimizer_sharded:
                     low, high = box[0]
                     start, stop = part_of(high - low, data, self.data)
                     box[0] = low + start, low + stop
                 rank = (stage * self.data + data) * self.tensor + tensor
                 host = self.hosts[rank // self.devices_per_host]
-                found.append(Tile(host, tuple(box)))
-        return found
+                tiles.append(Tile(host, tuple(box)))
+        return tiles
 
 
 @dataclass(frozen=True)
@@ -110,18 +110,18 @@ class Migration:
     Parameters
     ----------
     name
-        Of the problem that it becomes.
+        Name of the resulting problem.
     parameters
-        Of the model.
+        Parameters of the model.
     before, after
-        How it lies; hosts of the same name are the same.
+        Layouts before and after; hosts of the same name are the same.
     weight_bytes, optimizer_bytes
         Bytes of an element of each.
 
     Raises
     ------
     InputError
-        With every finding at once.
+        The migration has defects; the error lists all of them.
     """
 
     name: str
@@ -152,34 +152,34 @@ class Migration:
 
     @property
     def layers(self) -> int:
-        """Layers of the model."""
+        """Number of layers of the model."""
         return 1 + max((parameter.layer for parameter in self.parameters), default=0)
 
     @property
     def states(self) -> tuple[tuple[str, int], ...]:
-        """What is moved, with the bytes of an element."""
+        """Kinds of state that move, with the bytes of an element."""
         pairs = ((WEIGHTS, self.weight_bytes), (OPTIMIZER, self.optimizer_bytes))
-        return tuple((what, size) for what, size in pairs if size)
+        return tuple((state, size) for state, size in pairs if size)
 
     @cached_property
     def slices(self) -> tuple[Slice, ...]:
-        """What has to go from host to host.
+        """Slices that must go from host to host.
 
-        Parameters of one shape, cut along one axis, on the same stages, are cut in the same way.
+        Parameters of one shape, split along one axis, on the same stages, have the same slices.
         """
         cuts: dict[tuple[object, ...], list[Slice]] = {}
-        found = []
+        slices = []
         for parameter in self.parameters:
             sides = (self.before, self.after)
             stages = tuple(side.stage(parameter, self.layers) for side in sides)
-            for what, size in self.states:
-                key = (parameter.shape, parameter.split, stages, what)
+            for state, size in self.states:
+                key = (parameter.shape, parameter.split, stages, state)
                 if key not in cuts:
-                    old, new = (side.tiles(parameter, what, self.layers) for side in sides)
+                    old, new = (side.tiles(parameter, state, self.layers) for side in sides)
                     cuts[key] = list(slices_between(old, new, size))
-                prefix = f"{parameter.name} {what}"
-                found += [replace(entry, name=prefix + entry.name) for entry in cuts[key]]
-        return tuple(found)
+                prefix = f"{parameter.name} {state}"
+                slices += [replace(entry, name=prefix + entry.name) for entry in cuts[key]]
+        return tuple(slices)
 
     def problem(self, bytes_per_s: int) -> ReshardingProblem:
         """Return the resharding problem: a card of that rate per host."""
@@ -188,24 +188,24 @@ class Migration:
         return ReshardingProblem(self.name, cards, self.slices)
 
     def needed_bytes(self) -> int:
-        """Bytes that hosts need after the change, each element once for each host."""
+        """Return the bytes that hosts need after the change, each element once for each host."""
         known: dict[tuple[object, ...], int] = {}
         total = 0
         for parameter in self.parameters:
             stage = self.after.stage(parameter, self.layers)
-            for what, size in self.states:
-                key = (parameter.shape, parameter.split, stage, what)
+            for state, size in self.states:
+                key = (parameter.shape, parameter.split, stage, state)
                 if key not in known:
-                    tiles = self.after.tiles(parameter, what, self.layers)
+                    tiles = self.after.tiles(parameter, state, self.layers)
                     boxes = {(tile.host, tile.box) for tile in tiles}
                     known[key] = size * sum(volume(box) for _, box in boxes)
                 total += known[key]
         return total
 
     def missing_bytes(self) -> int:
-        """Bytes that must be received: those that a host needs and does not have.
+        """Return the bytes that must be received: those that a host needs and does not have.
 
-        Proof: nobody can use what is not there, and a host needs an element once for all of its
-        devices. It is reached: a slice goes to exactly the hosts that lack it.
+        Proof: a host needs each missing element once for all of its devices. The bound is reached:
+        a slice goes to exactly the hosts that lack it.
         """
         return sum(entry.size * len(entry.receivers) for entry in self.slices)

@@ -17,8 +17,8 @@ from milp_plan.core.errors import Finding, below_findings, name_findings
 from milp_plan.core.quantity import TICKS_PER_SECOND, Units, ceil_div
 from milp_plan.core.shown import ShownPlan
 
-MOST = 2**60
-"""Largest sum of all times: sums stay within 64 bits."""
+MAX_TOTAL = 2**60
+"""Largest sum of all times, ticks: sums stay within 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Card:
     name
         Unique in its problem.
     bytes_per_s
-        What it sends, and what it receives, in a second.
+        Rate at which it sends, and at which it receives.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Slice:
     size
         Bytes.
     senders
-        Cards of the hosts that have it; one of them sends it. Nobody has what has no sender.
+        Cards of the hosts that have it; one of them sends it. Without senders no host has it.
     receivers
         Cards of the hosts that need it; all receive it at once.
     """
@@ -61,7 +61,7 @@ class Slice:
 
 @dataclass(frozen=True)
 class ReshardingProblem(CheckedProblem):
-    """Deliver all slices in as little time as can be.
+    """Deliver all slices in as little time as possible.
 
     Parameters
     ----------
@@ -70,14 +70,14 @@ class ReshardingProblem(CheckedProblem):
     cards
         Network cards, one for each host.
     slices
-        What is to be delivered; there may be none.
+        Slices to deliver; there may be none.
     provenance
-        Where the numbers come from; does not change the problem.
+        Source of the numbers; does not change the problem.
 
     Raises
     ------
     InputError
-        With every finding at once.
+        The problem has defects; the error lists all of them.
     """
 
     name: str
@@ -98,12 +98,12 @@ class ReshardingProblem(CheckedProblem):
         return {entry.name: entry for entry in self.slices}
 
     def ticks(self, entry: Slice, sender: str) -> int:
-        """Nanoseconds of a delivery: as fast as the slowest card that takes part, rounded up."""
+        """Return the nanoseconds of a delivery, at the rate of its slowest card, rounded up."""
         rate = min(self.rates[name] for name in (sender, *entry.receivers))
         return ceil_div(entry.size * TICKS_PER_SECOND, rate)
 
     def least_ticks(self, entry: Slice) -> int:
-        """Nanoseconds of a delivery by the fastest sender; one that no card has takes none."""
+        """Return the nanoseconds of a delivery by the fastest sender; 0 without senders."""
         return min((self.ticks(entry, sender) for sender in entry.senders), default=0)
 
     def one_by_one(self) -> ReshardingProblem:
@@ -146,8 +146,8 @@ class ReshardingProblem(CheckedProblem):
                 max((self.ticks(entry, name) for name in entry.senders), default=0)
                 for entry in self.slices
             )
-            if sum(longest) > MOST:
-                expected = f"at most {MOST} ns"
+            if sum(longest) > MAX_TOTAL:
+                expected = f"at most {MAX_TOTAL} ns"
                 yield Finding("slices", "more time together", expected, "correct sizes or rates")
 
     def _slice_findings(self, entry: Slice) -> Iterator[Finding]:
@@ -173,7 +173,7 @@ class ReshardingProblem(CheckedProblem):
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A slice on its way to all its receivers: who sends it, and when."""
+    """A delivery of a slice to all its receivers: its sender and its times."""
 
     slice: str
     sender: str
@@ -188,11 +188,11 @@ class ReshardingPlan(ShownPlan):
     Parameters
     ----------
     problem
-        Name of the problem it answers.
+        Name of the problem.
     deliveries
-        In any order.
+        Deliveries in any order.
     fingerprint, value, planner
-        What its maker says about it; the checker recomputes the value.
+        Claims of the planner; the checker recomputes the value.
     """
 
     problem: str

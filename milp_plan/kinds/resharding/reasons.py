@@ -30,7 +30,7 @@ class ReshardingReasons(Reasons[ReshardingProblem, ReshardingPlan]):
     noun, members, place_noun = "slices", "slices", "sender"
 
     def resources(self, problem: ReshardingProblem) -> tuple[Resource, ...]:
-        """What each card sends and receives in a second."""
+        """Return the rate of each card."""
         return tuple(
             Resource(
                 f"link of {card.name}",
@@ -46,7 +46,7 @@ class ReshardingReasons(Reasons[ReshardingProblem, ReshardingPlan]):
     def resized(
         self, problem: ReshardingProblem, amounts: Mapping[str, int | None]
     ) -> ReshardingProblem:
-        """Faster or slower cards."""
+        """Return the problem with faster or slower cards."""
         cards = [
             replace(card, bytes_per_s=amounts.get(f"link of {card.name}") or card.bytes_per_s)
             for card in problem.cards
@@ -54,17 +54,17 @@ class ReshardingReasons(Reasons[ReshardingProblem, ReshardingPlan]):
         return replace(problem, cards=tuple(cards))
 
     def places(self, problem: ReshardingProblem, part: str) -> tuple[str, ...]:
-        """Cards that have the slice."""
+        """Return the cards that have the slice."""
         return problem.by_name[part].senders
 
     def pinned(self, problem: ReshardingProblem, part: str, place: str) -> ReshardingProblem:
-        """Leave one sender to a slice."""
+        """Return the problem with one sender of a slice."""
         self.require_place(problem, part, place)
         slices = [replace(s, senders=(place,)) if s.name == part else s for s in problem.slices]
         return replace(problem, slices=tuple(slices))
 
     def why(self, problem: ReshardingProblem, plan: ReshardingPlan, verdict: Verdict) -> Why:
-        """The chain of deliveries, and how busy the cards are."""
+        """Return the chain of deliveries, and how busy the cards are."""
         from .check import ports
 
         tasks = [
@@ -95,7 +95,7 @@ class ReshardingReasons(Reasons[ReshardingProblem, ReshardingPlan]):
         other: ReshardingProblem,  # noqa: ARG002
         after: ReshardingPlan,
     ) -> tuple[Move, ...]:
-        """Slices that another card sends, by both; then those sent at other times."""
+        """Return slices that another card sends, by both; then those sent at other times."""
         one = {entry.slice: entry for entry in before.deliveries}
         two = {entry.slice: entry for entry in after.deliveries}
         changes: list[tuple[str, tuple[str, str, str]]] = []

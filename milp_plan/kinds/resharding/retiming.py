@@ -1,4 +1,4 @@
-"""Deliveries in the order they have, each by the sender it has."""
+"""Recomputes the times of deliveries in their order, each by its sender."""
 
 from __future__ import annotations
 

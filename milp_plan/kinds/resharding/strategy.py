@@ -1,4 +1,4 @@
-"""Resharding: proofs, published heuristics, a search through orders, and the exact model."""
+"""Plans resharding: proofs, published heuristics, a search through orders, and the exact model."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from milp_plan.run.strategy import Step, Strategy
 from .problem import ReshardingPlan, ReshardingProblem
 
 DRAW_SHARE, SEARCH_SHARE = 0.05, 0.3
-"""Parts of the time limit for random rounds beyond the first, and for the search."""
+"""Shares of the time limit for random rounds beyond the first, and for the search."""
 
 DRAWS = 20
-"""Plans by random rounds, at most."""
+"""Largest number of plans by random rounds."""
 
 DRAWN, SEARCHED = 200, 1_000
-"""Slices up to which random rounds are drawn, and orders searched: both take time in their square,
+"""Largest numbers of slices for random rounds, and for the search: both take quadratic time,
 and beyond them the busiest port hardly pauses."""
 
 
 class ReshardingStrategy(Strategy[ReshardingProblem, ReshardingPlan]):
-    """The way for problems of resharding."""
+    """The strategy for problems of resharding."""
 
     name = "resharding"
 
@@ -31,11 +31,11 @@ class ReshardingStrategy(Strategy[ReshardingProblem, ReshardingPlan]):
 
     @classmethod
     def formulation_for(cls, problem: ReshardingProblem) -> str | None:
-        """Slots or order, as the problem allows."""
+        """Return the formulation by slots or by order, as the problem allows."""
         return "resharding"
 
     def steps(self) -> Iterable[Step]:
-        """Proofs, heuristics, the search, the model."""
+        """Run proofs, heuristics, the search, the model."""
         ledger = self.ledger
         return (
             Step("obstacle", ledger.prove_infeasible),
@@ -46,7 +46,7 @@ class ReshardingStrategy(Strategy[ReshardingProblem, ReshardingPlan]):
         )
 
     def try_baselines(self) -> None:
-        """By busy ports, by load, by random rounds, and by more random rounds."""
+        """Offer plans by busy ports, by load, by random rounds, and by more random rounds."""
         from .planners import RANDOMISED, randomised
 
         ledger, problem = self.ledger, self.ledger.problem
@@ -63,7 +63,7 @@ class ReshardingStrategy(Strategy[ReshardingProblem, ReshardingPlan]):
                 ledger.offer(plan, RANDOMISED, "heuristics")
 
     def search(self) -> None:
-        """Orders of deliveries; small problems are proved here, in exact integers."""
+        """Search orders of deliveries; small problems are proved here, in exact integers."""
         from .planners import OrderSearch
 
         ledger = self.ledger

@@ -1,6 +1,6 @@
-"""Tiles of tensors on hosts, and the slices that go from one tiling to another.
+"""Tiles of tensors on hosts, and the slices between two tilings.
 
-A layout says how a tensor lies on a mesh of ``hosts x devices``, one word per axis of the tensor:
+A layout describes a tensor on a mesh of ``hosts x devices``, one word per axis of the tensor:
 ``R`` (whole), ``S0`` (split over hosts), ``S1`` (split over the devices of a host), ``S01`` (split
 over both, hosts first). Mesh axes that no word names hold copies. These are the words of Alpa
 (Zheng et al., OSDI 2022).
@@ -19,8 +19,8 @@ from .problem import Slice
 Box = tuple[tuple[int, int], ...]
 """Half-open range of indices along each axis of a tensor."""
 
-MOST_DEVICES = 100_000
-"""Of a mesh, and of a cluster over which tensors are cut: more than any has."""
+MAX_DEVICES = 100_000
+"""Largest number of devices of a mesh, and of a cluster over which tensors are split."""
 
 WORDS = {"R": (), "S0": (0,), "S1": (1,), "S01": (0, 1)}
 """Words of layouts -> mesh axes."""
@@ -28,7 +28,7 @@ WORDS = {"R": (), "S0": (0,), "S1": (1,), "S01": (0, 1)}
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A part of a tensor that lies on a host."""
+    """A part of a tensor on a host."""
 
     host: str
     box: Box
@@ -43,7 +43,7 @@ class Mesh:
     hosts
         Names of hosts, in order.
     devices
-        Devices of each.
+        Number of devices of each.
     """
 
     hosts: tuple[str, ...]
@@ -51,9 +51,9 @@ class Mesh:
 
 
 def tiles(shape: Sequence[int], mesh: Mesh, layout: Sequence[str], where: str) -> list[Tile]:
-    """Return what lies on each device of a mesh.
+    """Return the tiles of the devices of a mesh.
 
-    Parts of an axis are as equal as can be, larger ones first.
+    Parts of an axis are as equal as possible, larger ones first.
 
     Parameters
     ----------
@@ -62,18 +62,18 @@ def tiles(shape: Sequence[int], mesh: Mesh, layout: Sequence[str], where: str) -
     layout
         A word per axis.
     where
-        What findings name.
+        Name in findings.
 
     Raises
     ------
     InputError
-        With every finding at once.
+        The layout has defects; the error lists all of them.
     """
     findings = list(_findings(shape, mesh, layout, where))
     if findings:
         raise InputError(findings)
     sizes = (len(mesh.hosts), mesh.devices)
-    found = []
+    parts = []
     for place in product(*map(range, sizes)):
         box = []
         for extent, word in zip(shape, layout, strict=True):
@@ -81,17 +81,17 @@ def tiles(shape: Sequence[int], mesh: Mesh, layout: Sequence[str], where: str) -
             for axis in WORDS[word]:
                 part, count = part * sizes[axis] + place[axis], (count or 1) * sizes[axis]
             box.append(part_of(extent, part, count or 1))
-        found.append(Tile(mesh.hosts[place[0]], tuple(box)))
-    return found
+        parts.append(Tile(mesh.hosts[place[0]], tuple(box)))
+    return parts
 
 
 def slices_between(
     source: Sequence[Tile], target: Sequence[Tile], item_bytes: int, name: str = ""
 ) -> Iterator[Slice]:
-    """Yield what has to go over the network: intersections of tiles, with senders and receivers.
+    """Yield the transfers over the network: intersections of tiles, with senders and receivers.
 
-    A host that has a slice needs no delivery of it, and devices of one host share what it received.
-    So the bytes of slices, once for each receiver, are those that are not where they are needed.
+    A host that has a slice needs no delivery of it, and devices of one host share it.
+    So the bytes of slices, once for each receiver, are those that are missing where needed.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def slices_between(
     item_bytes
         Bytes of one element.
     name
-        What names of slices begin with.
+        Prefix of the names of slices.
 
     Raises
     ------
@@ -117,7 +117,7 @@ def slices_between(
 
 
 def intersection(a: Box, b: Box) -> Box | None:
-    """Return what two boxes have in common; ``None`` for nothing."""
+    """Return the intersection of two boxes; ``None`` for none."""
     pairs = zip(a, b, strict=True)
     box = tuple((max(x[0], y[0]), min(x[1], y[1])) for x, y in pairs)
     return box if all(low < high for low, high in box) else None
@@ -132,25 +132,25 @@ def volume(box: Box) -> int:
 
 
 def part_of(extent: int, part: int, count: int) -> tuple[int, int]:
-    """Return the range of one of several parts, all as equal as can be, larger ones first."""
+    """Return the range of one of several parts, as equal as possible, larger ones first."""
     size, larger = divmod(extent, count)
     start = part * size + min(part, larger)
     return start, start + size + (part < larger)
 
 
 def _hosts(tiling: Sequence[Tile], side: str) -> dict[Box, list[str]]:
-    """Hosts of each box, in order, each once."""
-    found: dict[Box, list[str]] = {}
+    """Return the hosts of each box, in order, each once."""
+    hosts: dict[Box, list[str]] = {}
     for tile in tiling:
-        if volume(tile.box) and tile.host not in found.setdefault(tile.box, []):
-            found[tile.box].append(tile.host)
-    boxes = list(found)
+        if volume(tile.box) and tile.host not in hosts.setdefault(tile.box, []):
+            hosts[tile.box].append(tile.host)
+    boxes = list(hosts)
     for number, box in enumerate(boxes):
         for other in boxes[:number]:
             if intersection(box, other) is not None:
                 text, expected = f"{other} and {box} overlap", "equal or disjoint boxes"
                 raise InputError([Finding(f"{side} tiles", text, expected, "cut them further")])
-    return found
+    return hosts
 
 
 def _findings(
@@ -159,9 +159,9 @@ def _findings(
     if not mesh.hosts or mesh.devices < 1:
         found = f"{len(mesh.hosts)} hosts with {mesh.devices} devices"
         yield Finding(f"{where}, mesh", found, "at least one of each", "correct it")
-    if len(mesh.hosts) * mesh.devices > MOST_DEVICES:
+    if len(mesh.hosts) * mesh.devices > MAX_DEVICES:
         found = f"{len(mesh.hosts)} hosts with {mesh.devices} devices"
-        yield Finding(f"{where}, mesh", found, f"at most {MOST_DEVICES} in all", "correct it")
+        yield Finding(f"{where}, mesh", found, f"at most {MAX_DEVICES} in all", "correct it")
     if len(layout) != len(shape):
         found, expected = f"{len(layout)} words", f"{len(shape)}, one per axis"
         yield Finding(f"{where}, layout", found, expected, "correct it")

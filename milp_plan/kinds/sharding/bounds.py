@@ -18,9 +18,9 @@ def dual_bound(labelling: Labelling, budget: Budget, target: float | None = None
     Parameters
     ----------
     labelling
-        The problem, best after reductions.
+        The problem, preferably after reductions.
     budget
-        The bound is valid however small it is.
+        Budget; the bound is valid however small it is.
     target
         Cost of a plan, if one is known.
     """

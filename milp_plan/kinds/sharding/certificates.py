@@ -1,4 +1,4 @@
-"""What prices and messages prove, in integers only: a bound, and labels that no good plan takes.
+"""Proofs from prices and messages, in integers only: a bound, and labels that no good plan takes.
 
 **Proof.** Let prices p (at least 0) be given per row, and any numbers per label of both ends of
 every edge (messages). A plan's cost is at least its cost plus what its memory costs less what all
@@ -30,25 +30,25 @@ if TYPE_CHECKING:
     from .messages import Dual, Floats, Messages, MessageTables
 
 _FIRM_BITS = 61
-"""Sums of integers in the exact bound stay below two to this."""
+"""Bits of sums of integers in the exact bound."""
 _FINEST = 40
-"""Bits behind the point that prices have at most."""
+"""Largest number of fractional bits of prices."""
 
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """A proved bound and what it says of labels.
+    """A proved bound, and what it implies for labels.
 
     Parameters
     ----------
     bound
-        No plan costs less.
+        Lower bound on the cost of all plans.
     total, scale
         The bound without the constant, in units of ``1 / scale``, before it is rounded up.
     excess
         Per label: a plan that takes it costs at least ``(total + excess) / scale + constant``.
     constant
-        Of the labelling.
+        Constant of the labelling.
     """
 
     bound: int
@@ -68,7 +68,7 @@ class Certificate:
 
 
 def certify(dual: Dual, prices: Floats) -> Certificate:
-    """Return what a dual's messages prove at these prices; see the module."""
+    """Return the certificate of a dual's messages at these prices; see the module."""
     b, t = dual.labelling, dual.tables
     memory = float(np.abs(dual.priced(prices) - b.cost).max(initial=0.0))
     if min(_bits(4 * memory), _bits(4 * float(prices.sum()))) < 0:  # any prices will do
@@ -96,19 +96,19 @@ def certify(dual: Dual, prices: Floats) -> Certificate:
 
 
 def _bits(reach: float) -> int:
-    """Bits behind the point with which numbers of that size stay firm."""
+    """Return the number of fractional bits with which numbers of that size stay exact."""
     return floor(_FIRM_BITS - 1 - log2(max(reach, 1e-300))) if reach < np.inf else 0
 
 
 def _rounded(messages: Floats, scale: int) -> Integers:
-    """Round messages to the grid; any integers are messages, so endless ones may become 0."""
+    """Round messages to the grid; any integers are messages, so infinite ones may become 0."""
     rounded = np.rint(np.nan_to_num(messages * scale, nan=0.0, posinf=0.0, neginf=0.0))
     return np.asarray(np.clip(rounded, -(2.0**58), 2.0**58).astype(np.int64))
 
 
 @compiled
 def _add_memory(t: MessageTables, sums: Integers, bits: int, costs: Integers) -> None:
-    """Add what the memory of labels costs, rounded down; ``sums`` are running sums of prices."""
+    """Add the costs of the labels' memory, rounded down; ``sums`` are running sums of prices."""
     for i in range(len(t.offsets) - 1):
         width = t.part_offsets[i + 1] - t.part_offsets[i]
         if width == 0:
@@ -177,7 +177,7 @@ def _integer_bound(
 
 @compiled
 def _exceed(lines: Integers, least: int, excess: Integers) -> None:
-    """Add what each line's least entry is above that of all; a line without any is impossible."""
+    """Add each line's least entry less the least of all; a line without any is impossible."""
     for x in range(len(lines)):
         if lines[x] >= BAN or excess[x] >= BAN:
             excess[x] = BAN

@@ -75,7 +75,7 @@ def _choices(problem: ShardingProblem, plan: ShardingPlan) -> Iterator[Violation
 
 
 def _peak(problem: ShardingProblem, usages: list[int]) -> tuple[int, int]:
-    """Largest sum at any instant, and the first such instant (0 and 0 for nothing at all)."""
+    """Return the largest sum at any instant, and the first such instant (0 and 0 for none)."""
     changes: dict[int, int] = {}
     for (start, stop), usage in zip(problem.intervals.tolist(), usages, strict=True):
         if start < stop and usage:

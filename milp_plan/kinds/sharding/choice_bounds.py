@@ -1,4 +1,4 @@
-"""Small sharding problems: every choice is looked at, so that the best one is proved."""
+"""Small sharding problems: enumerates every choice, so that the best one is proved."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from .labelling import BAN, Integers, Labelling
 from .messages import MessageTables, tables_of
 
 EVERY_CHOICE = "every choice"
-NO_CHOICE = "every choice of strategies was looked at; none fits masks and limit"
+NO_CHOICE = "every choice of strategies was enumerated; none fits masks and limit"
 
-MOST_CHOICES = 10**6
-"""Choices of all operators together up to which they are looked at."""
+MAX_CHOICES = 10**6
+"""Largest number of choices of all operators that are enumerated."""
 
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """What looking at every choice has shown: the best labels, ``None`` where none is a plan."""
+    """Result of enumerating every choice: the best labels, ``None`` where none is a plan."""
 
     labels: Integers | None
 
 
 def few_choices(labelling: Labelling) -> bool:
-    """Whether every choice of labels may be looked at."""
+    """Return whether the choices are few enough to enumerate."""
     bits = float(np.log2(np.maximum(labelling.counts, 1)).sum())
-    return bool(2.0 ** min(60.0, bits) <= MOST_CHOICES)
+    return bool(2.0 ** min(60.0, bits) <= MAX_CHOICES)
 
 
 def best_choice(labelling: Labelling) -> Choice | None:
-    """Look at every choice of labels; ``None`` where there are too many."""
+    """Enumerate every choice of labels; ``None`` where there are too many."""
     b = labelling
     if not few_choices(b):
         return None
@@ -42,7 +42,7 @@ def best_choice(labelling: Labelling) -> Choice | None:
 
 @compiled
 def _search(t: MessageTables, room: Integers, best_labels: Integers) -> bool:
-    """Depth first, cut by cost and memory; whether there is a plan, its labels are written."""
+    """Search depth first with pruning; write the best labels and return whether there is a plan."""
     count = len(t.offsets) - 1
     labels = np.full(count, -1, dtype=np.int64)
     spent = np.zeros(count + 1, dtype=np.int64)
@@ -74,7 +74,7 @@ def _search(t: MessageTables, room: Integers, best_labels: Integers) -> bool:
 
 @compiled
 def _least(t: MessageTables) -> Integers:
-    """Least cost of the operators from each on, with their edges to those before them."""
+    """Return the least cost of the operators from each on, with edges to those before them."""
     count = len(t.offsets) - 1
     rest = np.zeros(count + 1, dtype=np.int64)
     for i in range(count):
@@ -95,7 +95,7 @@ def _least(t: MessageTables) -> Integers:
 
 @compiled
 def _added(t: MessageTables, i: int, labels: Integers) -> int:
-    """Cost of an operator's label with those of the operators before it."""
+    """Return the cost of an operator's label given those of the operators before it."""
     total = t.cost[t.offsets[i] + labels[i]]
     if total >= BAN:
         return BAN
@@ -114,7 +114,7 @@ def _added(t: MessageTables, i: int, labels: Integers) -> int:
 
 @compiled
 def _hold(t: MessageTables, i: int, label: int, sign: int, room: Integers) -> bool:
-    """Take what a label uses from the room of the rows, or give it back; whether none lacks any."""
+    """Subtract a label's usage from the room of the rows, or add it; return whether it fits."""
     width = t.part_offsets[i + 1] - t.part_offsets[i]
     fits = True
     for p in range(width):

@@ -1,7 +1,7 @@
-"""Rows that say exactly what floats could not: sets of labels that overflow memory together.
+"""Rows that state exactly what floats cannot: sets of labels that overflow memory together.
 
-A solver takes a row of memory as kept within a billionth of its size. Where bytes share no divisor,
-a plan that lacks a few of them may pass. Then the labels it overflows with are a *cover*: not all
+A solver accepts a row of memory within a billionth of its size. Where bytes have no common divisor,
+a plan that exceeds it by a few may pass. Then its overflowing labels are a *cover*: not all
 of them can be chosen. Covers have small integer entries, which a solver cannot get wrong.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Cover = list[tuple[tuple[int, int], ...]]
-"""Per operator its labels, as (operator, label), that use no less than what overflows."""
+"""Labels of each operator, as (operator, label), that use no less than the overflowing one."""
 
 
 def broken_covers(labelling: Labelling, labels: Integers) -> list[Cover]:
@@ -51,7 +51,7 @@ def _cover(labelling: Labelling, labels: Integers, row: int) -> Cover:
 
 
 def with_covers(model: CompiledModel, covers: Sequence[Cover]) -> CompiledModel:
-    """Add a row per cover: of its operators, one at least takes a label that uses less.
+    """Add a row per cover: at least one of its operators takes a label that uses less.
 
     Raises
     ------

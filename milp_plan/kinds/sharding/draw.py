@@ -1,4 +1,4 @@
-"""Panels of a sharding plan: memory in use at every instant, and the dearest operators."""
+"""Panels of a sharding plan: memory in use at every instant, and the most expensive operators."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from milp_plan.draw.panels import Axis, Curve, Panel, row_box
 from .check import verify_sharding
 
 FLAT = 4
-"""A limit above this many times the peak is a note, not a line: the curve would lie flat."""
+"""Multiple of the peak above which a limit is a note, not a line: the curve would be flat."""
 
-MOST = 20
-"""Operators whose strategies are named."""
+MAX_NAMED = 20
+"""Largest number of operators whose strategies are named."""
 
 
 def usage_panels(problem: ShardingProblem, plan: ShardingPlan) -> tuple[Panel, ...]:
-    """Return the memory in use at every instant and its limit, and the dearest operators.
+    """Return the memory in use at every instant and its limit, and the most expensive operators.
 
     Operators are drawn where strategies have names.
 
@@ -55,10 +55,10 @@ def _memory(problem: ShardingProblem, instants: list[int], used: list[int]) -> P
 
 
 def _dearest(problem: ShardingProblem, plan: ShardingPlan) -> Panel:
-    """A bar for each of the dearest operators, with the name of its strategy."""
+    """Return a bar for each of the most expensive operators, with the name of its strategy."""
     table = problem.strategies
     costs = [int(table.cost[int(table.offsets[k]) + pick]) for k, pick in enumerate(plan.chosen)]
-    which = sorted(range(len(costs)), key=lambda k: -costs[k])[:MOST]
+    which = sorted(range(len(costs)), key=lambda k: -costs[k])[:MAX_NAMED]
     most = max(costs, default=0)
     scale = Scale(1, "") if problem.units is None else time_scale(problem.units, most)
     rows = [problem.operators[k] for k in which]
@@ -80,7 +80,7 @@ def _dearest(problem: ShardingProblem, plan: ShardingPlan) -> Panel:
 
 
 def _used(problem: ShardingProblem, plan: ShardingPlan) -> tuple[list[int], list[int]]:
-    """Instants at which memory changes, and the bytes from then on."""
+    """Return instants at which memory changes, and the bytes from then on."""
     changes: dict[int, int] = {}
     rows = problem.strategies.offsets[:-1] + list(plan.chosen)
     used = problem.strategies.usage[rows].tolist()

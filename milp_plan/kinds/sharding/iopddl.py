@@ -27,10 +27,10 @@ from milp_plan.io.wire import Count, decode, plain
 TITLE = "sharding contest of ASPLOS 2025, IOPDDL (JSON)"
 
 FORBIDDEN = 10**18
-"""The cost that says "not allowed" in the contest's files."""
+"""The cost that stands for "not allowed" in the contest's files."""
 
 _SHOWN = 20
-"""Findings of one kind that are spelt out; the others are counted."""
+"""Largest number of findings of one kind that are listed; the others are counted."""
 
 _Entry = TypeVar("_Entry")
 
@@ -39,7 +39,7 @@ _Pair = Annotated[list[_Index], msgspec.Meta(min_length=2, max_length=2)]
 
 
 class Nodes(msgspec.Struct, frozen=True):
-    """Operators of the source: one entry each in all three."""
+    """Operators of the source: one entry per operator in all three."""
 
     intervals: list[_Pair]
     costs: list[list[int]]
@@ -87,7 +87,7 @@ class _Solution(msgspec.Struct, frozen=True):
 
 
 def can_read(document: Document) -> bool:
-    """Whether the document has the only member of an IOPDDL file."""
+    """Return whether the document has the only member of an IOPDDL file."""
     return set(document.top_level) == {"problem"}
 
 
@@ -97,7 +97,7 @@ def read_iopddl(path: str | Path) -> ShardingProblem:
     Raises
     ------
     InputError
-        With every defect of the file.
+        The file has defects; the error lists all of them.
     """
     document = read_document(path, "an IOPDDL file")
     return read(document)
@@ -109,7 +109,7 @@ def read(document: Document) -> ShardingProblem:
     Raises
     ------
     InputError
-        With every defect of the file.
+        The file has defects; the error lists all of them.
     """
     collecting = gc.isenabled()
     gc.disable()  # millions of small lists: the collector would walk them again and again
@@ -176,7 +176,7 @@ def write_solution(plan: ShardingPlan, path: str | Path) -> None:
 
 
 def solution_text(plan: ShardingPlan) -> bytes:
-    """Text of the contest's solution; an object with names as well, where the plan has names."""
+    """Return the text of the contest's solution, with names where the plan has them."""
     if not plan.names:
         return json.dumps(list(plan.chosen), default=plain).encode() + b"\n"
     rows = ",\n ".join(json.dumps(pair, ensure_ascii=False) for pair in plan.names)
@@ -208,8 +208,8 @@ def strategies_csv(problem: ShardingProblem, plan: ShardingPlan) -> bytes:
         raise InputError([Finding("solution", "other numbers", expected, "plan the problem again")])
     for number, (name, pick) in enumerate(zip(problem.operators, plan.chosen, strict=True)):
         row = int(table.offsets[number]) + pick
-        told = (name, pick, problem.label(number, pick), table.cost[row], table.usage[row])
-        writer.writerow(told)
+        label = problem.label(number, pick)
+        writer.writerow((name, pick, label, table.cost[row], table.usage[row]))
     return text.getvalue().encode()
 
 
@@ -219,7 +219,7 @@ def read_solution(path: str | Path, problem: ShardingProblem) -> ShardingPlan:
     Raises
     ------
     InputError
-        It is no such list. Whether it is a plan of the problem, the checker says.
+        The file is no such list. The checker decides whether it is a plan of the problem.
     """
     document = read_document(path, "a solution: a JSON list of strategies")
     try:
@@ -239,7 +239,7 @@ def read_solution(path: str | Path, problem: ShardingProblem) -> ShardingPlan:
 
 
 def _name_findings(chosen: _Solution, problem: ShardingProblem) -> Iterator[Finding]:
-    """List names that are not those of the problem: the plan is for another one."""
+    """Yield names that the problem does not have: the plan is for another one."""
     if not chosen.strategies:
         return
     remedy = "name the instance and the plan that belong together"
@@ -252,7 +252,7 @@ def _name_findings(chosen: _Solution, problem: ShardingProblem) -> Iterator[Find
         if not known:
             yield Finding("strategies", "names", "none: the problem has no names", remedy)
         pairs = zip(chosen.strategies, known, strict=False)
-        place = next((k for k, (said, name) in enumerate(pairs) if said != name), None)
+        place = next((k for k, (text, name) in enumerate(pairs) if text != name), None)
         if place is not None:
             found, (name, label) = " by ".join(chosen.strategies[place]), known[place]
             yield Finding(f"strategies[{place}]", repr(found), f"{name} by {label}", remedy)
@@ -262,7 +262,7 @@ def _name_findings(chosen: _Solution, problem: ShardingProblem) -> Iterator[Find
 
 
 def is_solution(document: Document) -> bool:
-    """Whether the document is a list of strategies, bare or as the member ``solution``."""
+    """Return whether the document is a list of strategies, bare or as the member ``solution``."""
     try:
         msgspec.json.decode(document.data, type=list[int] | _Solution)
     except (msgspec.DecodeError, RecursionError):
@@ -307,19 +307,21 @@ def _with_forbidden(cost: NDArray[np.int64], allowed: NDArray[np.bool_]) -> NDAr
     return np.where(allowed, cost, FORBIDDEN)
 
 
-def _limited(findings: Iterator[Finding], what: str) -> list[Finding]:
-    """Keep the first findings of a kind, and say how many more there are."""
+def _limited(findings: Iterator[Finding], where: str) -> list[Finding]:
+    """Return the first findings of a kind, and the number of the others."""
     shown = list(itertools.islice(findings, _SHOWN))
     more = sum(1 for _ in findings)
     if more:
-        shown.append(Finding(what, f"{more} more defects of this kind", "none", "correct them too"))
+        shown.append(
+            Finding(where, f"{more} more defects of this kind", "none", "correct them too")
+        )
     return shown
 
 
 def _length_findings(contents: Contents) -> list[Finding]:
     nodes, edges = contents.nodes, contents.edges
     count = len(nodes.costs)
-    found = []
+    findings = []
     for field, length, expected in (
         ("problem.nodes.intervals", len(nodes.intervals), count),
         ("problem.nodes.usages", len(nodes.usages), count),
@@ -332,9 +334,9 @@ def _length_findings(contents: Contents) -> list[Finding]:
         ("problem.labels", count if contents.labels is None else len(contents.labels), count),
     ):
         if length != expected:
-            found.append(Finding(field, f"{length} entries", f"{expected}", "give one for each"))
+            findings.append(Finding(field, f"{length} entries", f"{expected}", "give one for each"))
     if not count:
-        found.append(Finding("problem.nodes.costs", "no operators", "at least one", "add one"))
+        findings.append(Finding("problem.nodes.costs", "no operators", "at least one", "add one"))
 
     def rows() -> Iterator[Finding]:
         for number, (costs, usages) in enumerate(zip(nodes.costs, nodes.usages, strict=False)):
@@ -355,7 +357,7 @@ def _length_findings(contents: Contents) -> list[Finding]:
                 expected = f"{len(costs)}, one per strategy"
                 yield Finding(where, given, expected, "give one for each")
 
-    return found + _limited(rows(), "problem.nodes") + _limited(words(), "problem.labels")
+    return findings + _limited(rows(), "problem.nodes") + _limited(words(), "problem.labels")
 
 
 def _edge_findings(contents: Contents) -> list[Finding]:
@@ -379,7 +381,7 @@ def _edge_findings(contents: Contents) -> list[Finding]:
 
 
 def _flattened(contents: Contents) -> _Flat | None:
-    """Lay the numbers out one after the other; ``None`` if one of them is out of range."""
+    """Concatenate the numbers; ``None`` if one of them is out of range."""
     nodes, edges = contents.nodes, contents.edges
     try:
         flat = _Flat(*(_flat(rows) for rows in (nodes.costs, nodes.usages, edges.costs)))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 STORY = 12
-"""Strategies that are told by name when a problem is solved."""
+"""Number of strategies that are listed by name when a problem is solved."""
 
 
 class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
@@ -38,18 +38,18 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
 
     @property
     def loops(self) -> tuple[LoopPart, ...]:
-        """Those of reductions and of the search."""
+        """Return the loops of reductions and of the search."""
         from .loops import PARTS
 
         return PARTS
 
     @property
     def threads(self) -> int:
-        """One per core, two at most."""
+        """Return one thread per core, two at most."""
         return min(2, os.cpu_count() or 1)
 
     def formats(self) -> tuple[Format[ShardingProblem], ...]:
-        """The format of the ASPLOS 2025 contest."""
+        """Return the format of the ASPLOS 2025 contest."""
         from . import iopddl
 
         def read(document: Document, _changes: Mapping[str, Any]) -> ShardingProblem:
@@ -64,19 +64,19 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
         return read_solution(file, problem)
 
     def is_plan(self, document: Document) -> bool:
-        """A list of integers, bare or as the only member ``solution``."""
+        """Return whether it is a list of integers, bare or as the only member ``solution``."""
         from .iopddl import is_solution
 
         return is_solution(document)
 
     def plan_text(self, plan: ShardingPlan) -> bytes:
-        """The contest's list of chosen strategies; with their names, where there are any."""
+        """Return the contest's list of chosen strategies, with their names, if there are any."""
         from .iopddl import solution_text
 
         return solution_text(plan)
 
     def exports(self) -> Mapping[str, Export[ShardingProblem, ShardingPlan]]:
-        """Strategies by name; placements of a captured step, which torch runs."""
+        """Return strategies by name, and placements of a captured step, which torch runs."""
 
         def text(problem: ShardingProblem, plan: ShardingPlan, _file: Path) -> bytes:
             from milp_plan.capture.chosen import chosen_text
@@ -119,7 +119,7 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
         }
 
     def verify(self, problem: ShardingProblem, plan: ShardingPlan) -> Verdict:
-        """Exact sums, usage at every instant."""
+        """Check a plan by exact sums, with usage at every instant."""
         from .check import verify_sharding
 
         return verify_sharding(problem, plan)
@@ -134,16 +134,16 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
         return replace(made, names=problem.names(plan.chosen))
 
     def measure(self, problem: ShardingProblem) -> Measure:
-        """Costs, in the unit that the file names, if any."""
+        """Return costs, in the unit that the file names, if any."""
         return Measure("total_cost", problem.units or "cost")
 
     def scope(self, problem: ShardingProblem) -> Scope:
-        """A strategy for each operator; the order is the file's."""
+        """Return a strategy for each operator; the order is the file's."""
         offers = (Offer("recomputation"), Offer("pipeline stages"))
         return Scope(("the strategy of each operator",), ("order and lifetimes",), offers)
 
     def about(self, problem: ShardingProblem) -> dict[str, Any]:
-        """Sizes."""
+        """Return the sizes."""
         s, t = problem.strategies, problem.transitions
         lasting = problem.intervals[:, 0] < problem.intervals[:, 1]
         return {
@@ -159,7 +159,7 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
         }
 
     def rows(self, problem: ShardingProblem) -> list[list[str]]:
-        """Sizes for people."""
+        """Return the sizes as rows of text."""
         facts = self.about(problem)
         least, most = facts["strategies_per_operator"].values()
         limit = facts["limit_bytes"]
@@ -175,7 +175,7 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
     def plan_rows(
         self, problem: ShardingProblem | None, plan: ShardingPlan
     ) -> Iterator[dict[str, Any]]:
-        """The strategy of each operator, with what it costs alone."""
+        """Yield the strategy of each operator, with its own cost."""
         for place, chosen in enumerate(plan.chosen):
             row: dict[str, Any] = {"operator": place, "strategy": chosen}
             if problem is not None:
@@ -185,21 +185,21 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
     def story(
         self, problem: ShardingProblem, plan: ShardingPlan, verdict: Verdict
     ) -> list[list[str]]:
-        """Strategies by name: how many operators run by each, and what that costs."""
+        """Return strategies by name, with their numbers of operators and costs."""
         if not verdict.ok or not problem.labels:
             return []
-        found: dict[str, list[int]] = {}
+        costs_by_label: dict[str, list[int]] = {}
         for number, pick in enumerate(plan.chosen):
             row = int(problem.strategies.offsets[number]) + pick
             cost = int(problem.strategies.cost[row])
-            found.setdefault(problem.label(number, pick), []).append(cost)
-        rows = sorted(found.items(), key=lambda entry: -sum(entry[1]))[:STORY]
+            costs_by_label.setdefault(problem.label(number, pick), []).append(cost)
+        rows = sorted(costs_by_label.items(), key=lambda entry: -sum(entry[1]))[:STORY]
         text = self.measure(problem).text
-        told = [[label, f"{len(costs):,}", text(sum(costs))] for label, costs in rows]
-        return [["strategy", "operators", "cost"], *told]
+        table = [[label, f"{len(costs):,}", text(sum(costs))] for label, costs in rows]
+        return [["strategy", "operators", "cost"], *table]
 
     def explain(self, problem: ShardingProblem, plan: ShardingPlan, verdict: Verdict) -> str:
-        """Costs of strategies and of edges, and the most bytes in use; or what breaks."""
+        """Describe costs of strategies and of edges, and the most bytes in use; or violations."""
         if not verdict.ok:
             return super().explain(problem, plan, verdict)
         parts, text = verdict.components, self.measure(problem).text
@@ -214,13 +214,13 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
         )
 
     def panels(self, problem: ShardingProblem, plan: ShardingPlan) -> Sequence[Panel]:
-        """Memory in use at every instant."""
+        """Return memory in use at every instant."""
         from .draw import usage_panels
 
         return usage_panels(problem, plan)
 
     def restarts(self, problem: ShardingProblem, plan: ShardingPlan) -> Iterator[Restart]:
-        """The same choices.
+        """Yield the plan with the same choices.
 
         Raises
         ------
@@ -236,13 +236,13 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
         return super().restarts(problem, plan)
 
     def reasons(self) -> Reasons[ShardingProblem, ShardingPlan]:
-        """Its parts and limits, and why a plan's value is what it is."""
+        """Return its parts and limits, and why a plan's value is what it is."""
         from .reasons import ShardingReasons
 
         return ShardingReasons()
 
     def obstacle(self, problem: ShardingProblem, budget: Budget) -> str | None:
-        """Reductions may leave an operator without a strategy; every choice may break a row."""
+        """Prove by reductions or enumeration that no choice fits masks and limit."""
         from .choice_bounds import NO_CHOICE, best_choice
         from .coarsen import reduce_sharding
 
@@ -255,7 +255,7 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
     def bounds(
         self, problem: ShardingProblem, budget: Budget, incumbent: int | None
     ) -> Iterator[Bound]:
-        """The dual of the local polytope, after reductions."""
+        """Yield the dual of the local polytope, after reductions."""
         from .bounds import dual_bound
         from .choice_bounds import EVERY_CHOICE, best_choice
         from .coarsen import reduce_sharding
@@ -274,14 +274,14 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
             yield dual_bound(left.labelling, budget, incumbent)
 
     def strategies(self) -> Sequence[type[Strategy[ShardingProblem, ShardingPlan]]]:
-        """Reduce, search, undo; with a formulation: its model after a short search."""
+        """Return the strategy: a search, or with a formulation its model after a short search."""
         from .strategy import ShardingStrategy
 
         return (ShardingStrategy,)
 
 
 def _strategy(problem: ShardingProblem, place: int, chosen: int) -> dict[str, Any]:
-    """Name, label and figures of a strategy; ``None`` for one that there is not."""
+    """Return name, label and figures of a strategy; ``None`` for an unknown one."""
     columns = ("label", "cost", "bytes", "start", "stop")
     if place >= len(problem.operators):
         return dict.fromkeys(columns)

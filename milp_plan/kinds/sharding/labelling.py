@@ -2,8 +2,8 @@
 
 A *labelling* is a pairwise min-sum problem with knapsack rows (graphical models: MAP-MRF with
 capacities). It differs from :class:`.sharding.ShardingProblem` in three ways: memory is counted at
-*rows* (instants that matter), an operator may use memory in several *parts* (intervals of rows), as
-merged operators do, and what every choice uses at least has left the rows already.
+*rows* (relevant instants), an operator may use memory in several *parts* (intervals of rows), as
+merged operators do, and the least usage of every choice is already subtracted from the rows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 BAN = 2**62
-"""Entry of a table: a pair that may not be chosen. No sum of costs comes near it."""
+"""Entry of a table for a pair that is not allowed; larger than any sum of costs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class Labelling:
     capacity
         Shape (rows,): bytes left for the usages.
     constant
-        Cost of every choice beside those of the tables.
+        Cost of every choice in addition to the tables.
     """
 
     offsets: Integers
@@ -58,7 +58,7 @@ class Labelling:
     constant: int = 0
 
     def __post_init__(self) -> None:
-        """Lay arrays out in one way: compiled loops are compiled once per layout."""
+        """Use one memory layout for all arrays: loops are compiled once per layout."""
         for entry in fields(self):
             if entry.name != "constant":
                 array = getattr(self, entry.name)
@@ -69,16 +69,16 @@ class Labelling:
 
     @property
     def counts(self) -> Integers:
-        """Labels per operator."""
+        """Number of labels per operator."""
         return np.diff(self.offsets)
 
     @property
     def allowed(self) -> tuple[Flags, Flags]:
-        """Which labels, and which entries of tables, may be chosen."""
+        """Flags of labels, and of entries of tables, that may be chosen."""
         return self.cost < BAN, self.table < BAN
 
     def value(self, labels: Integers) -> int | None:
-        """Exact cost of a choice of labels; ``None`` if a pair of it is not allowed."""
+        """Return the exact cost of a choice of labels; ``None`` if a pair of it is not allowed."""
         total = self.constant + int(self.cost[self.offsets[:-1] + labels].sum())
         if not len(self.ends):
             return total
@@ -88,7 +88,7 @@ class Labelling:
         return None if pairs.max() >= BAN else total + int(pairs.sum())
 
     def load(self, labels: Integers) -> Integers:
-        """Bytes in use at each row."""
+        """Return the bytes in use at each row."""
         change = np.zeros(len(self.capacity) + 1, dtype=np.int64)
         owner = np.repeat(np.arange(len(self)), np.diff(self.part_offsets))
         width = np.diff(self.part_offsets)[owner]

@@ -1,11 +1,11 @@
-"""One model of what reductions have left of a sharding problem, from formulation to labels."""
+"""Solves one model of a reduced sharding problem, from formulation to labels."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,16 +26,23 @@ from .labelling import Integers, Labelling
 from .reading import read_labelling
 
 MARGIN = 1e-7
-"""Part of the range of costs by which a solver's bound is lowered: it was found in floats."""
+"""Share of the range of costs by which a solver's bound is lowered, as it is a float."""
 
 TOLERANCE = 1e-5
-"""Part of a capacity that a model may not notice: its leeway and a solver's tolerance."""
+"""Share of a capacity within a model's leeway and a solver's tolerance."""
 
-MOST_ROUNDS = 50
-"""Times that a solver is asked again because of that."""
+MAX_ROUNDS = 50
+"""Largest number of solves with more and more covers."""
 
-Given = tuple[Any, Callable[[TracePoint], None] | None]
-"""Labels to start from, and who hears of progress."""
+
+class SolveStart(NamedTuple):
+    """Labels to start from, and the receiver of progress."""
+
+    labels: Any = None
+    on_progress: Callable[[TracePoint], None] | None = None
+
+
+NO_START = SolveStart()
 
 
 def solve_labelling(
@@ -48,37 +55,37 @@ def solve_labelling(
     start: Any = None,
     on_progress: Callable[[TracePoint], None] | None = None,
 ) -> ModelAnswer:
-    """Build, hand over, solve, decode, and recompute in exact integers.
+    """Build, solve, decode, and recompute in exact integers.
 
-    Where the plan overflows by less than floats can tell, the solver gets rows that say so
-    (:mod:`milp_plan.kinds.sharding.covers`) and is asked again.
+    Where the plan overflows by less than floats can tell, the solver gets rows that state it
+    (:mod:`milp_plan.kinds.sharding.covers`) and runs again.
 
     Parameters
     ----------
     problem
-        What reductions have left, or a whole problem.
+        The reduced or the whole problem.
     limits
-        Building counts towards the time.
+        Limits of the solve; building counts towards the time.
     budget
-        Of the run; phases are told to it.
+        Budget of the run, which records the phases.
     start
         Labels to start from.
 
     Returns
     -------
     ModelAnswer
-        Its plan is a choice for ``problem``; its bound is lowered by :data:`MARGIN`. What it
-        proves is confirmed.
+        Its plan is a choice for ``problem``; its bound is lowered by :data:`MARGIN`. Its proofs
+        are confirmed.
     """
 
-    def ask(guide: Guide, limits: Limits, given: Given = (None, None)) -> ModelAnswer:
+    def ask(guide: Guide, limits: Limits, begin: SolveStart = NO_START) -> ModelAnswer:
         try:
-            return _answer(problem, solver, guide, limits, budget, given)
+            return _answer(problem, solver, guide, limits, budget, begin)
         except FormulationFailureError as error:
             return solver.failed(error)
 
     confirmation = Confirmation(ask, guide, limits, budget)
-    return confirmation.of(ask(guide, limits, (start, on_progress)))
+    return confirmation.of(ask(guide, limits, SolveStart(start, on_progress)))
 
 
 def _answer(  # noqa: PLR0917 (as above)
@@ -87,10 +94,9 @@ def _answer(  # noqa: PLR0917 (as above)
     guide: Guide,
     limits: Limits,
     budget: Budget,
-    given: Given,
+    begin: SolveStart,
 ) -> ModelAnswer:
     """Answer once like :func:`solve_labelling`; raises ``FormulationFailureError``."""
-    start, on_progress = given
     options = solver.options
     formulation = within(solver.formulation, limits.time_s)
     end = Budget(limits.time_s)
@@ -100,18 +106,18 @@ def _answer(  # noqa: PLR0917 (as above)
         model = validated.compiled(formulation, source)
         scale = validated.scale_of(formulation, subject, options, guide)
         vector, startless = None, ""
-        if start is not None:
-            plan: Any = ShardingPlan("", tuple(int(label) for label in start))
+        if begin.labels is not None:
+            plan: Any = ShardingPlan("", tuple(int(label) for label in begin.labels))
             asked = (formulation, subject, options, source, model, plan)
             vector, startless = validated.start_of(*asked)
     labelling = read_labelling(problem, fewer_rows=False)
     assert isinstance(labelling, Labelling), labelling
     limits = replace(limits, gap_abs=0.5 if scale.unit <= 1.0 else 1e-9)  # half a cost is no gap
     seconds, labels, disputed = 0.0, None, ""
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         left = replace(limits, time_s=end.left_s)
         with budget.phase("solve"):
-            report = backend(solver.name)(model, left, vector, on_progress=on_progress)
+            report = backend(solver.name)(model, left, vector, on_progress=begin.on_progress)
         seconds += report.seconds
         labels, disputed = None, ""
         if report.solution is None:
@@ -131,7 +137,7 @@ def _answer(  # noqa: PLR0917 (as above)
         if not _overflows_a_little(labelling, labels):
             break
         model = with_covers(model, broken_covers(labelling, labels))
-        labels, disputed = None, ""  # until the next round says something
+        labels, disputed = None, ""  # until the next round
     value = None
     if labels is not None:
         value, disputed = _recomputed(labelling, labels, report, scale)
@@ -156,7 +162,7 @@ def _answer(  # noqa: PLR0917 (as above)
 
 
 def _overflows_a_little(labelling: Labelling, labels: Integers) -> bool:
-    """Whether all that is wrong is that rows overflow by less than a solver's tolerance."""
+    """Return whether the only violation is an overflow below a solver's tolerance."""
     over = labelling.load(labels) - labelling.capacity
     within = over <= TOLERANCE * labelling.capacity
     return bool((over > 0).any() and within.all() and labelling.value(labels) is not None)
@@ -183,7 +189,7 @@ def _recomputed(
 
 
 def _safe(bound: float | None, offset: float, scale: Scale) -> int | None:
-    """Bound in costs: lowered by what floats may have cost, and rounded up."""
+    """Return the bound in costs: lowered by a margin for floats, and rounded up."""
     if bound is None or not math.isfinite(bound):
         return None
     margin = MARGIN * max(1.0, abs(bound - offset)) + 1e-14 * abs(bound)

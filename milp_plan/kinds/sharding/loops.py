@@ -24,11 +24,11 @@ PARTS = (
     SHARDING,
     SHARDING_SEARCH,
 )
-"""All of them."""
+"""All loop parts of the kind."""
 
 
 def _shards(operators: int, seed: int) -> ShardingProblem:
-    """A random sharding problem with memory; one operator must do as another does."""
+    """Return a random sharding problem with memory; one operator must follow another."""
     rng = Random(seed)
     counts = [3, 3, *(rng.randint(2, 5) for _ in range(operators - 2))]
     edges: dict[tuple[int, int], list[list[int | None]]] = {
@@ -49,7 +49,7 @@ def _shards(operators: int, seed: int) -> ShardingProblem:
 
 
 def run_sharding() -> None:
-    """Reductions, and every choice of the little that they may leave."""
+    """Run the reductions, and the enumeration of a small remainder."""
     from .choice_bounds import best_choice
     from .coarsen import reduce_sharding
 
@@ -62,7 +62,7 @@ def run_sharding() -> None:
 
 
 def run_sharding_search() -> None:
-    """What begins after the reductions; their loops are not for this part to compile again."""
+    """Run the search after the reductions, without compiling their loops again."""
     from .coarsen.reading import labelling_of
     from .messages import Dual
     from .planners.decoding import decode

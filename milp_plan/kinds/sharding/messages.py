@@ -2,7 +2,7 @@
 
 Any prices (at least 0) and any messages give a lower bound on the cost of every plan:
 prices move the rows into the costs of labels, messages move costs between operators and edges, and
-what is left is minimised part by part. Passes are those of sequential tree-reweighted message
+the remainder is minimised part by part. Passes are those of sequential tree-reweighted message
 passing (TRW-S: Kolmogorov, IEEE PAMI 28, 2006); prices follow an averaged subgradient (the volume
 algorithm: Barahona and Anbil, Mathematical Programming 87, 2000).
 """
@@ -25,12 +25,12 @@ from .labelling import BAN, Integers, Labelling
 Floats = NDArray[np.float64]
 
 _FIRST_STEP = 0.05
-"""Length of a first step of prices, as a share of the way to the target."""
+"""Length of a first step of prices, as a share of the distance to the target."""
 
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """Edges by operator: of operator i ``edges[starts[i]:starts[i + 1]]``, the other end beside."""
+    """Edges by operator: of operator i ``edges[starts[i]:starts[i + 1]]``, with other ends."""
 
     starts: Integers
     neighbours: Integers
@@ -69,7 +69,7 @@ class MessageTables(NamedTuple):
 
 
 class Messages(NamedTuple):
-    """What is sent over each edge to the labels of its second operator, and back to its first."""
+    """Numbers sent over each edge to the labels of its second operator, and back to its first."""
 
     forward_offsets: Integers
     forward: Floats | Integers
@@ -78,7 +78,7 @@ class Messages(NamedTuple):
 
 
 class Prices(NamedTuple):
-    """Best and present prices of the rows, how often labels were the best, bytes of the rows."""
+    """Best and current prices of the rows, frequencies of best labels, bytes of the rows."""
 
     best: Floats
     now: Floats
@@ -107,11 +107,11 @@ class Dual:
     Attributes
     ----------
     prices
-        Cost per byte at each row; the best found so far.
+        Cost per byte at each row; the best so far.
     bound
-        The bound of these prices in floating point; :meth:`certified` gives the exact one.
+        Bound of these prices in floating point; :meth:`certified` returns the exact one.
     share
-        Per label how often it was the best one lately: an estimate of the relaxation's optimum.
+        How often each label was recently the best: an estimate of the relaxation's optimum.
     """
 
     def __init__(self, labelling: Labelling) -> None:
@@ -135,7 +135,7 @@ class Dual:
         self._stale = 0
 
     def start(self, prices: Floats, share: Floats) -> None:
-        """Go on from these prices and this estimate of the relaxation's optimum."""
+        """Continue from these prices and this estimate of the relaxation's optimum."""
         self.prices[:], self.share[:] = prices, share
         self._now[:] = prices
 
@@ -147,7 +147,7 @@ class Dual:
         passes
             Forward and backward passes.
         target
-            Cost of a plan, or a guess of one: the bound is driven towards it.
+            Cost of a plan, or an estimate of it: the bound is driven towards it.
         """
         constant = self.labelling.constant
         self.bound, self._scale, self._stale = _ascend(
@@ -175,10 +175,10 @@ class Dual:
         return max(self._pass(costs, down=False), self._pass(costs, down=True))
 
     def climb(self, costs: Floats) -> float:
-        """Pass messages up alone; return the bound, which a certificate then shows as it is.
+        """Pass messages up alone; return the bound, which a certificate reproduces.
 
-        Certificates spread costs towards larger numbers, as messages on the way up do; after a way
-        down they may prove far less.
+        Certificates spread costs towards larger numbers, as upward messages do; after a downward
+        pass they may prove far less.
         """
         return self._pass(costs, down=False)
 
@@ -186,17 +186,17 @@ class Dual:
         return float(_pass(self.tables, self.messages, costs, np.empty(len(costs)), down))
 
     def priced(self, prices: Floats) -> Floats:
-        """Costs of labels with what their memory costs at these prices."""
+        """Return costs of labels including their memory at these prices."""
         costs = np.empty(len(self.labelling.cost))
         _price(self.tables, prices, costs)
         return costs
 
     def certified(self, prices: Floats | None = None) -> int:
-        """Return the bound of the present messages, in integers only."""
+        """Return the bound of the current messages, in integers only."""
         return self.certificate(prices).bound
 
     def certificate(self, prices: Floats | None = None) -> Certificate:
-        """Return the bound of the present messages, and labels that it rules out."""
+        """Return the bound of the current messages, and labels that it rules out."""
         return certify(self, self.prices if prices is None else prices)
 
 
@@ -306,7 +306,7 @@ def _ascend(
             copy_into(v.now, v.best)
         stale += 1
         if stale > 20:
-            # Steps that have become too short to matter begin anew: messages have moved since.
+            # Steps that have become too short are reset: messages have moved since.
             scale, stale = 0.7 * scale if scale > 1e-6 else _FIRST_STEP, 0
             copy_into(v.best, v.now)
         keep = 0.8

@@ -1,4 +1,4 @@
-"""What a sharding model is about: the labelling of a problem, or what reductions left of one."""
+"""Reads the labelling that a sharding model is about."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from milp_plan.core.sharding import ShardingProblem
 
 from .labelling import Labelling
 
-MOST_COLUMNS = 20_000_000
-"""A model of more columns would not fit into the memory of an ordinary machine."""
+MAX_COLUMNS = 20_000_000
+"""Largest number of columns of a model that fits into the memory of an ordinary machine."""
 
 
 def read_labelling(problem: object, fewer_rows: bool = True) -> Labelling | str:
-    """Return what the model is about: a sharding problem's labelling, or the labelling given.
+    """Return the labelling of a sharding problem, or the given labelling.
 
     Parameters
     ----------
     problem
-        A sharding problem, or a labelling: what reductions have left of one.
+        A sharding problem, or a labelling: a reduced one.
     fewer_rows
-        Leave out memory rows of instants that another instant implies.
+        Whether to leave out memory rows of instants that another instant implies.
 
     Returns
     -------
     Labelling or str
-        A reason in words where it is neither, or too large.
+        The labelling, or the reason in words why it is neither, or too large.
     """
     if not isinstance(problem, ShardingProblem | Labelling):
         return "it is not a sharding problem: there are no tables of strategies to choose from"
@@ -37,6 +37,6 @@ def read_labelling(problem: object, fewer_rows: bool = True) -> Labelling | str:
     except UnsupportedProblemError as error:
         return str(error)
     columns = len(labelling.cost) + int(labelling.allowed[1].sum())
-    if columns > MOST_COLUMNS:
-        return f"the model would have {columns:,} columns, more than {MOST_COLUMNS:,}"
+    if columns > MAX_COLUMNS:
+        return f"the model would have {columns:,} columns, more than {MAX_COLUMNS:,}"
     return with_fewer_rows(labelling) if fewer_rows else labelling

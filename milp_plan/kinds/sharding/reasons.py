@@ -38,23 +38,23 @@ class ShardingReasons(Reasons[ShardingProblem, ShardingPlan]):
     noun, place_noun = "operators", "strategy"
 
     def parts(self, problem: ShardingProblem) -> tuple[str, ...]:
-        """Operators."""
+        """Return the operators."""
         return problem.operators
 
     def keep(self, problem: ShardingProblem, names: Collection[str]) -> ShardingProblem:
         """Leave operators out, with their edges: sums and usages of the others stay or fall."""
-        s, t, wanted = problem.strategies, problem.transitions, set(names)
-        kept = np.array([name in wanted for name in problem.operators], dtype=bool)
-        rows = np.repeat(kept, s.counts)
-        number = np.cumsum(kept) - 1
-        edges = kept[t.ends[:, 0]] & kept[t.ends[:, 1]]
+        s, t, selected = problem.strategies, problem.transitions, set(names)
+        mask = np.array([name in selected for name in problem.operators], dtype=bool)
+        rows = np.repeat(mask, s.counts)
+        number = np.cumsum(mask) - 1
+        edges = mask[t.ends[:, 0]] & mask[t.ends[:, 1]]
         entries = np.repeat(edges, np.diff(t.offsets))
         labels = problem.labels
         return replace(
             problem,
-            operators=tuple(name for name in problem.operators if name in wanted),
+            operators=tuple(name for name in problem.operators if name in selected),
             strategies=StrategyTable(
-                _offsets(s.counts[kept]), s.cost[rows], s.usage[rows], s.allowed[rows]
+                _offsets(s.counts[mask]), s.cost[rows], s.usage[rows], s.allowed[rows]
             ),
             transitions=TransitionTable(
                 number[t.ends[edges]].astype(np.int64).reshape(-1, 2),
@@ -62,22 +62,22 @@ class ShardingReasons(Reasons[ShardingProblem, ShardingPlan]):
                 t.cost[entries],
                 t.allowed[entries],
             ),
-            intervals=problem.intervals[kept],
+            intervals=problem.intervals[mask],
             labels=tuple(np.array(labels, dtype=object)[rows]) if labels else (),
         )
 
     def resources(self, problem: ShardingProblem) -> tuple[Resource, ...]:
-        """The limit on bytes in use."""
+        """Return the limit on bytes in use."""
         return (Resource(LIMIT, "memory", problem.limit, Counts.SIZE),)
 
     def resized(
         self, problem: ShardingProblem, amounts: Mapping[str, int | None]
     ) -> ShardingProblem:
-        """Another limit."""
+        """Return the problem with another limit."""
         return replace(problem, limit=amounts.get(LIMIT, problem.limit))
 
     def places(self, problem: ShardingProblem, part: str) -> tuple[str, ...]:
-        """Strategies that are allowed."""
+        """Return the allowed strategies of an operator."""
         number = problem.operators.index(part)
         first, stop = problem.strategies.offsets[number : number + 2].tolist()
         return tuple(
@@ -87,7 +87,7 @@ class ShardingReasons(Reasons[ShardingProblem, ShardingPlan]):
         )
 
     def pinned(self, problem: ShardingProblem, part: str, place: str) -> ShardingProblem:
-        """Allow one strategy of an operator alone."""
+        """Return the problem with a single allowed strategy of an operator."""
         number, s = problem.operators.index(part), problem.strategies
         first, stop = s.offsets[number : number + 2].tolist()
         self.require_place(problem, part, place)
@@ -97,7 +97,7 @@ class ShardingReasons(Reasons[ShardingProblem, ShardingPlan]):
         return replace(problem, strategies=replace(s, allowed=allowed))
 
     def why(self, problem: ShardingProblem, plan: ShardingPlan, verdict: Verdict) -> Why:
-        """What the dearest operators and edges cost, and how full memory is."""
+        """Return the costs of the most expensive operators and edges, and the use of memory."""
         own, pairs, counts = _own(problem, plan), _pairs(problem, plan), _counts(problem)
         total = verdict.value or 0
         usage = [
@@ -138,7 +138,7 @@ class ShardingReasons(Reasons[ShardingProblem, ShardingPlan]):
         other: ShardingProblem,
         after: ShardingPlan,
     ) -> tuple[Move, ...]:
-        """Operators with other strategies, by both. Costs add up to the difference in value.
+        """Return operators with other strategies, by both. Costs add up to the difference in value.
 
         The cost of an edge between two of them is shared between their groups; an odd half goes to
         the first of the two.
@@ -172,7 +172,7 @@ def _all(problem: ShardingProblem) -> range:
 
 
 def _counts(problem: ShardingProblem) -> Counts:
-    """What a cost counts: times are written with their unit."""
+    """Return what a cost counts: times are written with their unit."""
     return Counts.THINGS if problem.units is None else Counts.TIME
 
 
@@ -185,29 +185,29 @@ def _label(problem: ShardingProblem, plan: ShardingPlan, number: int) -> str:
 
 
 def _own(problem: ShardingProblem, plan: ShardingPlan) -> list[int]:
-    """Cost of the chosen strategy of each operator."""
+    """Return the cost of the chosen strategy of each operator."""
     rows = problem.strategies.offsets[:-1] + np.array(plan.chosen, dtype=np.int64)
     costs: list[int] = problem.strategies.cost[rows].tolist()
     return costs
 
 
 def _least(problem: ShardingProblem) -> list[int]:
-    """Cost of the cheapest allowed strategy of each operator."""
+    """Return the cost of the cheapest allowed strategy of each operator."""
     s = problem.strategies
-    found = []
+    costs = []
     for first, stop in zip(s.offsets[:-1].tolist(), s.offsets[1:].tolist(), strict=True):
         part = s.cost[first:stop][s.allowed[first:stop]]
-        found.append(int(part.min()) if len(part) else 0)
-    return found
+        costs.append(int(part.min()) if len(part) else 0)
+    return costs
 
 
 def _pairs(problem: ShardingProblem, plan: ShardingPlan) -> list[tuple[tuple[int, int], int]]:
-    """Ends and cost of each edge."""
-    found = []
+    """Return ends and cost of each edge."""
+    pairs = []
     for edge, (one, two) in enumerate(problem.transitions.ends.tolist()):
         cost, _ = problem.table(edge)
-        found.append(((one, two), int(cost[plan.chosen[one], plan.chosen[two]])))
-    return found
+        pairs.append(((one, two), int(cost[plan.chosen[one], plan.chosen[two]])))
+    return pairs
 
 
 def _blocks(
@@ -216,7 +216,7 @@ def _blocks(
     own: list[int],
     pairs: list[tuple[tuple[int, int], int]],
 ) -> Iterator[Block]:
-    """Operators whose names begin alike (``block3.mlp``, ``layers.3.mlp``), if any do."""
+    """Yield operators with a common prefix (``block3.mlp``, ``layers.3.mlp``), if any have one."""
     names = [name.rpartition(".")[0] for name in problem.operators]
     if not any(names) or len(set(names)) == len(names):
         return

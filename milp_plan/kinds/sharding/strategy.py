@@ -33,37 +33,37 @@ from .planners.first import first_choices
 PLANNER = "tree moves"
 
 CAPS = Caps(largest=20_000_000, entries=500_000_000, stored=20_000_000)
-"""MessageTables up to which operators are eliminated: a few seconds, and less than a gigabyte."""
+"""Largest tables for eliminating operators: a few seconds, and less than a gigabyte."""
 
 REDUCE_SHARE = 0.3
-"""Part of the time left for reductions."""
+"""Share of the time left for reductions."""
 
 FIRST_PLAN_SHARE = 0.05
-"""Part of the time limit for a plan while loops are compiled: it takes time from them."""
+"""Share of the time limit for a plan while loops are compiled, which it slows down."""
 
 CHECK_S, CHECK_SHARE, CHECK_LIKE_READING = 1.0, 0.02, 0.15
-"""Time kept back for undoing, checking and writing: seconds, a part of the limit, and a part of the
-time that reading and reducing took, as large problems take longer at the end, too."""
+"""Time reserved for undoing, checking and writing: seconds, a share of the limit, and a share of
+the time of reading and reducing, as large problems also take longer at the end."""
 
 SEARCH_SHARE, SEARCH_S = 0.15, 20.0
-"""Part of the time left, and seconds at most, that the search for a model's start takes."""
+"""Share of the time left, and time limit in seconds, of the search for a model's start."""
 
 SMALL, SMALL_SHARE = 5_000, 0.4
-"""Costs of labels and of pairs together up to which what reductions leave is small: its exact model
-is asked after a moment of search, for a part of the time left."""
+"""Number of costs of labels and pairs up to which a reduced problem is small: its exact model
+is solved after a short search, for a share of the time left."""
 
 FIRST_S = 0.5
-"""Seconds of that moment."""
+"""Duration of that search, seconds."""
 
 OWN = "sharding"
-"""The formulation of its model."""
+"""Name of the default formulation."""
 
 GRACE_S = 2.0
-"""Seconds that a solver may overrun before it is ended."""
+"""Time that a solver may overrun before it is terminated, seconds."""
 
 
 class ShardingStrategy(Strategy[ShardingProblem, ShardingPlan]):
-    """The way for sharding problems."""
+    """The strategy for sharding problems."""
 
     name = "sharding"
     uses = MODEL_ALONE
@@ -73,11 +73,11 @@ class ShardingStrategy(Strategy[ShardingProblem, ShardingPlan]):
 
     @classmethod
     def why_not(cls, problem: ShardingProblem, repeatable: bool) -> str | None:
-        """Every sharding problem."""
+        """Accept every sharding problem."""
         return None
 
     def steps(self) -> Iterable[Step]:
-        """A search alone, or a model after a short one."""
+        """Run a search alone, or a model after a short one."""
         ledger = self.ledger
         uses_model = ledger.formulation is not None
         searched = not (uses_model and ledger.repeatable)
@@ -94,7 +94,7 @@ class ShardingStrategy(Strategy[ShardingProblem, ShardingPlan]):
         )
 
     def alone(self) -> Iterable[Step]:
-        """The model of what reductions leave; where they leave nothing, that is the plan."""
+        """Solve the model of the reduced problem; where that is empty, it gives the plan."""
         return (
             Step("reductions", self.reduce, loops=(SHARDING,)),
             Step("search", self.search, lambda: not self.size),
@@ -107,45 +107,45 @@ class ShardingStrategy(Strategy[ShardingProblem, ShardingPlan]):
             self.ledger.offer(plan, name, "first plan")
 
     def cheap_plans(self) -> Iterator[tuple[str, ShardingPlan | None]]:
-        """Yield greedy choices, with less and less said against memory."""
+        """Yield greedy choices, with lower and lower prices of memory."""
         problem, part = self.ledger.problem, self.ledger.budget.part("first plan", FIRST_PLAN_SHARE)
         for chosen in first_choices(problem, part):
             yield FIRST_PLAN, ShardingPlan(problem.name, chosen)
 
     def without_limit(self) -> bool:
-        """Whether memory plays no part."""
+        """Return whether memory is irrelevant."""
         return self.ledger.problem.limit is None
 
     def eliminate(self) -> None:
-        """The exact optimum, where the graph is narrow enough (PaSE's networks are)."""
+        """Compute the exact optimum where the graph is narrow enough (like PaSE's networks)."""
         ledger = self.ledger
         with ledger.budget.phase("elimination"):
-            found = plan_by_elimination(ledger.problem, CAPS, partly=False)
-        if found.bound is not None:
-            self.ledger.prove(Bound(NAME, found.bound, "operators eliminated one by one"))
-        elif found.proved:
-            ledger.refute(found.reason)
-        if found.plan is None:
-            ledger.say("elimination", found.reason)
-        ledger.offer(found.plan, NAME, "elimination")
+            result = plan_by_elimination(ledger.problem, CAPS, partly=False)
+        if result.bound is not None:
+            self.ledger.prove(Bound(NAME, result.bound, "operators eliminated one by one"))
+        elif result.proved:
+            ledger.refute(result.reason)
+        if result.plan is None:
+            ledger.say("elimination", result.reason)
+        ledger.offer(result.plan, NAME, "elimination")
 
     @property
     def size(self) -> int:
-        """Operators that reductions have left."""
+        """Return the number of operators of the reduced problem."""
         return len(self.reduction.labelling)
 
     @property
     def small(self) -> bool:
-        """Whether a solver mostly proves what is left in seconds, and looking at it all takes more.
+        """Whether a solver mostly decides the reduced problem in seconds.
 
-        Nodes that are counted are those of a formulation that somebody asked for.
+        Enumeration then takes longer. A node limit applies to a requested formulation.
         """
         left = self.reduction.labelling
         few = 0 < len(left.cost) + len(left.table) <= SMALL
         return few and not few_choices(left)
 
     def reduce(self) -> None:
-        """Make the problem smaller; its optimum stays."""
+        """Reduce the problem; its optimum stays."""
         ledger, budget = self.ledger, self.ledger.budget
         ledger.say("reducing")
         with budget.phase("reducing"):
@@ -170,11 +170,11 @@ class ShardingStrategy(Strategy[ShardingProblem, ShardingPlan]):
             self.board.offer(projected(reduction, np.array(ledger.start.chosen)))
 
     def search_first(self) -> None:
-        """Search for a moment: often that proves, before a solver has started."""
+        """Search briefly: often that proves, before a solver has started."""
         self.search(FIRST_S)
 
     def solve_small(self) -> None:
-        """The exact model first, for a part of the time; the search takes over from its plan."""
+        """Solve the exact model first, for a share of the time; the search starts from its plan."""
         ledger = self.ledger
         solver = LazySolver(shipped(OWN), ledger.settings.solver)
         part = ledger.budget.part("small model", SMALL_SHARE, of_limit=False)
@@ -184,7 +184,7 @@ class ShardingStrategy(Strategy[ShardingProblem, ShardingPlan]):
             self.board.offer(projected(self.reduction, np.array(ledger.plan.chosen)))
 
     def search(self, most_s: float = math.inf) -> None:
-        """Prices, messages and tree moves in every thread."""
+        """Improve prices, messages and labels in every thread."""
         ledger, seconds = self.ledger, min(most_s, self.part.left_s)
         uses_model = ledger.formulation is not None
         if uses_model and self.size:
@@ -205,17 +205,17 @@ class ShardingStrategy(Strategy[ShardingProblem, ShardingPlan]):
         if self.board.infeasible:
             ledger.refute(NO_CHOICE)
         elif not self.board.settled and not uses_model and not ledger.repeatable:
-            ledger.stop = Stop.TIME_LIMIT  # what is kept back for writing is part of the limit
+            ledger.stop = Stop.TIME_LIMIT  # the reserved time is part of the limit
         if self.board.interrupted:
             raise KeyboardInterrupt
 
-    def sight(self, seen: Sighting) -> None:
-        """Take a bound, and tell of a value whose plan comes later."""
+    def sight(self, sighting: Sighting) -> None:
+        """Prove a bound, and report a value whose plan comes later."""
         ledger = self.ledger
-        if seen.bound is not None and (ledger.lower is None or seen.bound > ledger.lower):
-            ledger.prove(Bound(seen.bound_by, seen.bound, "of what reductions have left"))
-        values = [value for value in (seen.value, ledger.value) if value is not None]
-        ledger.say(seen.phase, candidate_value=min(values, default=None))
+        if sighting.bound is not None and (ledger.lower is None or sighting.bound > ledger.lower):
+            ledger.prove(Bound(sighting.bound_by, sighting.bound, "of what reductions have left"))
+        values = [value for value in (sighting.value, ledger.value) if value is not None]
+        ledger.say(sighting.phase, candidate_value=min(values, default=None))
 
     def take(self, by: str) -> None:
         """Offer the board's best choice as a plan of the whole problem."""
@@ -227,16 +227,16 @@ class ShardingStrategy(Strategy[ShardingProblem, ShardingPlan]):
             self.ledger.offer(self.lifted(labels), by, "search")
 
     def lifted(self, labels: Any) -> ShardingPlan:
-        """Return the plan of the whole problem for a choice for what is left of it."""
+        """Return the plan of the whole problem for a choice of the reduced one."""
         chosen = tuple(int(label) for label in self.reduction.lift(labels))
         return ShardingPlan(self.ledger.problem.name, chosen)
 
     def solve(self) -> None:
-        """Hand the model of what is left to the solver."""
+        """Solve the model of the reduced problem."""
         self.ask(self.ledger.solver, self.part.left_s)
 
     def ask(self, solver: FormulationSolver, seconds: float) -> None:
-        """Ask a formulation's model of what is left."""
+        """Solve a formulation's model of the reduced problem."""
         ledger: Ledger[ShardingProblem, ShardingPlan] = self.ledger
         settings, cutoff = ledger.settings, ledger.value
         limits = Limits(

@@ -10,7 +10,7 @@ import pytest
 from milp_plan.core import InputError
 from milp_plan.core.sharding import ShardingPlan
 from milp_plan.cost.mesh import ADAM, MeshGraph, Setting, elementwise, matmul, mesh_problem, norm
-from milp_plan.cost.mesh.strategies import keeping, strategies
+from milp_plan.cost.mesh.strategies import storage_of, strategies
 from milp_plan.kinds.sharding.check import verify_sharding
 from tests.support.sharding import optimum
 
@@ -52,7 +52,7 @@ def test_the_same_strategies_every_time_cost_what_one_pays_less_what_a_step_pays
     checked = 0
     for picks in itertools.product(*(range(len(found)) for found in rows)):
         ways = [
-            keeping(operator, setting(times, training), found[pick]).text
+            storage_of(operator, setting(times, training), found[pick]).text
             for operator, found, pick in zip(GRAPH.operators, rows, picks, strict=True)
             if operator.parameters
         ]
@@ -78,7 +78,7 @@ def test_weights_stay_as_they_are_but_each_micro_batch_may_choose_its_own():
     several = mesh_problem(TWO, setting(2, None, (0,)))
     rows = TWO.strategies(setting(2, None, (0,)))
     ways = [
-        [keeping(operator, setting(2, None), row).text for row in found]
+        [storage_of(operator, setting(2, None), row).text for row in found]
         for operator, found in zip(TWO.operators, rows, strict=True)
     ]
     mixed = moved = 0

@@ -13,13 +13,13 @@ from milp_plan.cost.mesh import (
     elementwise,
     embedding,
     fused,
-    kept_bytes,
     mappings,
     matmul,
     norm,
     packed_attention,
     pool,
     reshape,
+    resident_bytes,
     strategies,
 )
 from milp_plan.cost.mesh.operators import Loop
@@ -110,10 +110,10 @@ def test_halos():
 
 def test_zero_memory_as_published():
     """ZeRO, figure 1: 7.5 B parameters on 64 devices take 120, 31.4, 16.6 and 1.9 GB."""
-    giga = [sum(kept_bytes(7_500_000_000, 64, level, ADAM)) / 1e9 for level in range(4)]
+    giga = [sum(resident_bytes(7_500_000_000, 64, level, ADAM)) / 1e9 for level in range(4)]
     assert giga == pytest.approx([120, 31.4, 16.6, 1.9], abs=0.05)
-    assert kept_bytes(100, 4, 0, None) == (200, 0, 0)
-    assert kept_bytes(100, 4, 3, None) == (50, 0, 0)
+    assert resident_bytes(100, 4, 0, None) == (200, 0, 0)
+    assert resident_bytes(100, 4, 3, None) == (50, 0, 0)
 
 
 def test_zero_levels_on_the_wire():

@@ -201,7 +201,7 @@ def test_sizes_too_large_for_floats_are_rounded_safely(tight):
 def test_too_many_down_sets_are_said(monkeypatch):
     problem = chain(3, 1, 2)
     best = best_value(problem)
-    monkeypatch.setattr(exact, "MOST_DOWN_SETS", 2)
+    monkeypatch.setattr(exact, "MAX_DOWN_SETS", 2)
     answer = plan_exactly(problem)
     assert (answer.complete, answer.infeasible, answer.down_sets) == (False, False, None)
     assert verify_hybrid(problem, answer.plan).value >= best

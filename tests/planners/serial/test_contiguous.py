@@ -120,7 +120,7 @@ def test_out_of_time_is_said():
 
 
 def test_too_many_ideals_is_said(monkeypatch):
-    monkeypatch.setattr(contiguous, "MOST_IDEALS", 3)
+    monkeypatch.setattr(contiguous, "MAX_IDEALS", 3)
     search = ContiguousSearch(planted_graph(0))
     assert not search.exact()
     assert (search.bound, search.proved_infeasible) == (0, False)

@@ -2,8 +2,8 @@
 
 Source of the problem and of dynamic programming over down-sets, devices and sums of data degrees:
 Tarnawski et al. (Piper, NeurIPS 2021). Here the time of a stage is a threshold, so that the state
-keeps only the sum of data degrees and the devices that later stages take, of which a Pareto front
-is enough; configurations are chosen exactly instead of by a greedy rule.
+consists of the sum of data degrees and the devices of later stages, of which a Pareto front
+suffices; configurations are chosen exactly instead of by a greedy rule.
 """
 
 from __future__ import annotations
@@ -29,39 +29,39 @@ from .tables import Family, HybridTables, family, is_exact, tables
 Mask = npt.NDArray[np.uint64]
 
 MARGIN = 1e-9
-"""Relative: a plan counts as optimal when it is proved that none is better by more than this."""
+"""Relative margin: a plan counts as optimal when none is better by more than this."""
 
 ROUGH = 0.01
-"""How far from the best plan along one order the first search may stop."""
+"""Relative gap at which the first search along one order may stop."""
 
-MOST_DOWN_SETS = 50_000
+MAX_DOWN_SETS = 50_000
 _ROWS_PER_CALL = 64
 _ROOM = 8
 
 
 @dataclass(frozen=True)
 class HybridAnswer:
-    """What planning found.
+    """Result of the exact search.
 
     Parameters
     ----------
     plan
-        The best plan, with nothing claimed; ``None`` when there is none.
+        The best plan, without claims; ``None`` when there is none.
     seconds
         Its time per sample, as computed in floats.
     bound
-        No plan takes fewer seconds per sample.
+        Lower bound on the seconds per sample.
     complete
         Whether the search ended: then either the plan is within :data:`MARGIN` of the bound, or
         there is no plan at all.
     down_sets
-        Of the problem without free layers; ``None`` when there are too many.
+        Number of down-sets of the problem without free layers; ``None`` when there are too many.
     sweeps
-        Thresholds that were tried.
+        Number of thresholds that were tried.
     interrupted
-        Whether Ctrl-C ended it.
+        Whether Ctrl-C ended the search.
     trace
-        Elapsed seconds, plan's seconds and bound, whenever one of the latter changed.
+        Elapsed seconds, plan's seconds and bound, at each change of one of the latter.
     """
 
     plan: HybridPlan | None
@@ -81,15 +81,15 @@ class HybridAnswer:
 
 
 class OutOfTimeError(Exception):
-    """The time limit was reached in mid-search."""
+    """The time limit was reached during the search."""
 
 
 @dataclass
 class _ThresholdSearch:
-    """Incumbent and bound, and the thresholds in between."""
+    """Incumbent and bound, and the thresholds between them."""
 
     problem: HybridProblem
-    """Without free layers."""
+    """The problem without free layers."""
     deadline: float
     on_news: Callable[[float, float], None] | None
     started: float = field(default_factory=now)
@@ -100,7 +100,7 @@ class _ThresholdSearch:
     trace: list[tuple[float, float, float]] = field(default_factory=list)
 
     def news(self) -> None:
-        """Keep and tell incumbent and bound."""
+        """Record and report incumbent and bound."""
         self.trace.append((now() - self.started, self.value, self.bound))
         if self.on_news is not None:
             self.on_news(self.value, self.bound)
@@ -108,10 +108,10 @@ class _ThresholdSearch:
     def attempt(
         self, entry: HybridTables, sets: Family, most: float, optimistic: bool
     ) -> bool | None:
-        """Look for a plan whose stages take at most some seconds, and take it over if it fits.
+        """Search for a plan whose stages take at most some seconds, and accept it if it fits.
 
         Returns whether there is one in the entry's (rounded) sizes; ``None`` when exact choices
-        were given up on the way. An optimistic attempt takes nothing over.
+        were given up. An optimistic attempt accepts nothing.
         """
         room, draft = _ROOM, new_draft(entry.arrays)
         total = len(sets.sizes)
@@ -138,7 +138,7 @@ class _ThresholdSearch:
         return True
 
     def explore(self, entry: HybridTables, sets: Family) -> float:
-        """Bisect roughly for a plan in a family that does not hold all; what is too fast there."""
+        """Bisect roughly for a plan in a part of the family; return a threshold that is too low."""
         low = self.bound
         if not self.attempt(entry, sets, inf, False):
             return inf
@@ -151,19 +151,19 @@ class _ThresholdSearch:
     def improve(
         self, tight: HybridTables, relaxed: HybridTables, sets: Family, most: float
     ) -> bool | None:
-        """Look for a plan at most that slow; ``False``: there is none, ``None``: not known.
+        """Search for a plan at most that slow; ``False``: there is none, ``None``: not known.
 
         Tried on sizes rounded down first: their failures are proofs, and most of their plans fit.
         """
         before = self.value
-        found = self.attempt(relaxed, sets._replace(arrays=relaxed.arrays), most, False)
-        if found is None:
-            found = self.attempt(relaxed, sets._replace(arrays=relaxed.arrays), most, True)
-        if found and self.value == before:
+        success = self.attempt(relaxed, sets._replace(arrays=relaxed.arrays), most, False)
+        if success is None:
+            success = self.attempt(relaxed, sets._replace(arrays=relaxed.arrays), most, True)
+        if success and self.value == before:
             self.attempt(tight, sets._replace(arrays=tight.arrays), most, False)
         if self.value < before:
             return True
-        if found:
+        if success:
             return None
         if most < inf:
             self.bound = max(self.bound, most * (1.0 - 0.5 * MARGIN))
@@ -171,27 +171,27 @@ class _ThresholdSearch:
         return False
 
     def prove(self, tight: HybridTables, relaxed: HybridTables, sets: Family, hint: float) -> bool:
-        """Bisect in the family of all plans until none can be better; whether that is certain.
+        """Bisect in the family of all plans; return whether it is proved that none is better.
 
-        ``hint``: seconds that are probably too few for any plan.
+        ``hint`` is a threshold that is probably too low for any plan, seconds.
         """
         if self.best is None:
-            found = self.improve(tight, relaxed, sets, inf)
-            if not found:
-                return found is False
-        low, final, sure = self.bound, True, True
+            success = self.improve(tight, relaxed, sets, inf)
+            if not success:
+                return success is False
+        low, final, certain = self.bound, True, True
         while self.value * (1.0 - MARGIN) > low:
             most = self.value * (1.0 - 0.25 * MARGIN)
             if not final:
                 middle = sqrt(low * self.value) if low > 0 else 0.5 * self.value
                 most = min(most, hint if low < hint < self.value else middle)
                 hint = 0.0
-            found = self.improve(tight, relaxed, sets, most)
-            if not found:
-                sure = sure and found is False
+            success = self.improve(tight, relaxed, sets, most)
+            if not success:
+                certain = certain and success is False
                 low = most * (1.0 - 0.5 * MARGIN)
             final = not final and self.value < low * (1.0 + ROUGH)
-        return sure
+        return certain
 
 
 def plan_exactly(
@@ -206,14 +206,14 @@ def plan_exactly(
     problem
         The problem.
     time_limit_s
-        Of wall-clock time; the best plan and bound until then are returned.
+        Time limit in wall-clock seconds; the best plan and bound until then are returned.
     on_news
-        Called with the seconds per sample of the plan (infinite: none) and the bound.
+        Called with the seconds per sample of the plan (infinite for none) and the bound.
     """
     reduction = without_free_layers(problem)
     smaller = reduction.problem
     search = _ThresholdSearch(smaller, now() + time_limit_s, on_news)
-    lattice = all_down_sets(smaller, MOST_DOWN_SETS)
+    lattice = all_down_sets(smaller, MAX_DOWN_SETS)
     complete = interrupted = False
     with suppress(OutOfTimeError):
         try:
@@ -235,7 +235,7 @@ def plan_exactly(
 
 
 def _run(search: _ThresholdSearch, problem: HybridProblem, lattice: Lattice | None) -> bool:
-    """Plan along one order first, then over all down-sets; whether nothing is left open."""
+    """Plan along one order first, then over all down-sets; return whether it is decided."""
     tight = tables(problem)
     chain = family(tight.arrays, prefixes(problem))
     search.bound = float(chain.effort[0]) / problem.limits.devices * (1.0 - MARGIN)
@@ -247,7 +247,7 @@ def _run(search: _ThresholdSearch, problem: HybridProblem, lattice: Lattice | No
 
 
 def _read_back(entry: HybridTables, sets: Family, front: Front) -> tuple[HybridPlan, float]:
-    """Plan behind the entry of the empty set that takes the fewest devices, and its seconds."""
+    """Return the plan behind the empty set's entry with the fewest devices, and its seconds."""
     at = len(sets.sizes) - 1
     slot = int(np.argmin(front.entries[at, : front.size[at], 1]))
     stages: list[Stage] = []
@@ -263,7 +263,7 @@ def _read_back(entry: HybridTables, sets: Family, front: Front) -> tuple[HybridP
 
 
 def _fits(problem: HybridProblem, plan: HybridPlan) -> bool:
-    """Whether a plan keeps to the memory exactly (the arrays may be rounded)."""
+    """Return whether a plan meets the memory exactly (the arrays may be rounded)."""
     for i, stage in enumerate(plan.stages):
         flight = -(-sum(later.data for later in plan.stages[i:]) // stage.data)
         need = Fraction(0)
@@ -284,7 +284,7 @@ def best_stage(
     Parameters
     ----------
     masks
-        Its layers are in the first and not in the second.
+        Masks: the stage's layers are in the first and not in the second.
     j
         Number of its tensor degree.
     degrees

@@ -1,4 +1,4 @@
-"""Layers that cost nothing: planned around, and put back afterwards. Keeps the optimum."""
+"""Removes layers that cost nothing before planning and inserts them afterwards; exact."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class FreeLayers:
 
 
 def without_free_layers(problem: HybridProblem) -> FreeLayers:
-    """Leave out the layers that cost nothing, all but one if there are no others."""
+    """Remove the layers that cost nothing, all but one if there are no others."""
     removed = [name for name in problem.order if _is_free(problem, name)]
     if len(removed) == len(problem.layers):
         removed.pop()
@@ -70,7 +70,7 @@ def without_free_layers(problem: HybridProblem) -> FreeLayers:
 
 
 def allowed(entry: Configuration, limits: Limits) -> bool:
-    """Whether the switches allow a configuration."""
+    """Return whether the switches allow a configuration."""
     return limits.recomputation or not entry.recomputes
 
 
@@ -97,13 +97,13 @@ def _is_free(problem: HybridProblem, name: str) -> bool:
 
 
 def _extra(layer: Layer, other: str, *, sends: bool) -> bool:
-    """Whether any configuration adds bytes to the flow with a neighbour."""
+    """Return whether any configuration adds bytes to the flow with a neighbour."""
     entries = (entry for known in layer.configurations.values() for entry in known)
     return any((e.send_bytes if sends else e.receive_bytes).get(other, 0) for e in entries)
 
 
 def _trimmed(layer: Layer, gone: set[str]) -> Layer:
-    """The layer without (zero) bytes from and to layers that are gone."""
+    """Return the layer without (zero) bytes from and to layers that were removed."""
     return Layer(
         layer.name,
         {

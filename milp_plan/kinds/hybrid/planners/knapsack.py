@@ -1,4 +1,4 @@
-"""One configuration for each layer of a stage: least cost within a memory, exact."""
+"""Chooses one configuration for each layer of a stage: least cost within a memory, exact."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy.typing as npt
 from milp_plan.core.compiled import compiled
 
 NONE, FOUND, UNKNOWN = 0, 1, 2
-"""No choice within memory and target; one was found; given up before either was known."""
+"""Status: no choice within memory and target; one was found; given up."""
 
-MOST_STATES = 300_000
-"""Partial choices kept in one exact search before it is given up."""
+MAX_STATES = 300_000
+"""Largest number of partial choices of one exact search."""
 
 _TINY = 1e-12
 _Floats = npt.NDArray[np.float64]
@@ -30,9 +30,9 @@ class Menu(NamedTuple):
 
 @compiled
 def select(menu: Menu, rate: float, pick: _Integers) -> tuple[float, float]:
-    """Pick for each item what is least in cost + rate * memory; return cost and memory in all.
+    """Pick the least cost + rate * memory for each item; return total cost and memory.
 
-    Ties go to the smaller memory. An infinite rate asks for the least memory, then cost.
+    Ties go to the smaller memory. An infinite rate minimises memory, then cost.
     """
     total, used = 0.0, 0.0
     for i in range(len(pick)):
@@ -70,18 +70,18 @@ def choose(
     menu
         The options; there are as many items as ``pick`` is long.
     capacity
-        Of memory.
+        Memory limit.
     target
-        Nothing dearer is asked for.
+        Largest cost that is searched.
     early
-        Any choice within the target will do.
+        Whether any choice within the target suffices.
     pick
         Receives the option of each item.
 
     Returns
     -------
     tuple
-        ``NONE``, ``FOUND`` or ``UNKNOWN``, and the cost of what was found.
+        ``NONE``, ``FOUND`` or ``UNKNOWN``, and the cost of the choice.
 
     Notes
     -----
@@ -141,7 +141,7 @@ def _approach(
         if value > bound:
             bound, rate = value, slope
         if total + slope * used >= (over_cost + slope * over) * (1.0 - _TINY):
-            break  # nothing lies below the line through the two: the bound is the best there is
+            break  # nothing is below the line through the two: the bound cannot rise
         if used > capacity:
             over, over_cost = used, total
             continue
@@ -156,13 +156,13 @@ def _approach(
 def _between(
     menu: Menu, capacity: float, window: tuple[float, float, float], pick: _Integers
 ) -> tuple[int, float]:
-    """Search all choices that cost between a bound and a limit, given the bound's multiplier."""
+    """Search all choices between a bound and a limit, given the bound's multiplier."""
     bound, limit, rate = window
-    used, cost = np.empty(MOST_STATES), np.empty(MOST_STATES)
-    lost = np.empty(MOST_STATES)  # reduced cost
-    parent, option = np.empty(MOST_STATES, np.int64), np.empty(MOST_STATES, np.int64)
+    used, cost = np.empty(MAX_STATES), np.empty(MAX_STATES)
+    lost = np.empty(MAX_STATES)  # reduced cost
+    parent, option = np.empty(MAX_STATES, np.int64), np.empty(MAX_STATES, np.int64)
     used[0], cost[0], lost[0] = 0.0, 0.0, 0.0
-    _, room = select(menu, np.inf, pick)  # of the items that are left, at least
+    _, room = select(menu, np.inf, pick)  # least memory of the items that are left
     room = capacity - room
     select(menu, rate, pick)
     slack = limit - bound + _TINY * limit
@@ -177,7 +177,7 @@ def _between(
             turn[c] = begin
         room += small
         size, cheapest = end, np.inf
-        while size < MOST_STATES:  # merge the lists of the options, each by memory
+        while size < MAX_STATES:  # merge the lists of the options, each by memory
             best, small, cheap = -1, np.inf, np.inf
             for c in range(first, after):
                 loss = menu.cost[c] + rate * menu.memory[c] - least
@@ -202,7 +202,7 @@ def _between(
             cheapest = cheap
             size += 1
         begin, end = end, size
-        if end in (begin, MOST_STATES):
+        if end in (begin, MAX_STATES):
             return (NONE if begin == end else UNKNOWN), np.inf
     at = end - 1  # the cheapest is the last: cost falls with memory
     total = cost[at]

@@ -1,4 +1,4 @@
-"""Down-sets of the layers: what a first part of the pipeline can consist of."""
+"""Down-sets of the layers: the possible first parts of a pipeline."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class Lattice:
     Parameters
     ----------
     sets
-        As masks over the layers in ``problem.order``.
+        Masks over the layers in ``problem.order``.
     complete
-        Whether it holds every down-set.
+        Whether it contains every down-set.
     """
 
     sets: tuple[int, ...]
     complete: bool
 
     def words(self, layers: int) -> npt.NDArray[np.uint64]:
-        """Masks as rows of 64-bit words, the lowest layers first."""
+        """Return masks as rows of 64-bit words, the lowest layers first."""
         count = max(1, -(-layers // _WORD))
         mask = (1 << _WORD) - 1
         rows = [[(entry >> (_WORD * i)) & mask for i in range(count)] for entry in self.sets]
@@ -38,7 +38,7 @@ class Lattice:
 def all_down_sets(problem: HybridProblem, most: int) -> Lattice | None:
     """Return every down-set, or ``None`` when there are more than ``most``."""
     before = _predecessors(problem)
-    found = {0}
+    masks = {0}
     level = {0}
     for _ in before:
         following = set()
@@ -46,11 +46,11 @@ def all_down_sets(problem: HybridProblem, most: int) -> Lattice | None:
             for v, needed in enumerate(before):
                 if not entry >> v & 1 and needed & ~entry == 0:
                     following.add(entry | 1 << v)
-        found |= following
-        if len(found) > most:
+        masks |= following
+        if len(masks) > most:
             return None
         level = following
-    return Lattice(tuple(sorted(found, key=lambda s: (-s.bit_count(), s))), True)
+    return Lattice(tuple(sorted(masks, key=lambda s: (-s.bit_count(), s))), True)
 
 
 def prefixes(problem: HybridProblem) -> Lattice:
@@ -75,7 +75,7 @@ def prefixes(problem: HybridProblem) -> Lattice:
 
 
 def _predecessors(problem: HybridProblem) -> list[int]:
-    """Masks of the direct predecessors, in ``problem.order``."""
+    """Return masks of the direct predecessors, in ``problem.order``."""
     index = {name: v for v, name in enumerate(problem.order)}
     masks = [0] * len(index)
     for flow in problem.flows:

@@ -1,4 +1,4 @@
-"""Is there a plan whose stages all take at most a given time? One sweep over the down-sets."""
+"""Decides whether a plan exists whose stages all take at most a given time, by one sweep."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _Integers = npt.NDArray[np.int64]
 _Mask = npt.NDArray[np.uint64]
 
 EXHAUSTED, REACHED, CROWDED = 0, 1, 2
-"""Every set is done; the empty set has an entry; more entries than there is room for."""
+"""Status: every set is done; the empty set has an entry; the capacity for entries is used up."""
 
 SAFE = 1.0 - 1e-9
-"""Factor on every amount for which something is left out."""
+"""Factor on every amount for which a choice is left out."""
 
 _DATA, _DEVICES, _FIELDS = 0, 1, 6
 
 
 class Front(NamedTuple):
-    """Pareto front of each down-set: what the stages after it take.
+    """Pareto front of each down-set: requirements of the stages after it.
 
     ``entries[i, e]`` for e below ``size[i]``: sum of data degrees, devices; the set and the entry
     it comes from; number of the tensor degree and data degree of the stage in between. ``unsure``
@@ -39,7 +39,7 @@ class Front(NamedTuple):
 
 
 class Draft(NamedTuple):
-    """Layers of a stage: configurations behind the options, their seconds at data degree 1."""
+    """Layers of a stage: configurations of the options, their seconds at data degree 1."""
 
     source: _Integers
     base: _Floats
@@ -48,10 +48,10 @@ class Draft(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """How long a stage may take.
+    """Time limit of a stage.
 
-    ``most`` in seconds; ``early``: any choice of configurations within them will do;
-    ``optimistic``: a stage whose exact choice was given up counts as possible.
+    ``most`` is in seconds; with ``early`` any choice of configurations within it suffices;
+    with ``optimistic`` a stage whose exact choice was given up counts as possible.
     """
 
     most: float
@@ -60,9 +60,9 @@ class Rule(NamedTuple):
 
 
 class Extension(NamedTuple):
-    """A drafted stage: the sets at its end and its beginning, how many layers, tensor number.
+    """A drafted stage: sets at its end and its beginning, number of layers, number of the degree.
 
-    ``least``: its data degree, by its work; ``rest``: devices of all before it, at least.
+    ``least`` is its data degree, by its work; ``rest`` the least devices of all before it.
     """
 
     outer: int
@@ -74,14 +74,14 @@ class Extension(NamedTuple):
 
 
 def new_front(sets: int, room: int) -> Front:
-    """Return a front with nothing after the first set (all layers), and room for so many."""
+    """Return a front with an entry for the first set (all layers), and the given capacity."""
     size = np.zeros(sets, np.int64)
     size[0] = 1
     return Front(size, np.zeros((sets, room, _FIELDS), np.int64), np.zeros(1, np.int64))
 
 
 def new_draft(arrays: Arrays) -> Draft:
-    """Return room for a stage."""
+    """Return buffers for a stage."""
     layers, options = len(arrays.first), len(arrays.work)
     menu = Menu(np.zeros(layers + 1, np.int64), np.zeros(options), np.zeros(options))
     return Draft(np.zeros(options, np.int64), np.zeros(options), menu, np.zeros(layers, np.int64))
@@ -123,14 +123,14 @@ def settle(
     Parameters
     ----------
     items
-        Layers of the stage.
+        Number of layers of the stage.
     degrees
         Its data degree, and the sum of it and those of later stages.
 
     Returns
     -------
     tuple
-        As :func:`choose`, in seconds.
+        Status of :func:`choose`, and the cost in seconds.
     """
     d, data = degrees
     flight = -(-data // d)  # micro-batches
@@ -145,7 +145,7 @@ def settle(
 
 @compiled
 def insert(front: Front, at: int, entry: tuple[int, int, int, int, int, int]) -> bool:
-    """Add an entry and drop those it dominates; whether there was room."""
+    """Add an entry and drop those it dominates; return whether there was room."""
     kept = 0
     for e in range(front.size[at]):
         own = front.entries[at, e]
@@ -163,7 +163,7 @@ def insert(front: Front, at: int, entry: tuple[int, int, int, int, int, int]) ->
 
 @compiled
 def extend(arrays: Arrays, front: Front, draft: Draft, way: Extension, rule: Rule) -> bool:
-    """Put a drafted stage before all that a set has after it; whether there was room."""
+    """Put a drafted stage before all entries of a set; return whether there was room."""
     for e in range(front.size[way.outer]):
         for d in arrays.data_degrees:
             data = front.entries[way.outer, e, _DATA] + d

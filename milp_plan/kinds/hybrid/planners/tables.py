@@ -19,11 +19,11 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 EXACT = 2**52
-"""Sums of integers up to twice this are exact in floats."""
+"""Bound of integers: sums up to twice this are exact in floats."""
 
 
 class Arrays(NamedTuple):
-    """What compiled loops read. Layers are numbered as in ``problem.order``.
+    """Arrays for compiled loops. Layers are numbered as in ``problem.order``.
 
     ``first[v, j]`` to ``first[v, j] + choices[v, j]``: configurations of layer v at degree j.
     ``meets[v]`` to ``meets[v + 1]``: its flows, the other ends in ``other``; configuration c pays
@@ -49,9 +49,9 @@ class Arrays(NamedTuple):
 
 
 class Family(NamedTuple):
-    """Down-sets as arrays: masks, sizes; layers' least work per degree, those lacking it, effort.
+    """Down-sets as arrays: masks, sizes; least work per degree, layers without it, effort.
 
-    Effort: device-seconds that the layers take at least.
+    Effort is the least device-seconds of the layers.
     """
 
     arrays: Arrays
@@ -64,7 +64,7 @@ class Family(NamedTuple):
 
 @dataclass(frozen=True)
 class HybridTables:
-    """Arrays, and what their rows are called."""
+    """Arrays, and the names of their rows."""
 
     problem: HybridProblem
     arrays: Arrays
@@ -72,15 +72,15 @@ class HybridTables:
 
 
 def tables(problem: HybridProblem, *, relaxed: bool = False) -> HybridTables:
-    """Write a problem as arrays, without the configurations that others dominate.
+    """Return a problem as arrays, without dominated configurations.
 
     Parameters
     ----------
     problem
         The problem.
     relaxed
-        Where sizes are too large for exact arithmetic in floats they are rounded: up, so that
-        plans fit; or, relaxed, down, so that a bound holds. See :func:`is_exact`.
+        Whether sizes too large for exact arithmetic in floats are rounded down, so that a bound
+        holds; otherwise they are rounded up, so that plans fit. See :func:`is_exact`.
     """
     limits = problem.limits
     rate = limits.bandwidth_bytes_per_s
@@ -100,9 +100,11 @@ def tables(problem: HybridProblem, *, relaxed: bool = False) -> HybridTables:
         for j, degree in enumerate(degrees):
             known = problem.by_name[name].configurations.get(degree, ())
             usable = [entry for entry in known if allowed(entry, limits)]
-            kept = list(_undominated([(e, _crossing(e, name, flows[v], rate)) for e in usable]))
-            first[v, j], count[v, j] = len(rows), len(kept)
-            for entry, extra in kept:
+            undominated = list(
+                _undominated([(e, _crossing(e, name, flows[v], rate)) for e in usable])
+            )
+            first[v, j], count[v, j] = len(rows), len(undominated)
+            for entry, extra in undominated:
                 rows.append(entry)
                 start.append(len(crossing))
                 crossing += extra
@@ -133,12 +135,12 @@ def tables(problem: HybridProblem, *, relaxed: bool = False) -> HybridTables:
 
 
 def is_exact(problem: HybridProblem) -> bool:
-    """Whether memory is added up exactly in the arrays."""
+    """Return whether sums of memory are exact in the arrays."""
     return _size_unit(problem) == _exact_unit(problem)
 
 
 def family(arrays: Arrays, lattice: Lattice) -> Family:
-    """Write a family of down-sets as arrays."""
+    """Return a family of down-sets as arrays."""
     layers, degrees = arrays.first.shape
     cheapest = np.full((layers, degrees), np.inf)
     for v in range(layers):
@@ -173,20 +175,20 @@ def _data_degrees(problem: HybridProblem) -> Iterator[int]:
 def _crossing(
     entry: Configuration, name: str, flows: Sequence[Flow], rate: Fraction
 ) -> list[Fraction]:
-    """Seconds that each flow costs the stage when it crosses its boundary, there and back."""
-    found = []
+    """Return the seconds that each flow costs the stage when it crosses its boundary, both ways."""
+    seconds = []
     for flow in flows:
         sends = flow.source == name
         extra = entry.send_bytes if sends else entry.receive_bytes
         other = flow.target if sends else flow.source
-        found.append(2 * (flow.bytes + extra.get(other, Fraction(0))) / rate)
-    return found
+        seconds.append(2 * (flow.bytes + extra.get(other, Fraction(0))) / rate)
+    return seconds
 
 
 def _undominated(
     entries: Sequence[tuple[Configuration, list[Fraction]]],
 ) -> Iterator[tuple[Configuration, list[Fraction]]]:
-    """Entries of which no other one is at least as good in everything (the first of equals)."""
+    """Yield the Pareto-optimal entries (the first of equal ones)."""
 
     def amounts(place: int) -> list[Fraction]:
         entry, crossing = entries[place]
@@ -212,5 +214,5 @@ def _exact_unit(problem: HybridProblem) -> Fraction:
 
 
 def _size_unit(problem: HybridProblem) -> Fraction:
-    """The unit of which all sizes are multiples, unless the memory has too many of them."""
+    """Return the unit of which all sizes are multiples, unless the memory has too many of them."""
     return max(_exact_unit(problem), problem.limits.memory_bytes / EXACT)

@@ -1,9 +1,9 @@
 """Baseline: equal numbers of repeated layers per stage, one data and one tensor degree for all.
 
-In the manner of PipeDream-2BW (Narayanan et al., ICML 2021), which Piper (NeurIPS 2021) extends by
+Like PipeDream-2BW (Narayanan et al., ICML 2021), which Piper (NeurIPS 2021) extends by
 tensor degrees and separate stages for the layers before and after the repeated ones. Ours chooses
-the configurations of each stage exactly, and lets the numbers of layers differ by one, the later
-stages having more: they hold fewer micro-batches in flight.
+the configurations of each stage exactly, and lets the numbers of layers differ by one; later
+stages have more, as they hold fewer micro-batches in flight.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _named(problem: HybridProblem, step: int) -> str:
 
 
 def _splits(at: list[int], layers: int, devices: int) -> Iterator[list[int]]:
-    """Numbers of layers before each stage's end, from 0 on, for every number of stages."""
+    """Yield the number of layers before each stage's end, from 0 on, for every number of stages."""
     for stages in range(1, min(len(at), devices) + 1):
         few, more = divmod(len(at), stages)
         sizes = [few] * (stages - more) + [few + 1] * more
@@ -84,17 +84,17 @@ def _degrees(
                 continue
             if longest / d >= value:
                 break
-            found, slowest = [], 0.0
+            choices, slowest = [], 0.0
             for i in reversed(range(stages)):  # the first stage holds most
                 masks = (sets.words[i], sets.words[i + 1])
                 stage, seconds = best_stage(entry, masks, j, (d, d * (i + 1)))
-                found.append(stage)
+                choices.append(stage)
                 slowest = max(slowest, seconds)
                 if slowest >= value:
                     break
             if slowest < value:
                 name = entry.problem.name
-                best = (HybridPlan(name, tuple(found), planner="uniform"), slowest)
+                best = (HybridPlan(name, tuple(choices), planner="uniform"), slowest)
     return best
 
 

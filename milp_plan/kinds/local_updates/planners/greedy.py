@@ -1,4 +1,4 @@
-"""Cuts one by one: what memory asks for at the least price, then the best next one."""
+"""Cuts one by one: first the cheapest that memory requires, then the best next one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GREEDY = "best next cut"
 
 
 def greedy(problem: LocalUpdatesProblem, seed: int = 0) -> LocalUpdatesPlan | None:  # noqa: ARG001
-    """Begin with the cheapest cuts that memory allows; add the best next one while it helps."""
+    """Start with the cheapest cuts that memory allows; add the best next one while it helps."""
     begun = least_price(problem)
     left = None if begun is None or problem.budget is None else problem.budget - begun[0]
     if begun is None or (left is not None and left < 0):

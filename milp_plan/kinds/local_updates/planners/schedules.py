@@ -25,12 +25,12 @@ class Chain:
     Parameters
     ----------
     forward, backward, head, passed
-        Of each stage; ``head`` is 0 for none, ``passed`` is the input gradient of a stage's own
-        head alone.
+        Ticks of each stage; ``head`` is 0 for none, ``passed`` is the input gradient of a stage's
+        own head alone.
     transfer
-        Between neighbours, beside the devices.
+        Ticks between neighbours, during which devices are free.
     micro_batches
-        Per step.
+        Number per step.
     """
 
     forward: tuple[int, ...]
@@ -57,13 +57,13 @@ def plan_stops(problem: LocalUpdatesProblem, plan: LocalUpdatesPlan) -> dict[Tas
 def orders(
     chain: Chain, cuts: Collection[int], *, overlapping: bool = False, final_head: bool = False
 ) -> list[list[Task]]:
-    """Return what each device runs, in order.
+    """Return the tasks of each device, in order.
 
-    Inside of a chunk 1F1B: a stage d before the chunk's last runs d forwards ahead. With
+    Within a chunk 1F1B: a stage d before the chunk's last runs d forwards ahead. With
     overlapping chunks of one stage, one ahead, since a backward waits for the next stage's pass.
     """
     last, count = len(chain.forward) - 1, chain.micro_batches
-    found = []
+    rows = []
     for stage in range(last + 1):
         end = next((cut for cut in sorted(cuts) if cut >= stage), last)
         headed = stage in cuts or (stage == last and final_head)
@@ -77,8 +77,8 @@ def orders(
         for batch in range(count + ahead):
             row += [(letter, stage, batch) for letter in front if batch < count]
             row += [("B", stage, batch - ahead)] if batch >= ahead else []
-        found.append(row)
-    return found
+        rows.append(row)
+    return rows
 
 
 def step_time(chain: Chain, cuts: Collection[int], rows: Sequence[Sequence[Task]]) -> int:
@@ -101,12 +101,12 @@ def stops_of(
             return [(("F", stage - 1, batch), chain.transfer)] if stage else []
         if letter != "B":
             return []  # right after the forward of its own stage
-        found = []
+        needed = []
         if stage < last and stage not in cuts:
-            found.append((("B", stage + 1, batch), chain.transfer))
+            needed.append((("B", stage + 1, batch), chain.transfer))
         if (passed := ("X", stage + 1, batch)) in tasks:
-            found.append((passed, chain.transfer))
-        return found
+            needed.append((passed, chain.transfer))
+        return needed
 
     moved = True
     while moved:

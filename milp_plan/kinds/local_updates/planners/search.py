@@ -1,4 +1,4 @@
-"""The best cuts by labels, chunk after chunk from the first stage; it proves what it finds."""
+"""Search for the best cuts by labels, chunk after chunk from the first stage; exact."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..problem import LocalUpdatesPlan, LocalUpdatesProblem
 SEARCH = "labels of chunks"
 
 LABELS = 200_000
-"""Chunks that are tried behind labels, at most."""
+"""Largest number of chunks that are tried after labels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class _Label:
     cuts: tuple[int, ...]
 
     def beats(self, other: _Label) -> bool:
-        """Whether whatever follows the other may as well follow this one."""
+        """Return whether any continuation of the other label is as good after this one."""
         return (
             self.spent <= other.spent
             and self.end <= other.end
@@ -41,14 +41,14 @@ class _Label:
 
 
 class CutSearch:
-    """Labels at each boundary, kept while none beats them.
+    """Non-dominated labels at each boundary.
 
     Proof that nothing better is left out. Behind a cut, later stages know of earlier ones only when
     forwards arrive, and every time in a chunk is a maximum of sums of arrivals and of lengths; so
-    with arrivals that are no later, and no more spent, whatever follows ends no later
-    (:meth:`_Label.beats`). Left out is only what is beaten, and what ends no sooner than the best
-    plan: micro-batches m and later have all their work at each later stage before them once m has
-    come there.
+    with arrivals that are no later, and no more spent, any continuation ends no later
+    (:meth:`_Label.beats`). Only dominated labels are left out, and those that end no sooner than
+    the best plan: micro-batches m and later have all their work at each later stage before them
+    once m has arrived there.
     """
 
     def __init__(self, problem: LocalUpdatesProblem, known: int | None, lower: int = 0) -> None:
@@ -86,43 +86,43 @@ class CutSearch:
             yield Bound(SEARCH, self.best, detail)
 
     def ends(self, first: int, label: _Label) -> list[int]:
-        """Stages with which a chunk may end that begins at ``first``."""
+        """Return the last stages of chunks that may begin at ``first``."""
         problem, last = self.problem, len(self.problem.stages) - 1
-        found = []
+        ends = []
         for end in range(first, last + 1):
             if not all(problem.fits(place, end) for place in range(first, end + 1)):
                 break  # longer chunks hold more
             price = problem.stages[end].price if end < last else 0
             if problem.budget is None or label.spent + price <= problem.budget:
-                found.append(end)
-        return found
+                ends.append(end)
+        return ends
 
     def least(self, label: _Label, first: int) -> int:
-        """When a step can stop at the earliest that goes on from a label."""
+        """Return the earliest stop of a step that continues from a label."""
         problem = self.problem
-        found = label.end
+        stop = label.end
         for place in range(first, len(problem.stages)):
             each = problem.stages[place].forward + problem.stages[place].backward
             way = self.way[place] - self.way[first]
             left = problem.micro_batches
             for arrival in label.arrivals:
-                found = max(found, arrival + way + left * each)
+                stop = max(stop, arrival + way + left * each)
                 left -= 1
-        return found
+        return stop
 
     def extended(self, label: _Label, first: int, end: int) -> _Label:
-        """Return the label behind one more chunk, of stages ``first`` to ``end``."""
+        """Return the label after one more chunk, of stages ``first`` to ``end``."""
         problem, last = self.problem, len(self.problem.stages) - 1
         stages, lag, count = problem.stages[first : end + 1], problem.transfer, end - first + 1
         free = [0] * count
         back = [0] * problem.micro_batches
-        came = list(label.arrivals)
+        arrivals = list(label.arrivals)
         for forward, place, batch in _order(count, problem.micro_batches):
             stage = stages[place]
             if forward:
-                begin = max(free[place], came[batch])
+                begin = max(free[place], arrivals[batch])
                 free[place] = begin + stage.forward
-                came[batch] = free[place] + lag
+                arrivals[batch] = free[place] + lag
                 if place == count - 1 and end < last:
                     free[place] += stage.head
             else:
@@ -130,24 +130,24 @@ class CutSearch:
                 back[batch] = free[place] + lag
         price = problem.stages[end].price if end < last else 0
         cuts = (*label.cuts, end) if end < last else label.cuts
-        return _Label(label.spent + price, max(label.end, *free), tuple(came), cuts)
+        return _Label(label.spent + price, max(label.end, *free), tuple(arrivals), cuts)
 
 
 @cache
 def _order(count: int, batches: int) -> tuple[tuple[bool, int, int], ...]:
-    """Return the tasks of a chunk, (forward?, stage, micro-batch), each behind what it needs.
+    """Return the tasks of a chunk, (forward?, stage, micro-batch), each after its inputs.
 
     With d stages behind it, a stage runs d forwards ahead: its n-th forward has the rank ``place +
     2n``, its n-th backward ``place + 2(n + d) + 1``. So ranks of a device are in its order, those
     of forwards grow along the stages, and those of backwards shrink.
     """
-    found = []
+    tasks = []
     for place in range(count):
         for batch in range(batches):
-            found.append((place + 2 * batch, place, batch, True))
+            tasks.append((place + 2 * batch, place, batch, True))
             behind = count - 1 - place
-            found.append((place + 2 * (batch + behind) + 1, place, batch, False))
-    return tuple((forward, place, batch) for _, place, batch, forward in sorted(found))
+            tasks.append((place + 2 * (batch + behind) + 1, place, batch, False))
+    return tuple((forward, place, batch) for _, place, batch, forward in sorted(tasks))
 
 
 def _keep(labels: list[_Label], new: _Label) -> None:
@@ -159,5 +159,5 @@ def _keep(labels: list[_Label], new: _Label) -> None:
 
 def best_cuts(problem: LocalUpdatesProblem) -> LocalUpdatesPlan | None:
     """Return the best plan, searched to the end; ``None`` where there is none."""
-    found = [plan for plan in CutSearch(problem, None).run(Budget()) if not isinstance(plan, Bound)]
-    return found[-1] if found else None
+    plans = [plan for plan in CutSearch(problem, None).run(Budget()) if not isinstance(plan, Bound)]
+    return plans[-1] if plans else None

@@ -4,6 +4,6 @@ First fits by size are TensorFlow Lite's ("greedy by size"); canonical packings,
 and the orders ``TWA``, ``WAT`` and ``TAW`` are those of MiniMalloc (Moffitt, ASPLOS 2023).
 """
 
-from .packer import FITS, MOST, ORDERS, Packer
+from .packer import FITS, MAX_BUFFERS, ORDERS, Packer
 
-__all__ = ["FITS", "MOST", "ORDERS", "Packer"]
+__all__ = ["FITS", "MAX_BUFFERS", "ORDERS", "Packer"]

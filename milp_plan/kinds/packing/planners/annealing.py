@@ -1,7 +1,7 @@
-"""Orders of first fits, annealed: what lies above an aimed height costs as much as it sticks out.
+"""Anneals orders of first fits; buffers above the target height cost as much as they exceed it.
 
-The height alone tells little about a step, since most steps leave the highest buffer where it is;
-the sum over all buffers of what sticks out tells which packings are close.
+The height alone says little about a step, since most steps do not move the highest buffer;
+the sum of all excesses shows which packings are close.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from .field import Field, Indices, Integers, aligned
 Floats = NDArray[np.float64]
 
 _OUT, _NEAR = 0.6, 0.8
-"""Of steps: the part that moves a buffer which sticks out to an earlier place, and of those the
-part, with these, that moves one with a section in common with such a buffer to any place."""
+"""Share of steps that move an exceeding buffer to an earlier place, and share of those steps,
+in addition, that move a buffer with a common section to any place."""
 
 _GUESSES = 8
-"""Draws for a buffer with a section in common before any will do."""
+"""Number of draws for a buffer with a common section before any other is taken."""
 
 COST, BEST, AIM = 0, 1, 2
 
 
 class OrderArrays(NamedTuple):
-    """Where orders are annealed.
+    """State of the annealing.
 
     ``meet``: whether two buffers have a section in common; ``order``: of the buffers; ``position``:
     where each comes in it; ``offset``: its first fit; ``sorted``: buffers by offset. The same of a
@@ -79,7 +79,7 @@ def _place(field: Field, arrays: OrderArrays, first: int, limit: float, cost: fl
 
 @compiled
 def _chosen(field: Field, arrays: OrderArrays) -> tuple[int, int]:
-    """Draw a step: which place of the order goes where."""
+    """Draw a step: the old and the new place in the order."""
     count, kind = len(arrays.order), np.random.random()
     high, seen = -1, 0
     if kind < _NEAR:
@@ -108,7 +108,7 @@ def _chosen(field: Field, arrays: OrderArrays) -> tuple[int, int]:
 
 @compiled
 def anneal(field: Field, arrays: OrderArrays, warmth: float, seed: int, steps: int) -> float:
-    """Try some steps; return how much the best offsets stick out."""
+    """Try some steps; return how much the best offsets exceed the target."""
     np.random.seed(seed)
     order, other, trial, below = arrays.order, arrays.other, arrays.trial, arrays.below
     for _ in range(steps):
@@ -146,7 +146,7 @@ def anneal(field: Field, arrays: OrderArrays, warmth: float, seed: int, steps: i
 
 
 def begin(field: Field, order: Indices, aim: int) -> OrderArrays:
-    """Place all buffers in an order."""
+    """Return the state with all buffers placed in an order."""
     meet = field.lower[:, None] < field.upper[None, :]
     meet &= meet.T
     position, by_offset, below = (np.zeros(len(order), np.int32) for _ in range(3))

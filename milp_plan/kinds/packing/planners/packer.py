@@ -31,7 +31,7 @@ FIRST_FIT, BEST_FIT, ANNEALED, SEARCH = (
 
 ORDERS = {"load": "TWA", "lifetime": "WAT", "size": "ZWT", "load-area": "TAW", "area": "AWT"}
 ORDERS |= {"lower": "L", "upper": "U", "breadth": "B"}
-"""Name of an order -> what decides, first letter first.
+"""Name of an order -> its criteria, first letter first.
 
 Decreasing: load of the fullest section (T), lifetime (W), area (A), size (Z), loads of all sections
 together (B); increasing: start (L) and end (U) of the lifetime.
@@ -40,9 +40,9 @@ together (B); increasing: start (L) and end (U) of the lifetime.
 FITS = tuple(f"{fit}-{order}" for order in ORDERS for fit in (FIRST_FIT, BEST_FIT))
 """Names of the planners that place each buffer once."""
 
-MOST, MOST_ANNEALED = 1_000, 10_000
-"""Buffers up to which packings are searched, and orders annealed: tables grow with the square of
-their number."""
+MAX_BUFFERS, MAX_ANNEALED = 1_000, 10_000
+"""Largest numbers of buffers for the search, and for annealed orders: tables grow with the square
+of their number."""
 
 _SEARCHED = (
     ("load", True),
@@ -52,14 +52,14 @@ _SEARCHED = (
     ("load-area", True),
 )
 _FAVOURED, _FIRST_NODES, _FAVOUR, _GROWTH, _NOISE = 2, 20_000, 8, 2, 0.03
-"""Of searches: orders, and whether groups are ranked anew by the loads that are left; how many of
+"""Searches: orders, and whether groups are ranked again by the remaining loads; how many of
 the first get more nodes, nodes of the others, how many times as many those get, factor for what
 follows, how far ranks move (a part of their number)."""
 
 _BEGINNINGS = ("lower", "size", "load")
 _STEPS, _SHORT, _WORK, _NEAR = 100_000, 20, 100_000_000, 0.05
-"""Of orders that are annealed: steps of the first time (then twice as many), most chunks of steps
-without a clock, pairs of buffers that are looked at in a chunk, and how near to the bound they aim:
+"""Annealed orders: steps of the first time (then twice as many), most chunks of steps
+without a clock, pairs of buffers that are examined in a chunk, and how near to the bound they aim:
 this part of it, or half-way between the best packing and the bound if that is nearer."""
 
 _WARM, _COOL = 0.03, 0.003
@@ -74,12 +74,12 @@ class Packer:
 
     @cached_property
     def buffers(self) -> tuple[Buffer, ...]:
-        """As :class:`Field` has them."""
+        """The buffers in the order of :class:`Field`."""
         return tuple(sorted(self.problem.buffers, key=lambda b: (b.lower, b.upper)))
 
     @cached_property
     def grain(self) -> int:
-        """What all sizes and alignments are multiples of: so are offsets, as in the search."""
+        """Common divisor of all sizes and alignments, and so of all offsets in the search."""
         alignments = (b.alignment for b in self.buffers if b.alignment > 1)
         return gcd(*(b.size for b in self.buffers), *alignments)
 
@@ -97,7 +97,7 @@ class Packer:
 
     @cached_property
     def orders(self) -> dict[str, Indices]:
-        """Name -> buffers one after the other; see :data:`ORDERS`."""
+        """Name -> buffers in that order; see :data:`ORDERS`."""
         f = self.field
         change = np.zeros(int(f.upper.max()) + 1, np.int64)
         np.add.at(change, f.lower, f.size)
@@ -116,18 +116,18 @@ class Packer:
     @property
     def searchable(self) -> bool:
         """Whether there is memory for the tables of a search."""
-        return len(self.buffers) <= MOST
+        return len(self.buffers) <= MAX_BUFFERS
 
     def fit(self, name: str) -> PackingPlan:
-        """One of :data:`FITS`."""
+        """Return the packing of one of :data:`FITS`."""
         offset = np.zeros(len(self.buffers), np.int64)
         order = self.orders[name.split("-", 2)[2]]
         fit(self.field, order, name.startswith(BEST_FIT), offset)
         return self.plan(offset, name)
 
     def better_orders(self, budget: Budget, seed: int, lower: int) -> Iterator[PackingPlan]:
-        """First fits of annealed orders, lower and lower."""
-        if len(self.buffers) > MOST_ANNEALED:
+        """Yield first fits of annealed orders, lower and lower."""
+        if len(self.buffers) > MAX_ANNEALED:
             return
         f, low, best = self.field, ceil_div(lower, self.grain), self._best_fit()
         chunk = max(1, _WORK // len(self.buffers) ** 2)
@@ -152,20 +152,20 @@ class Packer:
                     break
 
     def _best_fit(self) -> int:
-        """Height of the lowest first fit."""
+        """Return the height of the lowest first fit."""
         offset = np.zeros(len(self.buffers), np.int64)
         return min(fit(self.field, order, False, offset) for order in self.orders.values())
 
     def _height(self, offset: Integers) -> int:
-        """In grains."""
+        """Return the height in grains."""
         return int((offset + self.field.size).max())
 
     def search(
         self, budget: Budget, seed: int, lower: int, known: int | None, most: int | None = None
     ) -> Iterator[PackingPlan | Bound]:
-        """Look for lower and lower packings, by many orders with more and more nodes each.
+        """Search for lower and lower packings, by many orders with more and more nodes each.
 
-        Until there is one within the capacity, nothing else is asked for; then lower heights take
+        Until there is one within the capacity, that height is the target; then lower heights take
         turns, down to the bound.
 
         ``lower`` and ``known``: a bound on the height, and the height of a packing if one is known.
@@ -199,7 +199,7 @@ class Packer:
                 begun = {key: kept for key, kept in begun.items() if low <= key[0] <= high}
 
     def _trials(self, seed: int) -> Iterator[tuple[int, Integers, bool, int]]:
-        """Number, ranks, whether groups are ranked anew, and nodes; -1 for ranks nearby."""
+        """Yield number, ranks, whether groups are ranked again, and nodes; -1 for ranks nearby."""
         rng, spread = np.random.default_rng(seed), _NOISE * len(self.buffers)
         ranks = [(_ranks(self.orders[name]), by_load) for name, by_load in _SEARCHED]
         for turn in count():
@@ -211,13 +211,13 @@ class Packer:
             yield -1, _ranks(moved), by_load, nodes
 
     def _highest(self, known: int | None) -> int:
-        """Height to aim at first: below what is known, within the capacity."""
+        """Return the first target height: below the known one, within the capacity."""
         tops = [self.problem.capacity, None if known is None else known - 1]
         within = (top // self.grain for top in tops if top is not None)
         return min([int((self.field.size + self.field.alignment).sum()), *within])
 
     def plan(self, offset: Integers, planner: str) -> PackingPlan:
-        """The plan of offsets in grains."""
+        """Return the plan of offsets in grains."""
         pairs = zip(self.buffers, offset.tolist(), strict=True)
         starts = {buffer.name: start * self.grain for buffer, start in pairs}
         places = tuple(Place(buffer, starts[buffer.name]) for buffer in self.problem.buffers)

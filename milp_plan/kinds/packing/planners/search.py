@@ -1,4 +1,4 @@
-"""Canonical packings, searched from the bottom upwards; a search that fails is a proof.
+"""Searches canonical packings from the bottom upwards; a failed search is a proof.
 
 Bounds of sections and canonical packings are those of MiniMalloc (Moffitt, ASPLOS 2023).
 """
@@ -16,15 +16,15 @@ from milp_plan.core.compiled import compiled, sort_stably
 from .field import Field, Indices, Integers, aligned
 
 _SLICE = 5_000
-"""Nodes between two looks at the clock."""
+"""Nodes between two readings of the clock."""
 
 NODES, DEPTH, TOP, BY_LOAD = 0, 1, 2, 3
 FAILED, PACKED, RUNNING = 0, 1, 2
-"""What a search ends with: no packing is as low, one is, or it needs more nodes."""
+"""Results of a search: no packing is as low, one is, or it needs more nodes."""
 
 
 class SearchArrays(NamedTuple):
-    """Where the search works: a row for each depth.
+    """State of the search, with a row for each depth.
 
     ``items`` and ``order``: buffers without a place, by number and by least offset. ``floor`` and
     ``start``: tops of what lies below each, and its least offset. ``stop``: where the group ends
@@ -33,8 +33,8 @@ class SearchArrays(NamedTuple):
     ``bottom`` nor from ``limit`` on; ``end``: where the groups end that its last choice has left in
     the next row. ``rank``: decides between buffers that start as low, as given in row 0; ``last``:
     of the one that lies at ``bottom``. ``load`` and ``reach``: of sections, what is to be packed,
-    and how high the lowest of it ends. ``state``: groups that were looked at (``NODES``), the row
-    at work (``DEPTH``), the height that is asked (``TOP``), whether groups are ranked by the loads
+    and how high the lowest of it ends. ``state``: groups that were examined (``NODES``), the row
+    at work (``DEPTH``), the target height (``TOP``), whether groups are ranked by the loads
     that are left (``BY_LOAD``).
     """
 
@@ -105,7 +105,7 @@ def _starts(field: Field, arrays: SearchArrays, depth: int, low: int) -> int:
 
 @compiled
 def _may_fit(field: Field, arrays: SearchArrays, depth: int, low: int) -> bool:
-    """Order a group by least offsets; whether the sections have room for it.
+    """Order a group by least offsets; return whether the sections have room for it.
 
     In each section, buffers with a start of s or more fill what lies above s.
     """
@@ -138,7 +138,7 @@ def _may_fit(field: Field, arrays: SearchArrays, depth: int, low: int) -> bool:
 
 @compiled
 def _rank(field: Field, arrays: SearchArrays, depth: int, low: int) -> None:
-    """Rank a group by the load of its fullest sections, then as ranks were at first."""
+    """Rank a group by the load of its fullest sections, then by the initial ranks."""
     items, load, rank = (
         arrays.items[depth, low : arrays.stop[depth, low]],
         arrays.load,
@@ -195,7 +195,7 @@ def _lay(field: Field, arrays: SearchArrays, depth: int, low: int, chosen: int) 
 
 @compiled
 def _allowed(field: Field, arrays: SearchArrays, chosen: int, begin: int) -> bool:
-    """Whether a buffer may come next beside those of the same lifetime; see :func:`_search`."""
+    """Return whether a buffer may come next, given those of equal lifetime; see :func:`_search`."""
     for step in (-1, 1):
         j = chosen + step
         while 0 <= j < len(field.size) and (
@@ -296,7 +296,7 @@ def _search(field: Field, arrays: SearchArrays, nodes: int) -> int:
 
 
 class Trial:
-    """A search for packings up to a height, which can be left and taken up again."""
+    """A search for packings up to a height, which can be interrupted and continued."""
 
     def __init__(self, field: Field, rank: Integers, top: int, by_load: bool = False) -> None:
         size = len(field.size)
@@ -313,18 +313,18 @@ class Trial:
 
     @property
     def nodes(self) -> int:
-        """Groups that were looked at."""
+        """Number of groups that were examined."""
         return int(self.arrays.state[NODES])
 
     def go_on(self, nodes: int, budget: Budget) -> int:
-        """Search up to a number of nodes, or the budget ends."""
+        """Search up to a number of nodes, or until the budget ends."""
         while self.result == RUNNING and self.nodes < nodes and not budget.over:
             some = min(nodes, self.nodes + _SLICE)
             self.result = int(_search(self.field, self.arrays, some))
         return self.result
 
     def _begin(self) -> bool:
-        """Lay all buffers into the first row; whether there is room for them."""
+        """Put all buffers into the first row; return whether there is room for them."""
         f, arrays = self.field, self.arrays
         size = len(f.size)
         cuts = np.flatnonzero(f.lower[1:] >= np.maximum.accumulate(f.upper)[:-1]) + 1

@@ -31,7 +31,7 @@ V_WORDS: dict[str, Expert] = {
     "v_min": v_min_words,
     "v_auto": v_auto_words,
 }
-"""Those that search for a pattern on a V placement."""
+"""Schedules that are found by a search for a pattern on a V placement."""
 
 WORDS: dict[str, Expert] = {
     "gpipe": gpipe_words,
@@ -50,17 +50,17 @@ WORDS: dict[str, Expert] = {
     "dualpipev": dualpipev_words,
     "hanayo": hanayo_words,
 }
-"""Name -> words of the schedule, ``None`` where it is not defined; limits are not looked at."""
+"""Name -> words of the schedule, ``None`` where it is not defined; limits are ignored."""
 
 SEARCHES = {"v_auto": v_auto_words}
-"""Experts that search for a while and take the time at which to end."""
+"""Experts that search for a while; they take the time at which to end."""
 
 
 def _planner_of(name: str, expert: Expert) -> Planner:
-    """Make a planner of an expert.
+    """Return the planner of an expert.
 
     It returns no plan where the problem is no shop, the schedule is not defined for it, or its
-    memory does not suffice. The seed does nothing.
+    memory does not suffice. The seed has no effect.
     """
 
     def planner(problem: PlanningProblem, seed: int = 0) -> Plan | None:  # noqa: ARG001

@@ -77,7 +77,7 @@ def repeated(block: Block, micro_batches: int) -> SlotGrid:
 
 
 class SlotGrid:
-    """Slots of all passes: ``legs[device][leg][micro-batch]``, and of W per device."""
+    """Slots of all passes: ``legs[device][leg][micro-batch]``, and those of W per device."""
 
     def __init__(self, legs: list[list[list[int]]]) -> None:
         self.legs = legs
@@ -87,18 +87,18 @@ class SlotGrid:
         """Put each weight gradient into the first idle slot after its input gradient."""
         for device, rows in enumerate(self.legs):
             pending = 0
-            found: list[int] = []
+            slots: list[int] = []
             for slot, leg in enumerate(_timeline(rows)):
                 if leg is None and pending:
-                    found.append(slot)
+                    slots.append(slot)
                     pending -= 1
                 pending += leg is not None and leg not in _FORWARDS
             end = rows[3][-1] + 1
-            self.weights[device] = found + list(range(end, end + pending))
+            self.weights[device] = slots + list(range(end, end + pending))
 
     def orders(self) -> Orders:
-        """Order of each device; in idle slots weight gradients of leg 2 go first."""
-        found: Orders = []
+        """Return the order of each device; in idle slots weight gradients of leg 2 go first."""
+        orders: Orders = []
         for rows in self.legs:
             order: list[int] = []
             pending = [0, 0]
@@ -118,11 +118,11 @@ class SlotGrid:
                     pending[leg - 2] += 1
             while any(pending):
                 weight()
-            found.append(order)
-        return found
+            orders.append(order)
+        return orders
 
     def held(self, device: int) -> list[int]:
-        """Stage activations held on a device in each slot, from F to W."""
+        """Return the stage activations on a device in each slot, from F to W."""
         rows = self.legs[device]
         steps = [0] * (1 + max(rows[3][-1], self.weights[device][-1]))
         for slot in (*rows[0], *rows[1]):
@@ -132,24 +132,24 @@ class SlotGrid:
         return list(accumulate(steps))
 
     def peak(self) -> int:
-        """Stage activations held at most on any device."""
+        """Return the largest number of stage activations on any device."""
         return max(max(self.held(device)) for device in range(len(self.legs)))
 
     def waits_for(self, device: int, leg: int, batch: int) -> int:
-        """Slot of the last pass that this one waits for; -1 for none."""
+        """Return the slot of the last pass that this one waits for; -1 for none."""
         rows = self.legs[device]
         if leg == WEIGHT:
             return sorted(rows[2] + rows[3])[batch]
-        found = rows[leg][batch - 1] if batch else -1
+        last = rows[leg][batch - 1] if batch else -1
         before = device + 1 if leg % 2 else device - 1
         if 0 <= before < len(self.legs):
-            found = max(found, self.legs[before][leg][batch])
+            last = max(last, self.legs[before][leg][batch])
         elif leg:
-            found = max(found, rows[leg - 1][batch])
-        return found
+            last = max(last, rows[leg - 1][batch])
+        return last
 
     def passes(self, weights: bool) -> list[tuple[int, int, int, int]]:
-        """(slot, device, leg, micro-batch) in slot order."""
+        """Return (slot, device, leg, micro-batch) in slot order."""
         return sorted(
             (slot, device, leg, batch)
             for device, rows in enumerate(self.legs)
@@ -168,7 +168,7 @@ class SlotGrid:
     def move_up(self, cap: int, steady: bool) -> None:
         """Move passes to earlier idle slots of their device.
 
-        The steady state stays, if it is to; it lasts from the first leg 3 to the last leg 0 of
+        The steady state stays if ``steady``; it lasts from the first leg 3 to the last leg 0 of
         device 0. No device may hold more than ``cap`` activations.
         """
         devices = range(len(self.legs))
@@ -181,7 +181,7 @@ class SlotGrid:
     def move_up_before_weights(self, steady: bool) -> None:
         """Move passes of the end up as if weight gradients were not yet placed.
 
-        These fill whatever idle slots come first, and no device may hold more than now.
+        Weight gradients fill the first idle slots, and no device may hold more than now.
         """
         books: list[_MemoryBook] = [_WeightsFloating(_timeline(rows)) for rows in self.legs]
         cap = max(book.peak for book in books if isinstance(book, _WeightsFloating))
@@ -193,14 +193,14 @@ class SlotGrid:
 
     @property
     def last_entry(self) -> tuple[int, int, int, int]:
-        """The last pass that enters the pipeline."""
+        """Return the last pass that enters the pipeline."""
         row = self.legs[0][0]
         return (row[-1], 0, 0, len(row) - 1)
 
     def offer(
         self, entry: tuple[int, int, int, int], books: Sequence[_MemoryBook], moves: bool
     ) -> None:
-        """Give a pass its first idle slot that memory admits, if it moves; note it as busy."""
+        """Give a pass its first idle slot that memory admits, if it moves; mark it as busy."""
         slot, device, leg, batch = entry
         book = books[device]
         if moves:
@@ -218,22 +218,22 @@ class SlotGrid:
 
 
 class _MemoryBook(Protocol):
-    """What a device holds, and the slots it is known to be busy in."""
+    """Activations on a device, and its busy slots."""
 
     busy: set[int]
     cap: int
 
     def allows(self, leg: int, slot: int, target: int) -> bool:
-        """Whether a pass may move up without breaking the cap."""
+        """Return whether a pass may move up without breaking the cap."""
         ...
 
     def move(self, leg: int, slot: int, target: int) -> None:
-        """Move it."""
+        """Move a pass."""
         ...
 
 
 class _WeightsPlaced:
-    """Weight gradients have slots."""
+    """Memory of a device whose weight gradients have slots."""
 
     def __init__(self, held: list[int], cap: int) -> None:
         self.held, self.cap = held, cap
@@ -249,7 +249,7 @@ class _WeightsPlaced:
 
 
 class _WeightsFloating:
-    """Weight gradients run in idle slots as soon as there are any."""
+    """Memory of a device whose weight gradients run in the first idle slots."""
 
     def __init__(self, timeline: list[int | None]) -> None:
         self.timeline = timeline
@@ -259,9 +259,9 @@ class _WeightsFloating:
         self.peak = max(held for held, _ in self.states)
 
     def run(self, begin: int, state: tuple[int, int]) -> list[tuple[int, int]]:
-        """(activations held, weight gradients pending) after each slot from ``begin`` on."""
+        """Return (activations, pending weight gradients) after each slot from ``begin`` on."""
         held, pending = state
-        found = []
+        states = []
         for leg in self.timeline[begin:]:
             if leg is None:
                 if pending:
@@ -270,8 +270,8 @@ class _WeightsFloating:
                 held += 1
             else:
                 pending += 1
-            found.append((held, pending))
-        return found
+            states.append((held, pending))
+        return states
 
     def allows(self, leg: int, slot: int, target: int) -> bool:  # noqa: ARG002
         self.swap(slot, target)
@@ -291,9 +291,9 @@ class _WeightsFloating:
 
 
 def _timeline(rows: list[list[int]]) -> list[int | None]:
-    """Slot -> leg that runs there."""
-    found: list[int | None] = [None] * (1 + rows[3][-1])
+    """Return slot -> leg that runs there."""
+    timeline: list[int | None] = [None] * (1 + rows[3][-1])
     for leg, row in enumerate(rows):
         for slot in row:
-            found[slot] = leg
-    return found
+            timeline[slot] = leg
+    return timeline

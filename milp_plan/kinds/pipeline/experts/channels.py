@@ -1,4 +1,4 @@
-"""Words of devices completed with words of channels, where transfers hold channels."""
+"""Completes words of devices with words of channels, where transfers hold channels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..timing import Deadlock, Words
 
 
 def with_channels(shop: Shop, words: Sequence[Sequence[int]]) -> Words:
-    """Complete the words of devices: each channel transfers first come, first served.
+    """Complete the words of devices: each channel serves transfers first come, first served.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def with_channels(shop: Shop, words: Sequence[Sequence[int]]) -> Words:
 
 
 class _Replay:
-    """An event simulation: tasks stop in time order, so channels see requests in time order."""
+    """An event simulation: tasks stop in time order, so channels get requests in time order."""
 
     def __init__(self, shop: Shop, words: Sequence[Sequence[int]]) -> None:
         self.shop = shop
@@ -69,7 +69,7 @@ class _Replay:
         return self.words
 
     def release(self, kind: int, now: int) -> set[int]:
-        """Queue the transfers that have waited for a task; return machines to look at again."""
+        """Queue the transfers that waited for a task; return machines that may go on."""
         touched = set()
         for after, _ in self.shop.after[kind]:
             machine = self.shop.kinds[after].machine
@@ -87,7 +87,7 @@ class _Replay:
         heapq.heappush(self.events, (stop, machine, kind))
 
     def device(self, machine: int, now: int) -> None:
-        """Start the next tasks of a word, as long as all they wait for has a time."""
+        """Start the next tasks of a word, as long as the times of all they wait for are known."""
         if machine >= self.shop.num_devices:
             return
         word = self.words[machine]
@@ -103,7 +103,7 @@ class _Replay:
             self.cursor[machine] += 1
 
     def channel(self, machine: int, now: int) -> None:
-        """Start the transfer that asked first, once the channel is free."""
+        """Start the transfer that was requested first, once the channel is free."""
         if self.queues[machine] and self.free[machine] <= now:
             _, _, kind = heapq.heappop(self.queues[machine])
             self.words[machine].append(kind)

@@ -22,7 +22,7 @@ from ..timing import Words
 from .lines import Cell, Layout, layout_of
 
 PassGroup = tuple[int, ...]
-"""Kinds that run one after the other; a group with a forward and a backward is a pair that
+"""Kinds that run consecutively; a group with a forward and a backward is a pair that
 DualPipe overlaps."""
 
 
@@ -38,21 +38,21 @@ class _Rank:
         self.steps.append((self.cells[phase].forward,))
 
     def backward(self, phase: int, defer: bool = False) -> None:
-        """Whole backward, or the input gradient with the weight gradient kept for later."""
+        """Run a whole backward, or the input gradient with the weight gradient deferred."""
         cell = self.cells[phase]
         self.steps.append((cell.backward,) if defer else cell.both)
         if defer and cell.weight is not None:
             self.late.append(cell.weight)
 
     def pair(self, ahead: int, back: int) -> None:
-        """Forward of one phase overlapped with the whole backward of the other."""
+        """Run a forward of one phase overlapped with the whole backward of the other."""
         self.steps.append((self.cells[ahead].forward, *self.cells[back].both))
 
     def weight(self) -> None:
         self.steps.append((self.late.popleft(),))
 
     def run(self, half: int, depth: int, batches: int) -> list[PassGroup]:
-        """Eight steps of DualPipe.
+        """Return the eight steps of DualPipe.
 
         Parameters
         ----------
@@ -83,7 +83,7 @@ class _Rank:
         for _ in range(outer):
             self.backward(1)
             self.pair(1, 0)
-        for turn in range(2 * (depth + 1)):  # the second half of these keep W for later
+        for turn in range(2 * (depth + 1)):  # the second half of these defer W
             self.backward(1 - turn % 2, defer=turn > depth)
         for _ in range(outer):
             self.weight()
@@ -156,7 +156,7 @@ def _words(shop: Shop, build: Callable[[Layout], list[list[PassGroup]] | None]) 
 
 
 def dualpipe_orders(shop: Shop) -> dict[str, list[Pair]] | None:
-    """Operators of each device in the order of DualPipe or DualPipeV, in groups.
+    """Return the operators of each device in the order of DualPipe or DualPipeV, in groups.
 
     Returns
     -------
@@ -181,8 +181,8 @@ def overlapped_dualpipe(
 ) -> tuple[PlanningProblem, Plan] | None:
     """DualPipe (or DualPipeV, on a V placement) as its authors' program computes it.
 
-    Overlapped pairs are whole operators, and so are backwards whose weight gradient is not kept
-    for later: the input gradient leaves when both are done.
+    Overlapped pairs are whole operators, and so are backwards whose weight gradient is not
+    deferred: the input gradient leaves when both are done.
 
     Parameters
     ----------
@@ -195,8 +195,8 @@ def overlapped_dualpipe(
     Returns
     -------
     tuple of PlanningProblem and Plan, or None
-        The problem with groups fused, its ticks made finer where ``share`` asks for it (see
-        ``units.time_scale``), and the plan for it; ``None`` where the schedule is not defined
+        The problem with groups fused, on a finer grid of ticks where ``share`` requires it
+        (see ``units.time_scale``), and the plan for it; ``None`` where the schedule is not defined
         or memory does not suffice.
 
     Raises

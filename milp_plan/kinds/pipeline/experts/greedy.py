@@ -19,7 +19,7 @@ _F, _B, _W = range(3)
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """What the greedy leaves open; the best of all eight settings counts.
+    """Open choices of the greedy; the best of all eight settings counts.
 
     Parameters
     ----------
@@ -37,11 +37,11 @@ class Flags:
 
 
 class _Full(Exception):
-    """The memory does not suffice for the next task, whatever W runs before it."""
+    """Memory does not suffice for the next task, whatever W runs before it."""
 
 
 class _Stage:
-    """A device while it is filled.
+    """A device while its schedule is built.
 
     ``left`` are the bytes that F, B and W leave behind (negative where they release some);
     ``needs`` the bytes that must be free before they start, so that all that runs can be finished:
@@ -65,7 +65,7 @@ class _Stage:
 
     @property
     def pending(self) -> int:
-        """W that could run now."""
+        """Number of W that could run now."""
         return self.ran[_B] - self.ran[_W]
 
     def fits(self, role: int, held: int | None = None) -> bool:
@@ -74,7 +74,7 @@ class _Stage:
 
 
 class _Greedy:
-    """Fills all devices, micro-batch after micro-batch; memory is kept by running W in time."""
+    """Schedules all devices, micro-batch after micro-batch; runs W early enough for memory."""
 
     def __init__(self, layout: Layout, limits: Sequence[int | None], flags: Flags) -> None:
         self.flags = flags
@@ -89,15 +89,15 @@ class _Greedy:
         pairs = list(zip(self.cells, self.cells[1:], strict=False))
         self.down = [0] + [layout.lags[a.forward, b.forward] for a, b in pairs]
         self.up = [layout.lags[b.backward, a.backward] for a, b in pairs] + [0]
-        self.worst = 0  # bubbles of the device that has most
+        self.worst = 0  # bubbles of the device with most
 
     def run(self) -> list[list[int]]:
-        """Rows of F, B, W by device.
+        """Return the rows of F, B, W by device.
 
         Raises
         ------
         _Full
-            A memory limit cannot be kept this way.
+            A memory limit cannot be met this way.
         """
         devices = range(len(self.stages))
         self.warm_up()
@@ -121,7 +121,7 @@ class _Greedy:
     # -- single tasks --------------------------------------------------------------------------
 
     def arrival(self, device: int, role: int) -> int:
-        """When the input of the next F or B of a device is there."""
+        """Return when the input of the next F or B of a device arrives."""
         number = self.stages[device].ran[role]
         if role == _F and device > 0:
             return self.stages[device - 1].stops[_F][number] + self.down[device]
@@ -179,7 +179,7 @@ class _Greedy:
             self.put(device, _B)
 
     def ahead(self) -> list[int]:
-        """Forwards that fit between a device's first forward and its first backward.
+        """Return how many forwards fit between a device's first forward and its first backward.
 
         Each device runs fewer than the one before, unless it runs all there are.
         """
@@ -202,7 +202,7 @@ class _Greedy:
         return ahead
 
     def admits(self, device: int) -> bool:
-        """Whether a device runs a forward before the next B."""
+        """Return whether a device runs a forward before the next B."""
         stage = self.stages[device]
         if stage.ran[_F] >= self.count:
             return False
@@ -236,7 +236,7 @@ class _Greedy:
         if device < len(self.stages) - 1:
             self.fill(device, self.arrival(device, _B))
         if device == 0 and stage.ran[_F] == self.count:
-            self.weights(device, stage.pending)  # nobody waits for its B any more
+            self.weights(device, stage.pending)  # no device waits for its B any more
         self.put(device, _B)
 
 
@@ -284,7 +284,7 @@ def _times_p(shop: Shop, factor: int) -> Words | None:
 
 
 def _counted(kinds: Sequence[Kind]) -> list[Kind]:
-    """F, B and W; activations that have no bytes count as one, from F to W."""
+    """Return F, B and W; activations without bytes count as one, from F to W."""
     forward, backward, weight = kinds
     if _activation(kinds):
         return [forward, backward, weight]
@@ -292,7 +292,7 @@ def _counted(kinds: Sequence[Kind]) -> list[Kind]:
 
 
 def _activation(kinds: Sequence[Kind]) -> int:
-    """Most bytes that one micro-batch alone holds on its device."""
+    """Return the most bytes that one micro-batch alone holds on its device."""
     held = most = 0
     for kind in kinds:
         held += kind.alloc
@@ -302,12 +302,12 @@ def _activation(kinds: Sequence[Kind]) -> int:
 
 
 def _best(layout: Layout, limits: Sequence[int | None]) -> Words | None:
-    """Words of the best setting, the first among equals."""
-    found: list[tuple[int, Words]] = []
+    """Return the words of the best setting, the first among equals."""
+    candidates: list[tuple[int, Words]] = []
     for setting in product([True, False], repeat=3):
         try:
             words = layout.words(_Greedy(layout, limits, Flags(*setting)).run())
         except _Full:
             continue
-        found.append((value_of(layout.shop, times(layout.shop, words)), words))
-    return min(found, key=lambda entry: entry[0])[1] if found else None
+        candidates.append((value_of(layout.shop, times(layout.shop, words)), words))
+    return min(candidates, key=lambda entry: entry[0])[1] if candidates else None

@@ -51,12 +51,12 @@ def eager_words(shop: Shop) -> Words | None:
 
 
 def fitted_eager_words(shop: Shop) -> Words | None:
-    """Between 1F1B and eager 1F1B: as many forwards ahead as memory allows; the shortest of these.
+    """Between 1F1B and eager 1F1B: as many forwards ahead as fit in memory; the shortest one.
 
     Device d of p runs p−1−d+e forwards ahead, at most 2(p−1−d), at most as many as its memory
     holds, and no more than the device before it, which would never feed them; every e from 0 to
     p−1 is tried. With room for eager 1F1B this is no longer than that. Source: the warm-ups of
-    arXiv 2211.05322; those between are this project's.
+    arXiv 2211.05322; the values in between are this project's.
     """
     layout = placed_layout(shop, "line")
     if layout is None:
@@ -84,7 +84,7 @@ def fitted_eager_words(shop: Shop) -> Words | None:
 
 
 def _room_ahead(shop: Shop, layout: Layout, device: int) -> int:
-    """Most forwards ahead that a device has memory for; its word alone decides that."""
+    """Return the most forwards ahead that fit on a device; its word alone decides that."""
     machine, least = layout.machines[device], layout.devices - 1 - device
     limit = shop.limits[machine]
     for count in range(2 * least, least, -1):
@@ -141,7 +141,7 @@ def interleaved_words(shop: Shop) -> Words | None:
 
 
 def _turns(devices: int, chunks: int, count: int) -> Iterator[int]:
-    """Chunk of each forward in turn: p micro-batches on the first chunk, then on the next."""
+    """Yield the chunk of each forward: p micro-batches on the first chunk, then on the next."""
     for _ in range(count // devices):
         for chunk in range(chunks):
             yield from [chunk] * devices
@@ -168,7 +168,7 @@ def zb_h2_words(shop: Shop) -> Words | None:
 
 
 def _lagging(shop: Shop, pace: int) -> Words | None:
-    """Warm up with ``pace``·(p−1−d) forwards, run W ``pace``·d micro-batches after B."""
+    """Return words with ``pace``·(p−1−d) forwards ahead and W ``pace``·d micro-batches after B."""
     layout = placed_layout(shop, "line", split=True)
     if layout is None:
         return None

@@ -1,4 +1,4 @@
-"""What a pipeline looks like to a schedule: stages in order, on devices in order.
+"""A shop as schedules see it: stages in order, on devices in order.
 
 Published schedules are written for stages 0, 1, ... on devices 0, 1, ...; a :class:`Layout` gives
 a shop these names, so that a schedule is a few loops over :class:`Cell` s.
@@ -19,8 +19,8 @@ from ..timing import Words
 from .channels import with_channels
 
 Expert = Callable[[Shop], Words | None]
-"""Words of a schedule, or ``None`` where it is not defined for the shop. Memory limits are not
-looked at, unless the schedule itself depends on them."""
+"""Words of a schedule, or ``None`` where it is not defined for the shop. Memory limits are
+ignored unless the schedule itself depends on them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Cell:
     Parameters
     ----------
     route, stage
-        Which one; stages count in the order of the forward pass.
+        Index of its route and of the stage; stages count in the order of the forward pass.
     device
         Position of its device in :attr:`Layout.machines`.
     forward, backward
@@ -59,7 +59,7 @@ class Layout:
     Parameters
     ----------
     shop
-        What was read.
+        The shop that was read.
     machines
         Machine of each device, in the order in which route 0 first visits them.
     cells
@@ -75,7 +75,7 @@ class Layout:
 
     @property
     def devices(self) -> int:
-        """How many devices the routes visit."""
+        """Number of devices that the routes visit."""
         return len(self.machines)
 
     @cached_property
@@ -95,7 +95,7 @@ class Layout:
 
     @property
     def chunks(self) -> int:
-        """Stages of route 0 per device, where all devices have as many; at least 1."""
+        """Stages of route 0 per device, if that is whole; at least 1."""
         return max(1, len(self.cells[0]) // self.devices)
 
     @cached_property
@@ -107,7 +107,7 @@ class Layout:
         )
 
     def placed(self, family: str) -> bool:
-        """Whether the placement is of that family (see :data:`.FAMILIES`)."""
+        """Return whether the placement is of that family (see :data:`.FAMILIES`)."""
         sizes = {"interleaved": self.chunks, "wave": self.chunks}
         return self.routes == place(family, self.devices, sizes.get(family))
 
@@ -118,15 +118,15 @@ class Layout:
         For kinds joined by an arc or by one transfer that holds a channel.
         """
         shop = self.shop
-        found = {(a, b): lag for a, b, lag in shop.arcs}
+        lags = {(a, b): lag for a, b, lag in shop.arcs}
         for a, way, lag in shop.arcs:
             if shop.kinds[way].role == TRANSFER:
                 for b, rest in shop.after[way]:
-                    found[a, b] = lag + shop.kinds[way].duration + rest
-        return found
+                    lags[a, b] = lag + shop.kinds[way].duration + rest
+        return lags
 
     def words(self, rows: Iterable[Iterable[int]]) -> Words:
-        """Words of the shop from one row of kinds per device position.
+        """Return the words of the shop from one row of kinds per device position.
 
         Channels transfer first come, first served (:func:`.channels.with_channels`).
         """
@@ -175,7 +175,7 @@ def placed_layout(shop: Shop, family: str, *, split: bool = False) -> Layout | N
 
 
 def _stages(shop: Shop, route: int) -> list[tuple[int, int, int | None]] | None:
-    """(F, B, W) of each stage of a route in the order of the forward pass."""
+    """Return (F, B, W) of each stage of a route in the order of the forward pass."""
     stages: dict[str, dict[str, int]] = {}
     for k, kind in enumerate(shop.kinds):
         if kind.route != route or kind.role == TRANSFER:
@@ -186,13 +186,13 @@ def _stages(shop: Shop, route: int) -> list[tuple[int, int, int | None]] | None:
         if stages.setdefault(kind.block, {}).setdefault(role, k) != k:
             return None
     # kinds are topologically sorted, so the forwards of a line come in order
-    ordered = sorted(stages.values(), key=lambda found: found.get(FORWARD, -1))
+    ordered = sorted(stages.values(), key=lambda stage: stage.get(FORWARD, -1))
     triples: list[tuple[int, int, int | None]] = []
-    for found in ordered:
-        if FORWARD not in found or BACKWARD not in found or (JOINT in found) == (WEIGHT in found):
+    for stage in ordered:
+        if FORWARD not in stage or BACKWARD not in stage or (JOINT in stage) == (WEIGHT in stage):
             return None
-        triples.append((found[FORWARD], found[BACKWARD], found.get(WEIGHT)))
-        if len({shop.kinds[k].machine for k in found.values()}) > 1:
+        triples.append((stage[FORWARD], stage[BACKWARD], stage.get(WEIGHT)))
+        if len({shop.kinds[k].machine for k in stage.values()}) > 1:
             return None
     return triples if _is_line(shop, triples) else None
 

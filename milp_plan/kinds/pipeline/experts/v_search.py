@@ -27,8 +27,8 @@ from .lines import Layout, placed_layout
 from .zero_bubble_v import Board, Stuck, zb_v_words
 
 _EFFORT = 4_000
-"""Passes of one leg that all tried blocks may have together; at least :data:`_LEAST` are tried."""
-_LEAST, _MOST = 2, 60
+"""Passes of one leg over all blocks that are tried, at least :data:`_MIN_BLOCKS` blocks."""
+_MIN_BLOCKS, _MAX_BLOCKS = 2, 60
 
 
 def v_half_words(shop: Shop) -> Words | None:
@@ -59,7 +59,7 @@ def _from_block(shop: Shop, block: Callable[[int], Block]) -> Words | None:
 
 
 def v_words(layout: Layout, orders: Orders) -> Words:
-    """Words of orders of legs (see :mod:`.building_blocks`)."""
+    """Return the words of orders of legs (see :mod:`.building_blocks`)."""
     p, row = layout.devices, layout.cells[0]
     rows: list[list[int]] = []
     for device, order in enumerate(orders):
@@ -77,7 +77,7 @@ def v_auto_words(shop: Shop, until: float | None = None) -> Words | None:
     Blocks go down and up the V by 1 to 3 slots per device in each of the four legs, and wait 1 to
     6 slots where a leg turns. Those that the limits admit are ranked by an estimate with real
     times, and the best are made schedules; the number tried falls with the size of the pipeline,
-    and none is begun after ``until`` (``now``) where something fits.
+    and none is started after ``until`` (``now``) where something fits.
 
     Source: Qi et al., "Pipeline Parallelism with Controllable Memory", arXiv 2405.15362, section
     3 (uniform offsets, search over building blocks); estimate and search are ours.
@@ -102,7 +102,7 @@ def _candidates(shop: Shop, layout: Layout) -> Iterator[Words]:
         if words is not None:
             yield words
     p, m = layout.devices, layout.counts[0]
-    left = min(_MOST, max(_LEAST, _EFFORT // (p * m)))
+    left = min(_MAX_BLOCKS, max(_MIN_BLOCKS, _EFFORT // (p * m)))
     room = _room(layout)
     seen = set()
     for block in _ranked(layout):
@@ -125,7 +125,7 @@ def _candidates(shop: Shop, layout: Layout) -> Iterator[Words]:
 
 
 def _refilled(layout: Layout, orders: Orders, room: int) -> Iterator[Words]:
-    """Same orders of legs, with weight gradients put anew where real times leave gaps."""
+    """Yield words of the same legs, with weight gradients in the gaps that real times leave."""
     legs = [[leg for leg in order if leg < WEIGHT] for order in orders]
     for fill in (True, False):
         board = Board(layout, fill, fill, None)
@@ -138,7 +138,7 @@ def _refilled(layout: Layout, orders: Orders, room: int) -> Iterator[Words]:
 
 
 def _room(layout: Layout) -> int | None:
-    """Stage activations that fit on every device; ``None`` without limits."""
+    """Return the stage activations that fit on every device; ``None`` without limits."""
     p, row, kinds = layout.devices, layout.cells[0], layout.shop.kinds
     rooms = []
     for device, machine in enumerate(layout.machines):
@@ -157,22 +157,22 @@ class _Shape:
     waits: tuple[int, ...]
 
     def slots(self, device: int, devices: int) -> tuple[int, int, int, int]:
-        """Slot of each leg on a device."""
+        """Return the slot of each leg on a device."""
         turns = list(accumulate((0, *self.waits)))
-        done, found = 0, []
+        done, slots = 0, []
         for leg, step in enumerate(self.steps):
             hops = devices - 1 - device if leg % 2 else device
-            found.append(turns[leg] + done + step * hops)
+            slots.append(turns[leg] + done + step * hops)
             done += step * (devices - 1)
-        return (found[0], found[1], found[2], found[3])
+        return (slots[0], slots[1], slots[2], slots[3])
 
     def block(self, devices: int) -> Block:
-        """Slots on all devices."""
+        """Return the slots on all devices."""
         return [self.slots(device, devices) for device in range(devices)]
 
 
 def _ranked(layout: Layout) -> list[Block]:
-    """Blocks without collisions, the smallest estimate of the makespan first."""
+    """Return the blocks without collisions, the smallest estimate of the makespan first."""
     p = layout.devices
     clock = _clock(layout)
     ranked: list[tuple[float, tuple[int, ...], _Shape]] = []
@@ -189,7 +189,7 @@ def _ranked(layout: Layout) -> list[Block]:
 
 
 def _clock(layout: Layout) -> list[list[tuple[int, int]]]:
-    """Per end of the V, (start, stop) of each leg of a micro-batch that never waits."""
+    """Return the per end of the V, (start, stop) of each leg of a micro-batch that never waits."""
     p, row, kinds = layout.devices, layout.cells[0], layout.shop.kinds
     chain = [cell.forward for cell in row] + [cell.backward for cell in reversed(row)]
     now, spans = 0, []
@@ -206,7 +206,7 @@ def _clock(layout: Layout) -> list[list[tuple[int, int]]]:
 def _estimate(
     layout: Layout, clock: list[list[tuple[int, int]]], ends: list[tuple[int, int, int, int]]
 ) -> float:
-    """Makespan of a block: how long a period must at least be, and a micro-batch's way through.
+    """Estimate the makespan of a block: its least period, and the time of a micro-batch.
 
     If leg u of the k-th next micro-batch comes after leg v of this one on a device, k periods
     last at least from the start of u to the stop of v.

@@ -11,9 +11,9 @@ def chimera_words(shop: Shop) -> Words | None:
     """Chimera with direct concatenation: units of p micro-batches, half from each end.
 
     For an even number p of devices. In slots of one pass (F or whole backward), micro-batch j of
-    a direction runs F of stage s in slot 2j+s and its backward in slot 2j+2p−1−s; the two
-    directions then never ask for the same slot, nor do units that follow each other after 2p
-    slots, so devices take their passes in slot order.
+    a direction runs F of stage s in slot 2j+s and its backward in slot 2j+2p−1−s. The two
+    directions then never use the same slot, and consecutive units, 2p slots apart, do not collide
+    either, so devices take their passes in slot order.
 
     Source: Li, Hoefler, "Chimera", SC 2021, arXiv 2107.06925, section 3. With equal stages and
     free transfers the bubble is (p/2−1)(F+B+W) for F = B+W; one unit with B+W = 2F lasts
@@ -30,11 +30,11 @@ def hanayo_words(shop: Shop) -> Words | None:
 
     Works in units of p micro-batches. In slots of one pass (F or whole backward), micro-batch j
     of the S = 2pw stages runs F of stage s in slot 2j+s and its backward in slot 2j+2S−1−s; a
-    device is asked for one pass per slot, its passes alternate between the two directions, and
+    device has one pass per slot; its passes alternate between the two directions, and
     the next unit follows 2S slots later without a gap. Devices take their passes in slot order.
 
     Source: Liu et al., "Hanayo: Harnessing Wave-like Pipeline Parallelism", SC 2023, arXiv
-    2308.15762; order derived anew from Chimera's by folding it, as section 3 there does. With
+    2308.15762; order derived from Chimera's by folding it, as in its section 3. With
     equal stages, free transfers and F = B+W the bubble is (p−1)F/w (F of a device's share).
     """
     layout = placed_layout(shop, "wave")
@@ -44,7 +44,7 @@ def hanayo_words(shop: Shop) -> Words | None:
 
 
 def _in_slot_order(layout: Layout, per_unit: int) -> Words:
-    """Words in which each device takes its passes in the order of their slots.
+    """Return the words in which each device takes its passes in the order of their slots.
 
     In a unit, micro-batch j of a route of S stages runs F of stage s in slot 2j+s and its whole
     backward in slot 2j+2S−1−s; units follow each other after 2S slots.

@@ -16,7 +16,7 @@ _DOWN, _UP = (0, 2), (1, 3)
 
 
 class Stuck(Exception):
-    """No device can go on: rules or orders ask for what is not there."""
+    """No device can go on: the rules or orders lead to a deadlock."""
 
 
 def zb_v_words(shop: Shop) -> Words | None:
@@ -48,7 +48,7 @@ def zb_v_words(shop: Shop) -> Words | None:
 
 
 def _settled(layout: Layout, fill_forward: bool, fill_backward: bool) -> Board | None:
-    """Repeat with the idle times of the run before, as long as the longest gets shorter."""
+    """Repeat with the idle times of the previous run, as long as the longest gets shorter."""
     best: Board | None = None
     idle: list[int] | None = None
     while True:
@@ -65,7 +65,7 @@ def _settled(layout: Layout, fill_forward: bool, fill_backward: bool) -> Board |
 
 
 class Board:
-    """Passes put one after the other, each as early as what is there allows."""
+    """Passes placed one after the other, each as early as its inputs and memory allow."""
 
     def __init__(
         self, layout: Layout, fill_forward: bool, fill_backward: bool, idle: list[int] | None
@@ -95,9 +95,9 @@ class Board:
         self.slack = [max(known) - entry for entry in known]
 
     def memory(self) -> tuple[dict[int, int], int]:
-        """Return the change of what is held by each kind, and what a forward holds.
+        """Return the change of memory by each kind, and the memory of a forward.
 
-        Counted in parts of a stage's activation, whatever the bytes of the stage.
+        Both count in parts of a stage's activation, whatever the bytes of the stage.
         """
         every = self.layout.shop.kinds
         parts: dict[int, Fraction] = {}
@@ -118,11 +118,11 @@ class Board:
         return max(self.idle)
 
     def count(self, device: int, leg: int) -> int:
-        """How many micro-batches have run a leg on a device."""
+        """Return how many micro-batches have run a leg on a device."""
         return len(self.stops[self.kinds[device][leg]])
 
     def arrival(self, device: int, leg: int) -> int | None:
-        """When the next input of a leg comes from the device before; ``None`` if unknown."""
+        """Return when the next input of a leg comes from the device before; ``None`` if unknown."""
         other = device - 1 if leg in _DOWN else device + 1
         a, b = self.kinds[other][leg], self.kinds[device][leg]
         number = self.count(device, leg)
@@ -131,18 +131,18 @@ class Board:
         return self.stops[a][number] + self.layout.lags[a, b]
 
     def enters(self, device: int, leg: int) -> bool:
-        """Whether a leg begins on this device, after the leg before."""
+        """Return whether a leg begins on this device, after the leg before."""
         return device == (0 if leg in _DOWN else self.devices - 1)
 
     def ready(self, device: int, leg: int) -> bool:
-        """Whether there is a next micro-batch and all it waits for has been put."""
+        """Return whether there is a next micro-batch whose inputs are all placed."""
         number = self.count(device, leg)
         if number >= self.batches or (leg and number >= self.count(device, leg - 1)):
             return False
         return self.enters(device, leg) or self.arrival(device, leg) is not None
 
     def fits(self, device: int, leg: int) -> bool:
-        """Whether memory suffices."""
+        """Return whether memory suffices."""
         return self.held[device] + self.change[self.kinds[device][leg]] <= self.cap
 
     # -- moves -------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ class Board:
         self.held[device] += self.change[kind]
 
     def put_filled(self, device: int, leg: int, fill: bool) -> None:
-        """Run the next micro-batch of a leg; weight gradients go first where that is no loss."""
+        """Run the next micro-batch of a leg; weight gradients go first where that costs nothing."""
         while not self.fits(device, leg):
             self.put_weight(device)
         if not self.enters(device, leg):
@@ -189,13 +189,13 @@ class Board:
         self.put(device, leg)
 
     def next_weight(self, device: int) -> int:
-        """Ticks of the oldest weight gradient."""
+        """Return the ticks of the oldest weight gradient."""
         return self.layout.shop.kinds[self.pending[device][0]].duration
 
     # -- phases ------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Put all passes.
+        """Place all passes.
 
         Raises
         ------
@@ -210,7 +210,7 @@ class Board:
         self.finish()
 
     def follow(self, orders: list[list[int]], fill: bool) -> None:
-        """Put legs in given orders of the devices; weight gradients go where they fit.
+        """Place legs in the order of each device; weight gradients go where they fit.
 
         Raises
         ------
@@ -237,7 +237,7 @@ class Board:
                 self.put_weight(device)
 
     def warm_up(self) -> None:
-        """First micro-batch forward; before it returns, others go down the V."""
+        """Run the first micro-batch forward; before it returns, others go down the V."""
         for device in range(self.devices):
             self.put(device, 0)
         for device in reversed(range(self.devices)):
@@ -246,7 +246,7 @@ class Board:
             self.put(device, 1)
 
     def send_down(self, last: int) -> None:
-        """Forwards on devices up to ``last`` while the first micro-batch is away."""
+        """Run forwards on devices up to ``last`` while the first micro-batch is away."""
         arrival = self.arrival(last, 1)
         assert arrival is not None
         forward = self.kinds[last][0]
@@ -262,7 +262,7 @@ class Board:
                 self.put(device, 0)
 
     def even_out(self) -> None:
-        """Forwards on later devices, in turns, until they have as many as the one before."""
+        """Run forwards on later devices, in turns, until they have as many as the one before."""
         leg = 0
         for device in range(1, self.devices):
             while self.behind(device):
@@ -278,13 +278,13 @@ class Board:
                     break
 
     def behind(self, device: int) -> bool:
-        """Whether a device has run fewer forwards than the one before it."""
+        """Return whether a device has run fewer forwards than the one before it."""
         here, there = (self.count(d, 0) + self.count(d, 1) for d in (device, device - 1))
         ups = self.count(device - 1, 1)
         return here < there or self.count(device, 1) <= ups < self.batches
 
     def backwards(self) -> int:
-        """One input gradient per device; those up the V first. Returns how many were put."""
+        """Run one input gradient per device, those up the V first; return their number."""
         legs = [self.backward_leg(device) for device in range(self.devices)]
         up = [device for device in reversed(range(self.devices)) if legs[device] == 3]
         down = [device for device in range(self.devices) if legs[device] == 2]
@@ -297,7 +297,7 @@ class Board:
         return done
 
     def backward_leg(self, device: int) -> int:
-        """Leg whose turn it is."""
+        """Return the leg that is next."""
         if self.count(device, 3) >= self.count(device, 2):
             return 2
         if self.enters(device, 3) or self.count(device, 2) >= self.batches:
@@ -305,7 +305,7 @@ class Board:
         return 3 if self.arrival(device, 3) is not None else 2
 
     def forwards(self) -> int:
-        """One forward per device, up the V where there is one. Returns how many were put."""
+        """Run one forward per device, up the V where there is one; return their number."""
         done = 0
         for device in range(self.devices):
             leg = next((leg for leg in (1, 0) if self.ready(device, leg)), None)

@@ -1,1 +1,1 @@
-"""Searches for pipeline schedules: beams, scheduling words anew, annealing of stashes."""
+"""Searches for pipeline schedules: beam search, list schedules, annealing with recomputation."""

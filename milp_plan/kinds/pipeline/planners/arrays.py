@@ -1,4 +1,4 @@
-"""A shop as flat arrays for searching: kinds, arcs without shortcuts, memory rules, mirror halves.
+"""A shop as flat arrays for searching: kinds, irreducible arcs, memory rules, mirror halves.
 
 In a bidirectional placement the second route is the mirror image of the first. Plans that run
 both directions alike are then described by one half of the devices: the *folded* shop, in which
@@ -26,7 +26,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Guard:
-    """What kind ``kind`` needs besides room in memory, so that the pipeline does not lock up.
+    """Memory that kind ``kind`` must leave free, so that the pipeline does not deadlock.
 
     A device that fills up with activations of early stages leaves no room for the later stages
     these wait for. So a kind may only take room that leaves one activation of every *deeper* kind
@@ -58,7 +58,7 @@ class Arrays:
     machines
         Machine of the arrays -> machine of the shop.
     mirror
-        Kind of the shop -> its mirror image; empty where they are the whole shop.
+        Kind of the shop -> its mirror image; empty for the whole shop.
     """
 
     shop: Shop
@@ -101,10 +101,10 @@ class Arrays:
     @cached_property
     def after(self) -> tuple[tuple[tuple[int, int], ...], ...]:
         """Kind -> (successor, lag) pairs."""
-        found: list[list[tuple[int, int]]] = [[] for _ in self.kinds]
+        successors: list[list[tuple[int, int]]] = [[] for _ in self.kinds]
         for a, b, lag in self.arcs:
-            found[a].append((b, lag))
-        return tuple(tuple(entries) for entries in found)
+            successors[a].append((b, lag))
+        return tuple(tuple(entries) for entries in successors)
 
     @cached_property
     def heads(self) -> tuple[int, ...]:
@@ -116,32 +116,32 @@ class Arrays:
         """Machine -> start of its clock: 0, or for the span its earliest possible first start."""
         if self.shop.objective is not Objective.SPAN:
             return (0,) * len(self.machines)
-        found = [0] * len(self.machines)
+        releases = [0] * len(self.machines)
         for m in range(len(self.machines)):
             if self.machines[m] < self.shop.num_devices:
-                found[m] = min(self.heads[k] for k in self.on_machine[m])
-        return tuple(found)
+                releases[m] = min(self.heads[k] for k in self.on_machine[m])
+        return tuple(releases)
 
     @cached_property
     def on_machine(self) -> tuple[tuple[int, ...], ...]:
         """Machine -> its kinds."""
-        found: list[list[int]] = [[] for _ in self.machines]
+        rows: list[list[int]] = [[] for _ in self.machines]
         for k, m in enumerate(self.machine):
-            found[m].append(k)
-        return tuple(tuple(row) for row in found)
+            rows[m].append(k)
+        return tuple(tuple(row) for row in rows)
 
     @cached_property
     def descendants(self) -> tuple[frozenset[int], ...]:
         """Kind -> itself and every kind after it."""
-        found: list[frozenset[int]] = [frozenset()] * len(self.kinds)
+        descendants: list[frozenset[int]] = [frozenset()] * len(self.kinds)
         for k in reversed(range(len(self.kinds))):
-            found[k] = frozenset({k}).union(*(found[b] for b, _ in self.after[k]))
-        return tuple(found)
+            descendants[k] = frozenset({k}).union(*(descendants[b] for b, _ in self.after[k]))
+        return tuple(descendants)
 
     @cached_property
     def direct(self) -> tuple[tuple[int, int, int], ...]:
         """Arcs that no longer path implies."""
-        found = []
+        arcs = []
         for a, b, lag in self.arcs:
             longest: dict[int, int] = {a: 0}  # kind -> latest start after a's stop, on a path
             for k in range(a, b + 1):
@@ -152,11 +152,11 @@ class Arrays:
                     if (k, q) != (a, b):
                         longest[q] = max(longest.get(q, 0), base + way)
             if longest.get(b, -1) < lag:
-                found.append((a, b, lag))
-        return tuple(found)
+                arcs.append((a, b, lag))
+        return tuple(arcs)
 
     def group(self, kind: int) -> tuple[int, str]:
-        """Kinds of one stage and route."""
+        """Return the kinds of one stage and route."""
         entry = self.shop.kinds[self.kinds[kind]]
         return entry.route, entry.block
 
@@ -186,7 +186,7 @@ class Arrays:
     @cached_property
     def guards(self) -> tuple[Guard, ...]:
         """Admission rules of kinds with deeper kinds on their machine."""
-        found = []
+        guards = []
         for i in self.holders:
             here = [j for j in self.holders if self.machine[j] == self.machine[i]]
             deeper = [j for j in here if self.heads[j] > self.heads[i]]
@@ -196,7 +196,7 @@ class Arrays:
             beyond = {self.group(j) for j in deeper}
             shallow = [k for k in self.on_machine[self.machine[i]] if self.group(k) not in beyond]
             routes = {self.group(j)[0] for j in [i, *deeper]}
-            found.append(
+            guards.append(
                 Guard(
                     i,
                     max(deeper, key=lambda j: (self.heads[j], j)),
@@ -206,33 +206,33 @@ class Arrays:
                     len(routes) == 1,
                 )
             )
-        return tuple(found)
+        return tuple(guards)
 
     def unfold(self, words: Sequence[Sequence[int]]) -> list[list[int]]:
-        """Words of the shop from words of the arrays."""
-        found: list[list[int]] = [[] for _ in self.shop.machines]
+        """Return words of the shop from words of the arrays."""
+        rows: list[list[int]] = [[] for _ in self.shop.machines]
         for m, word in zip(self.machines, words, strict=True):
             chosen = [self.kinds[k] for k in word]
             if not self.mirror:
-                found[m] = chosen
+                rows[m] = chosen
                 continue
             for k in chosen:
                 image = self.mirror[k]
-                found[self.shop.kinds[k].machine].append(k)
-                found[self.shop.kinds[image].machine].append(image)
-        return found
+                rows[self.shop.kinds[k].machine].append(k)
+                rows[self.shop.kinds[image].machine].append(image)
+        return rows
 
     def fold(self, words: Words) -> list[list[int]] | None:
-        """Words of the arrays from words of the shop; ``None`` if they are not mirrored."""
+        """Return words of the arrays from words of the shop; ``None`` if they are not mirrored."""
         number = {k: i for i, k in enumerate(self.kinds)}
         if self.mirror:
             number |= {image: number[k] for k, image in self.mirror.items() if k in number}
-        found = [[number[k] for k in words[m]] for m in self.machines]
-        return found if self.unfold(found) == [list(word) for word in words] else None
+        rows = [[number[k] for k in words[m]] for m in self.machines]
+        return rows if self.unfold(rows) == [list(word) for word in words] else None
 
 
 def whole(shop: Shop) -> Arrays:
-    """Arrays of the whole shop."""
+    """Return arrays of the whole shop."""
     machines = tuple(range(len(shop.machines)))
     return Arrays(
         shop,
@@ -244,7 +244,7 @@ def whole(shop: Shop) -> Arrays:
 
 
 def halved(shop: Shop) -> Arrays | None:
-    """Arrays of half of a mirrored shop; ``None`` if the shop is not its own mirror image."""
+    """Return arrays of half of a mirrored shop; ``None`` if it is not its own mirror image."""
     image = mirror_image(shop)
     if image is None:
         return None

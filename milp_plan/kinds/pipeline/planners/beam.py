@@ -1,4 +1,4 @@
-"""Beam search over words, many differently tuned beams at once.
+"""Beam search over words, with many differently tuned beams at once.
 
 A state is a set of started tasks that is closed under predecessors; because tasks of a kind run
 in micro-batch order, the number of started tasks per kind says which. One level starts one more
@@ -28,12 +28,12 @@ from .tables import Array, BeamTables
 from .tuning import Costs, Tuning, cheapest
 
 STATIONS = 16
-"""A search may begin anew at this many levels of an earlier one; more in long ones."""
+"""Number of levels at which a later search may begin; long searches have more."""
 
 
 @dataclass(frozen=True)
 class _Trace:
-    """What a level did: the parent and the started kind of each state, and stations passed."""
+    """Record of a level: parent and started kind of each state, and stations passed."""
 
     parent: Array
     kind: Array
@@ -57,17 +57,17 @@ class Beam:
         self.stations = tuple(sorted({total * i // many for i in range(1, many)} - {0}))
 
     def words(self, order: Sequence[int]) -> list[list[int]]:
-        """Words of the whole shop from kinds in the order started."""
-        found: list[list[int]] = [[] for _ in range(self.tables.machines)]
+        """Return words of the whole shop from kinds in the order started."""
+        rows: list[list[int]] = [[] for _ in range(self.tables.machines)]
         for k in order:
-            found[self.arrays.machine[k]].append(k)
-        return self.arrays.unfold(found)
+            rows[self.arrays.machine[k]].append(k)
+        return self.arrays.unfold(rows)
 
     def follow(self, words: Words, stop: Callable[[], bool] = lambda: False) -> BeamResult | None:
-        """Schedule of given words, with its stations; None where the beam could not make it.
+        """Return the schedule of words, with its stations; ``None`` where the beam cannot make it.
 
         The words must be the shop's, and mirrored where half of it is searched. ``stop`` ends it
-        early, with None.
+        early, with ``None``.
         """
         arrays, tables = self.arrays, self.tables
         folded = arrays.fold(words)
@@ -109,25 +109,25 @@ class Beam:
         until: int | None = None,
         stop: Callable[[], bool] = lambda: False,
     ) -> list[BeamResult]:
-        """Search once, all groups together.
+        """Search once, with all groups in the same array operations.
 
         Parameters
         ----------
         tunings
-            One per group.
+            Settings of each group.
         width
-            States a group keeps per level.
+            Number of states that a group retains per level.
         targets
-            Per group: states whose bound is above are dropped.
+            Per group: states whose bound is above it are dropped.
         rng
-            Of noise and hashes.
+            Generator of noise and hashes.
         starts
             Where the groups begin, all at one level; by default with nothing started.
         until
             Level to stop at, by default the end: schedules are then not complete, and their value
             is the end of their last task.
         stop
-            Asked at every level; ``True`` ends the search with nothing.
+            Called at every level; ``True`` ends the search without a result.
 
         Returns
         -------
@@ -160,10 +160,10 @@ class Beam:
         passed: dict[int, States],
         starts: Sequence[Start],
     ) -> list[BeamResult]:
-        """Best complete schedule of each group."""
+        """Return the best complete schedule of each group."""
         values = (states.busy + self.tables.offset).max(1)
         done = bool((states.count[0] == self.tables.number).all())  # else the cheapest is first
-        found = []
+        results = []
         for group in np.unique(states.group):
             rows = np.flatnonzero(states.group == group)
             row = best = int(rows[values[rows].argmin()] if done else rows[0])
@@ -179,11 +179,11 @@ class Beam:
                 level: Start(order[:level], states.take(np.array([at[level]])))
                 for level, states in passed.items()
             }
-            found.append(BeamResult(int(values[best]), order, int(group), stations))
-        return sorted(found, key=lambda entry: (entry.value, entry.group))
+            results.append(BeamResult(int(values[best]), order, int(group), stations))
+        return sorted(results, key=lambda entry: (entry.value, entry.group))
 
     def _children(self, states: States, patience: Array) -> _Children | None:
-        """All children of all states; None: there is none."""
+        """Return all children of all states; ``None`` if there are none."""
         tables = self.tables
         ends = states.start + tables.duration
         first = ends.argmin(1)
@@ -234,7 +234,7 @@ class _Children:
         self.group = parents.group[parent]
 
     def _renew(self, every: Array, own: Array) -> None:
-        """Ready times of the started kinds' next tasks and of their successors."""
+        """Compute ready times of the started kinds' next tasks and of their successors."""
         following = self.number + 1
         value = self._inputs(every, self.kind, following)
         value[following >= self.tables.number[self.kind]] = self.tables.far
@@ -249,7 +249,7 @@ class _Children:
                 flat[rows * self.tables.kinds + b[rows]] = value
 
     def _inputs(self, rows: Array, kind: Array, number: Array) -> Array:
-        """When task ``number`` of a kind has all inputs."""
+        """Return when task ``number`` of a kind has all inputs."""
         tables = self.tables
         value = np.zeros(len(rows), dtype=tables.type)
         parent, started = self.parent[rows], self.kind[rows]
@@ -265,7 +265,7 @@ class _Children:
         return value
 
     def judge(self, costs: Costs, width: int, rng: np.random.Generator) -> Array:
-        """Rows to keep."""
+        """Return the rows to retain."""
         tables = self.tables
         free = self.busy.take(tables.machine, 1)
         self.start = np.maximum(self.ready, free)
@@ -281,7 +281,7 @@ class _Children:
         return cheapest(rows, cost, self.key, self.group, width)
 
     def _block(self, costs: Costs) -> None:
-        """Kinds that memory holds back start never."""
+        """Set the start of kinds that memory blocks to never."""
         tables, held = self.tables, self.held
         fits = held.take(tables.taker_column, 1) <= tables.room
         if len(tables.guarded):
@@ -298,7 +298,7 @@ class _Children:
         self.start[:, tables.takers] = part
 
     def states(self, rows: Array) -> States:
-        """States of the chosen rows."""
+        """Return the states of the chosen rows."""
         tables = self.tables
         parent, kind = self.parent[rows], self.kind[rows]
         every = np.arange(len(rows))

@@ -1,9 +1,9 @@
-"""Local search over words by scheduling them anew: see :mod:`.refill`.
+"""Local search over words that rebuilds them by list schedules: see :mod:`.refill`.
 
-Starts from several words at once (expert schedules, plans of other stages) and keeps the best few.
-Each round takes one of them, a rule, and a direction of time, and refills it: new best words with
-every rule without noise first, then any of the best few by chance. A round costs one list schedule,
-so the search also suits thousands of tasks.
+Starts from several words at once (expert schedules, plans of other stages) and retains the best
+few. Each round takes one of them, a rule, and a direction of time, and refills it: new best words
+with every rule without noise first, then any of the best few by chance. A round costs one list
+schedule, so the search also suits thousands of tasks.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from ..timing import Words, fits, value_of
 from .refill import Rule, refill, reverse, rules
 
 ELITE = 9
-"""Words that are remembered."""
+"""Number of best words that are retained."""
 
 GREED = 0.7
-"""Rate at which the chance of being taken falls along the elite."""
+"""Factor by which the chance of being chosen falls from one of the elite to the next."""
 
 RULES = 40
-"""Rules that rounds choose from."""
+"""Number of rules that rounds choose from."""
 
 BATCH = 4
-"""Rounds that words get in a row; those of least value come first, then the next words."""
+"""Consecutive rounds of one start; starts of least value come first."""
 
 
 class Overtaking:
-    """Words of small value, from given ones.
+    """Improves words from given ones.
 
     Parameters
     ----------
     shop
         What to schedule.
     seed
-        Same seed and same number of rounds: same result.
+        Seed of the search; the same seed and number of rounds give the same result.
     """
 
     def __init__(self, shop: Shop, seed: int) -> None:
@@ -53,18 +53,18 @@ class Overtaking:
         self.planned = 0
 
     def add(self, words: Words) -> None:
-        """Remember words that fit, if they are among the best."""
-        self._keep([list(word) for word in words], given=True)
+        """Add words that fit, if they are among the best."""
+        self._keep([list(word) for word in words], is_start=True)
 
     def _plan(self, value: int, words: list[list[int]]) -> None:
-        """Make every rule without noise, both ways, due for these words."""
+        """Schedule every rule without noise, in both directions, for these words."""
         ways = [(rule, turned) for rule in self.plain for turned in (False, True)]
         for number, (rule, turned) in enumerate(ways):
             heappush(self.due, (number // BATCH, value, self.planned, words, rule, turned))
             self.planned += 1
 
-    def _keep(self, words: list[list[int]], given: bool = False) -> bool:
-        """Whether the words are the best."""
+    def _keep(self, words: list[list[int]], is_start: bool = False) -> bool:
+        """Insert words into the elite; return whether they are the best."""
         value = value_of(self.shop, best_times(self.shop, words))
         if any(words == known for _, known in self.elite):
             return False
@@ -72,7 +72,7 @@ class Overtaking:
         self.elite.sort(key=lambda entry: entry[0])
         del self.elite[ELITE:]
         best = self.elite[0][1] is words
-        if best or given:
+        if best or is_start:
             self._plan(value, words)
         return best
 
@@ -95,7 +95,7 @@ class Overtaking:
         lower
             A proved bound.
         rounds
-            Most rounds; no limit by default.
+            Largest number of rounds; no limit by default.
         """
         end = None if limit_s is None else now() + limit_s
         done = 0
@@ -107,7 +107,7 @@ class Overtaking:
             done += 1
 
     def round(self) -> bool:
-        """Refill one of the elite; whether it is better than all before."""
+        """Refill one of the elite; return whether the result is better than all before."""
         rng = self.rng
         if self.due:
             *_, words, rule, turned = heappop(self.due)
@@ -117,7 +117,7 @@ class Overtaking:
             turned = rng.random() < 0.5
         if turned:
             back = refill(self.reversed, [word[::-1] for word in words], rule, rng)
-            found = [word[::-1] for word in back]
+            forward = [word[::-1] for word in back]
         else:
-            found = refill(self.shop, words, rule, rng)
-        return fits(self.shop, found) and self._keep(found)
+            forward = refill(self.shop, words, rule, rng)
+        return fits(self.shop, forward) and self._keep(forward)

@@ -1,4 +1,4 @@
-"""Words scheduled anew: ready tasks may overtake, as far as memory lets the rest follow.
+"""Rebuilds words by a list schedule: ready tasks may overtake, as far as memory allows.
 
 A list schedule around given words. Each machine keeps what is left of its word in order; when it
 is free it may take a later task whose predecessors are done, provided that what it overtakes still
@@ -20,7 +20,7 @@ from ..timing import Words
 
 @dataclass(frozen=True)
 class Rule:
-    """Which ready task goes first.
+    """Priority rule of ready tasks.
 
     Parameters
     ----------
@@ -46,15 +46,15 @@ RANKS = ((), _FILLER, _BACK_FIRST, _ZERO_BUBBLE)
 
 
 def rules(rng: Random, count: int) -> list[Rule]:
-    """All rules without noise, then random ones."""
-    found = [Rule(ranks, 0.0, patience) for patience in (0.0, 0.5, 1.0) for ranks in RANKS]
-    while len(found) < count:
-        found.append(Rule(rng.choice(RANKS), 4 * rng.random(), rng.choice((0.0, 0.5, 1.0))))
-    return found[:count]
+    """Return all rules without noise, then random ones."""
+    fixed = [Rule(ranks, 0.0, patience) for patience in (0.0, 0.5, 1.0) for ranks in RANKS]
+    while len(fixed) < count:
+        fixed.append(Rule(rng.choice(RANKS), 4 * rng.random(), rng.choice((0.0, 0.5, 1.0))))
+    return fixed[:count]
 
 
 def reverse(shop: Shop) -> Shop:
-    """The shop with time turned round: successors first, memory is taken where it was released."""
+    """Return the shop with time reversed: successors first, releases become allocations."""
     kinds = tuple(replace(kind, alloc=kind.free, free=kind.alloc) for kind in shop.kinds)
     arcs = tuple((b, a, lag) for a, b, lag in shop.arcs)
     return replace(shop, kinds=kinds, arcs=arcs)
@@ -63,23 +63,23 @@ def reverse(shop: Shop) -> Shop:
 def refill(
     shop: Shop, words: Words, rule: Rule, rng: Random, until: Sequence[int] | None = None
 ) -> list[list[int]]:
-    """Words of a list schedule in which tasks overtake others by a rule.
+    """Return the words of a list schedule in which tasks overtake others by a rule.
 
     Parameters
     ----------
     shop, words
-        Words that keep the memory limits and do not lock each other.
+        The shop, and words that meet the memory limits without deadlock.
     rule, rng
-        Order of ready tasks, and its noise.
+        The order of ready tasks, and the generator of its noise.
     until
-        Machine -> number of tasks that may change places; the others keep theirs.
+        Machine -> number of tasks that may change places; the others retain theirs.
     """
     return _Refill(shop, words, rule, rng, until).run()
 
 
 @dataclass
 class _Machine:
-    """What is left of a word; ``keys`` order it by the rule."""
+    """The rest of a machine's word; ``keys`` order it by the rule."""
 
     rest: list[int]
     keys: list[tuple[int, float]]
@@ -126,7 +126,7 @@ class _Refill:
         return [own.done for own in self.machines]
 
     def ready(self, kind: int) -> int:
-        """When the next task of a kind can start; -1 while that is not known."""
+        """Return when the next task of a kind can start; -1 while that is not known."""
         number, latest = self.number[kind], 0
         for a, lag in self.shop.before[kind]:
             row = self.stops[a]
@@ -137,7 +137,7 @@ class _Refill:
 
     def step(self, machine: int, own: _Machine, now: int) -> None:
         """Start the task that goes first, or wait."""
-        found: list[tuple[tuple[int, float], int, int]] = []
+        candidates: list[tuple[tuple[int, float], int, int]] = []
         seen: set[int] = set()
         peak = own.held
         held = own.held
@@ -148,27 +148,27 @@ class _Refill:
                 seen.add(kind)
                 at = self.ready(kind)
                 if at >= 0 and self.safe(own, kind, peak if index else None):
-                    found.append((own.keys[index], at, index))
+                    candidates.append((own.keys[index], at, index))
                 if len(seen) == kinds:
                     break
             peak = max(peak, held + self.alloc[kind])
             held += self.net[kind]
-        if not found:
+        if not candidates:
             return  # a predecessor that starts will wake this machine
-        found.sort()
-        first = found[0][1]
-        for _, at, index in found:
+        candidates.sort()
+        first = candidates[0][1]
+        for _, at, index in candidates:
             kind = own.rest[index]
             wait = first - now - (1 - self.rule.patience) * self.duration[kind]
             if at <= now and (at == first or first <= now or wait >= 0):
                 self.start(own, index, now)
                 heapq.heappush(self.queue, (own.free, machine))
                 return
-        later = [at for _, at, _ in found if at > now]
+        later = [at for _, at, _ in candidates if at > now]
         heapq.heappush(self.queue, (min(later), machine))
 
     def safe(self, own: _Machine, kind: int, peak: int | None) -> bool:
-        """Whether a task can start now, and those that it overtakes still fit."""
+        """Return whether a task can start now with room left for those that it overtakes."""
         if own.limit is None or peak is None:
             return True
         if own.held + self.alloc[kind] > own.limit:

@@ -24,10 +24,10 @@ OnBetter = Callable[[list[list[int]], int], None]
 """Called with words and their value whenever they are better than all before."""
 
 ANY = 1 << 60
-"""Target that drops nothing."""
+"""Target that drops no state."""
 
 ARMS = ((24, 5), (12, 16), (6, 48))
-"""(groups, width) of generations in turn; widths double after a while without improvement."""
+"""(groups, width) of generations in turn; widths double after some without improvement."""
 
 PROVEN = (
     Tuning((3.0, 3.0), (1.0, 1.0, 1.0, 1.0, 1.0)),
@@ -40,16 +40,16 @@ PROVEN = (
 """Tunings to begin with."""
 
 ELITE = 12
-"""Schedules that are remembered."""
+"""Number of schedules that are retained."""
 
 WINDOW = (8, 10)
-"""Groups and width of a window."""
+"""Groups and width of the search in a window."""
 
 OVERHEAD = 60
-"""What a level costs besides its states, in states."""
+"""Overhead of a level, as a number of states."""
 
 SHARE = 8
-"""A generation should take no more than this part of the time."""
+"""A generation should take at most 1/``SHARE`` of the time."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class _Elite:
     sum: int
     words: list[list[int]]
     tuning: Tuning
-    found: BeamResult
+    result: BeamResult
 
 
 @dataclass
@@ -86,16 +86,16 @@ class PipelineSearch:
     Parameters
     ----------
     shop
-        What to schedule.
+        The shop to schedule.
     seed
-        Same seed and same number of generations without a clock: same result.
+        Seed of the search; the same seed and generations without a clock give the same result.
     start_words
         A first incumbent, which must fit; some beams begin in the middle of it. By default one
         micro-batch runs after the other.
     lower
         A proved bound: the search ends when it is met.
     limit_s
-        Seconds in which to follow ``start_words``; what is not done by then is left out.
+        Time limit for following ``start_words``, seconds; the rest is left out.
 
     Raises
     ------
@@ -126,9 +126,9 @@ class PipelineSearch:
         self.done = 0
         if start_words is not None:
             for pool in self.pools:
-                found = pool.beam.follow(self.words, lambda: end is not None and now() >= end)
-                if found is not None:
-                    self.keep(pool, found, PROVEN[0], None)
+                result = pool.beam.follow(self.words, lambda: end is not None and now() >= end)
+                if result is not None:
+                    self.keep(pool, result, PROVEN[0], None)
 
     def run(
         self,
@@ -140,7 +140,7 @@ class PipelineSearch:
         """Search until the bound is met, the time is out or the generations are done.
 
         May be called again to go on. Without start words the first generation (a list scheduler)
-        is waited for.
+        always completes.
 
         Returns
         -------
@@ -187,7 +187,7 @@ class PipelineSearch:
         else:
             level = int(self.rng.choice(stations))
             parents = [self.pick(pool) for _ in range(groups)]
-            starts = [parent.found.start(level) for parent in parents]
+            starts = [parent.result.start(level) for parent in parents]
             tunings = [self.child(pool, parent) for parent in parents]
         level = len(starts[0].order) if starts else 0
         pool.full_work += (pool.beam.tables.total - level) * (groups * width + OVERHEAD)
@@ -196,11 +196,11 @@ class PipelineSearch:
         run = pool.beam.run(tunings, width, targets, self.rng, starts=starts, stop=late)
         if run and not starts:
             pool.pace.append((groups * width, now() - begin))
-        for found in run:
-            self.keep(pool, found, tunings[found.group], on_better)
+        for result in run:
+            self.keep(pool, result, tunings[result.group], on_better)
 
     def share(self) -> float:
-        """Work for windows, in work for whole searches.
+        """Return the work for windows, as a multiple of the work for whole searches.
 
         They improve given words; alone, whole searches are better until they stop improving.
         """
@@ -209,7 +209,7 @@ class PipelineSearch:
         return 0.3 if self.idle > 2 * len(ARMS) else -1.0
 
     def size(self, pool: _Pool, limit_s: float | None) -> tuple[int, int]:
-        """Groups and width: few states at first, then as many as the time is good for."""
+        """Return groups and width: few states at first, then as many as the time allows."""
         if not self.done:
             return 12, 1
         groups, width = ARMS[self.done % len(ARMS)]
@@ -223,13 +223,13 @@ class PipelineSearch:
         return groups, width
 
     def target(self, index: int) -> int:
-        """Half of the groups must be better than the incumbent."""
+        """Return the bound above which states are dropped: half of the groups must improve."""
         if index % 2 or self.shop.objective is Objective.SPAN:
             return ANY
         return self.value - 1
 
     def judge(self, words: list[list[int]], on_better: OnBetter | None) -> tuple[int, int]:
-        """Value and sum of starts of words; the best so far are remembered."""
+        """Return value and sum of starts of words; retain the best so far."""
         starts = times(self.shop, words)
         total = sum(map(sum, starts))
         if self.shop.objective is Objective.SPAN:
@@ -242,22 +242,22 @@ class PipelineSearch:
         return value, total
 
     def keep(
-        self, pool: _Pool, found: BeamResult, tuning: Tuning, on_better: OnBetter | None
+        self, pool: _Pool, result: BeamResult, tuning: Tuning, on_better: OnBetter | None
     ) -> None:
-        """Remember a schedule."""
-        words = pool.beam.words(found.order)
+        """Add a schedule to the pool."""
+        words = pool.beam.words(result.order)
         value, total = self.judge(words, on_better)
         if any(entry.words == words for entry in pool.elite):
             return
-        pool.elite.append(_Elite(value, total, words, tuning, found))
+        pool.elite.append(_Elite(value, total, words, tuning, result))
         pool.elite.sort(key=lambda entry: (entry.value, entry.sum))
         del pool.elite[ELITE:]
 
     def window(self, pool: _Pool, late: Callable[[], bool], on_better: OnBetter | None) -> None:
-        """Search anew between two levels of a good schedule and go on as it did."""
+        """Search between two levels of a good schedule and go on as it did."""
         beam, parent = pool.beam, self.pick(pool)
         level = int(self.rng.choice([0, *beam.stations]))
-        starts = [parent.found.start(level) if level else root(beam.tables)] * WINDOW[0]
+        starts = [parent.result.start(level) if level else root(beam.tables)] * WINDOW[0]
         until = min(level + beam.tables.kinds * int(self.rng.integers(1, 6)), beam.tables.total)
         pool.window_work += (until - level) * (WINDOW[0] * WINDOW[1] + OVERHEAD)
         tunings = [self.child(pool, parent) for _ in starts]
@@ -265,12 +265,12 @@ class PipelineSearch:
         run = beam.run(tunings, WINDOW[1], targets, self.rng, starts=starts, until=until, stop=late)
         best = parent.value, parent.sum
         choice: tuple[list[list[int]], Tuning] | None = None
-        for found in run:
-            words = splice(beam.words(found.order), parent.words)
+        for result in run:
+            words = splice(beam.words(result.order), parent.words)
             if fits(self.shop, words):
                 judged = self.judge(words, on_better)
                 if judged < best:
-                    best, choice = judged, (words, tunings[found.group])
+                    best, choice = judged, (words, tunings[result.group])
         if choice is not None:
             made = beam.follow(choice[0], late)
             if made is not None:
@@ -279,11 +279,11 @@ class PipelineSearch:
     # -- tunings -----------------------------------------------------------------------------
 
     def pick(self, pool: _Pool) -> _Elite:
-        """A good schedule: the better of two."""
+        """Return a good schedule: the better of two random ones."""
         return pool.elite[int(self.rng.integers(len(pool.elite), size=2).min())]
 
     def sample(self, pool: _Pool, index: int, groups: int) -> Tuning:
-        """Tuning to begin with; the limits in flight spread over the groups."""
+        """Return a random tuning; the limits in flight spread over the groups."""
         rng = self.rng
         flight = most = pool.beam.tables.most
         guards = pool.beam.arrays.guards
@@ -295,15 +295,15 @@ class PipelineSearch:
             return replace(proven, in_flight=flight, patience=self.patience())
         sharpness = np.exp(rng.uniform(-0.5, 2.5, size=2))
         weights = np.exp(rng.normal(0, 0.7, size=5))
-        found = _tuning(sharpness, weights, flight, self.noise(), self.patience())
-        return replace(found, guarded=index % 4 != 3)
+        tuning = _tuning(sharpness, weights, flight, self.noise(), self.patience())
+        return replace(tuning, guarded=index % 4 != 3)
 
     def noise(self) -> float:
-        """None, some, or much."""
+        """Return no noise, some, or much, at random."""
         return float(self.rng.choice([0.0, 0.05, 0.3]))
 
     def patience(self) -> float:
-        """Mostly none."""
+        """Return a random patience, mostly none."""
         return float(self.rng.choice([0.0, 0.0, 1.0, 3.0]))
 
     def child(self, pool: _Pool, parent: _Elite) -> Tuning:
@@ -321,14 +321,14 @@ class PipelineSearch:
             flight += rng.integers(-1, 2)
         elif rng.random() < 0.3:
             flight += rng.integers(-1, 2, size=len(most))
-        found = _tuning(
+        tuning = _tuning(
             np.clip(sharpness, 0.2, 50),
             np.clip(weights, 1e-3, 1e3),
             tuple(int(n) for n in np.clip(flight, 1, most)),
             one.noise if rng.random() < 0.7 else self.noise(),
             one.patience if rng.random() < 0.7 else self.patience(),
         )
-        return replace(found, guarded=one.guarded)
+        return replace(tuning, guarded=one.guarded)
 
 
 def _tuning(
@@ -344,12 +344,12 @@ def _tuning(
 
 
 def one_by_one(shop: Shop) -> list[list[int]]:
-    """Words that run one micro-batch after the other.
+    """Return words that run one micro-batch after the other.
 
     Raises
     ------
     ValueError
-        They do not fit, so nothing does.
+        They do not fit, so no words do.
     """
     words: list[list[int]] = [[] for _ in shop.machines]
     for route in sorted({kind.route for kind in shop.kinds}):
@@ -363,8 +363,8 @@ def one_by_one(shop: Shop) -> list[list[int]]:
 
 
 def splice(begun: Words, words: Words) -> list[list[int]]:
-    """Continue words that were begun in another way: what they have not run, in its old order."""
-    found = []
+    """Complete the beginning of some words with the other tasks in the order of other words."""
+    rows = []
     for first, word in zip(begun, words, strict=True):
         left = Counter(first)
         rest = []
@@ -373,5 +373,5 @@ def splice(begun: Words, words: Words) -> list[list[int]]:
                 left[k] -= 1
             else:
                 rest.append(k)
-        found.append([*first, *rest])
-    return found
+        rows.append([*first, *rest])
+    return rows

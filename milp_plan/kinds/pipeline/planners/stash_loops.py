@@ -1,4 +1,4 @@
-"""Compiled loops over words of steps, second runs and journeys back: exact times, and annealing.
+"""Compiled loops over words of steps, recomputations and journeys back: exact times, annealing.
 
 The word of a device is a list of events in the order in which they begin to hold memory: a step is
 its number, the *return* of stash s (its maker's second run, or its journey back from the host) is
@@ -23,17 +23,17 @@ from milp_plan.core.compiled import compiled
 Integers = NDArray[np.int64]
 
 STAY, AGAIN, LEAVE = 0, 1, 2
-"""What becomes of a stash."""
+"""How a stash is treated: it stays, is recomputed, or leaves to a host and returns."""
 
 SLACK, EARLY = 0.25, 0.05
-"""Weight of the mean end of devices, and of the mean start of steps, beside the makespan."""
+"""Weights of the mean end of devices, and of the mean start of steps, next to the makespan."""
 
 TRIES = 8
 """Draws of a move until one is possible."""
 
 
 class StashTables(NamedTuple):
-    """The problem as arrays: rows of lists lie one behind the other, ``*_at`` says where.
+    """The problem as arrays: rows of lists are concatenated, ``*_at`` holds their offsets.
 
     ``ticks``, ``device`` of steps; ``before``, ``lag`` of their arcs; ``alloc`` bytes that a step
     holds from its start on; ``free`` bytes that go at its stop whoever made them; ``stash`` of its
@@ -95,7 +95,7 @@ _FREE, _OUT, _BACK, _LAST, _USED, _PENDING = range(6)
 
 @compiled
 def _wait(buffers: StashBuffers, d: int, need: int, room: int, now: int) -> int:
-    """Time from which ``need`` more bytes fit on a device; -1 where they never do."""
+    """Return the time from which ``need`` more bytes fit on a device; -1 where they never do."""
     state = buffers.state
     while state[d, _USED] + need > room:
         count = state[d, _PENDING]
@@ -127,7 +127,7 @@ def _let_go(buffers: StashBuffers, d: int, when: int, size: int) -> None:
 def decode(
     tables: StashTables, words: Integers, length: Integers, mode: Integers, buffers: StashBuffers
 ) -> float:
-    """Start everything as early as its word allows; the cost, or infinity where words deadlock."""
+    """Start everything as early as its word allows; return the cost, infinity for a deadlock."""
     steps = len(tables.ticks)
     start, state, cursor = buffers.start, buffers.state, buffers.cursor
     start[:] = -1
@@ -229,7 +229,7 @@ def decode(
 
 @compiled
 def makespan_of(tables: StashTables, buffers: StashBuffers) -> int:
-    """Stop of the last step after :func:`decode`."""
+    """Return the stop of the last step after :func:`decode`."""
     best = 0
     for x in range(len(tables.ticks)):
         stop = buffers.start[x] + tables.ticks[x]
@@ -271,7 +271,7 @@ def change(
     new: int,
     ahead: int,
 ) -> bool:
-    """Give a stash another way; its return stands ``ahead`` events before its first reader."""
+    """Change the treatment of a stash; its return is ``ahead`` events before its first reader."""
     steps = len(tables.ticks)
     d = tables.device[tables.maker[s]]
     if new == mode[s] or (new == AGAIN and not tables.may_again[s]):
@@ -314,7 +314,7 @@ def _shift(tables: StashTables, words: Integers, length: Integers, reach: int) -
 
 @compiled
 def _turn(tables: StashTables, words: Integers, length: Integers, mode: Integers) -> bool:
-    """Change the way of a stash, or exchange those of two on one device."""
+    """Change the treatment of a stash, or exchange those of two on one device."""
     s = np.random.randint(len(tables.maker))
     ahead = 0
     while np.random.random() < 0.5:
@@ -343,7 +343,7 @@ def anneal(
     seed: int,
     buffers: StashBuffers,
 ) -> int:
-    """Anneal from words that fit; they are the best ones afterwards. Returns their makespan."""
+    """Anneal from words that fit; they are the best ones afterwards. Return their makespan."""
     np.random.seed(seed)
     cost = decode(tables, words, length, mode, buffers)
     if cost == np.inf:

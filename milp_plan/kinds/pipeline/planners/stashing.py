@@ -1,9 +1,9 @@
-"""Search for schedules of pipelines whose activations are made again or wait on a host.
+"""Search for schedules of pipelines whose activations are recomputed or wait on a host.
 
-A state is a word for each device and a way for each stash (:mod:`.stash_loops` times it exactly).
-The search begins from plans of the same pipeline in which everything stays, also from such that
-hold more than there is: what does not fit is then made again, or leaves, those first whose readers
-come last.
+A state is a word for each device and a treatment for each stash (:mod:`.stash_loops` times it
+exactly). The search begins from plans of the same pipeline in which everything stays, including
+plans that exceed the memory: what does not fit is then recomputed, or leaves, those first whose
+readers come last.
 """
 
 from __future__ import annotations
@@ -33,31 +33,31 @@ from .stash_loops import (
 )
 
 ENDLESS = 2**62
-"""Room of a device without a limit."""
+"""Memory of a device without a limit."""
 
 MOVES = 40_000
-"""Moves of one annealing."""
+"""Moves of one annealing run."""
 
 AHEAD = 2
-"""Events between a journey back and its reader, to begin with."""
+"""Initial number of events between a journey back and its reader."""
 
 COOLER = 1 / 3
-"""Factor on the first temperature from one annealing to the next, twice in three."""
+"""Factor on the first temperature from one annealing run to the next, two times in three."""
 
 HEAT = (0.6, 0.02)
-"""First and last temperature, as parts of the mean length of a step."""
+"""First and last temperature, as multiples of the mean length of a step."""
 
 
 @dataclass
 class StashWords:
-    """A word for each device, and the way of each stash."""
+    """A word for each device, and the treatment of each stash."""
 
     words: Integers
     length: Integers
     mode: Integers
 
     def copy(self) -> StashWords:
-        """Return words of their own."""
+        """Return a copy that shares no array."""
         return StashWords(self.words.copy(), self.length.copy(), self.mode.copy())
 
 
@@ -67,14 +67,14 @@ class Stashing:
     Parameters
     ----------
     shop
-        What to schedule.
+        The pipeline to schedule.
     seed
-        Same seed, same starts and same number of rounds: same result.
+        Seed of the search; the same seed, starts and rounds give the same result.
 
     Attributes
     ----------
     pool
-        Makespan and words of what was found, by origin.
+        Makespan and best words, by origin.
     """
 
     def __init__(self, shop: StashShop, seed: int) -> None:
@@ -94,16 +94,16 @@ class Stashing:
         for a, b, lag in shop.arcs:
             before[number[b]].append((number[a], lag))
         alloc, free = np.zeros(steps, np.int64), np.zeros(steps, np.int64)
-        for kept in shop.kept:
-            alloc[number[kept.maker]] += kept.bytes
-            free[number[kept.last]] += kept.bytes
+        for value in shop.values:
+            alloc[number[value.maker]] += value.bytes
+            free[number[value.last]] += value.bytes
         stash = np.full(steps, -1, np.int64)
         first_of: list[list[int]] = [[] for _ in self.names]
         for s, entry in enumerate(shop.stashes):
             stash[number[entry.maker]] = s
             first_of[number[entry.first]].append(s)
         parts = [entry.values for entry in shop.stashes]
-        flat = [kept for values in parts for kept in values]
+        flat = [value for values in parts for value in values]
         kinds: dict[object, int] = {}
         kind = [
             kinds.setdefault(shop.problem.graph.operator(n).name.partition("@")[0], len(kinds))
@@ -122,17 +122,18 @@ class Stashing:
             _row(entry.bytes for entry in shop.stashes),
             _row(entry.again for entry in shop.stashes),
             _row(entry.host is not None for entry in shop.stashes),
-            _ends(parts), _row(kept.bytes for kept in flat),
-            _row(kept.out_ticks or 0 for kept in flat), _row(kept.back_ticks or 0 for kept in flat),
+            _ends(parts), _row(value.bytes for value in flat),
+            _row(value.out_ticks or 0 for value in flat),
+            _row(value.back_ticks or 0 for value in flat),
             _row(room), _row(kind),
         )  # fmt: skip
 
     # -- starts ------------------------------------------------------------------------------
 
     def words_of(self, plan: Plan) -> StashWords:
-        """StashWords of a plan of this pipeline, journeys and second runs included."""
+        """Return the words of a plan of this pipeline, including journeys and recomputations."""
         tables, steps = self.tables, len(self.names)
-        found: list[list[tuple[int, int, int]]] = [[] for _ in self.devices]
+        rows: list[list[tuple[int, int, int]]] = [[] for _ in self.devices]
         mode = np.zeros(len(self.shop.stashes), np.int64)
         seen: set[str] = set()
         for run in sorted(plan.runs, key=lambda r: r.start_ticks or 0):
@@ -141,7 +142,7 @@ class Stashing:
             if run.operator in seen:
                 event, mode[stash] = steps + int(stash), AGAIN
             seen.add(run.operator)
-            found[tables.device[step]].append((run.start_ticks or 0, 1, event))
+            rows[tables.device[step]].append((run.start_ticks or 0, 1, event))
         hosts = self.shop.problem.cluster.hosts
         carried = {k.value: s for s, entry in enumerate(self.shop.stashes) for k in entry.values}
         back: dict[int, int] = {}
@@ -151,18 +152,18 @@ class Stashing:
                 back[s] = min(trip.start_ticks or 0, back.get(s, trip.start_ticks or 0))
         for s, start in back.items():
             mode[s] = LEAVE
-            found[tables.device[tables.maker[s]]].append((start, 0, steps + s))
-        most = max(len(row) for row in found) + len(self.shop.stashes)
-        words = np.zeros((len(found), most), np.int64)
-        for d, row in enumerate(found):
+            rows[tables.device[tables.maker[s]]].append((start, 0, steps + s))
+        most = max(len(row) for row in rows) + len(self.shop.stashes)
+        words = np.zeros((len(rows), most), np.int64)
+        for d, row in enumerate(rows):
             words[d, : len(row)] = [event for _, _, event in sorted(row)]
-        return StashWords(words, _row(len(row) for row in found), mode)
+        return StashWords(words, _row(len(row) for row in rows), mode)
 
     def fitted(self, words: StashWords, way: int) -> StashWords:
-        """The words with enough made again, or away, for every device to have room.
+        """Return the words with enough recomputed, or on hosts, for every device to have room.
 
-        Where something does not fit, what stays and is read last of all goes. Journeys back stand
-        ahead of the step before their reader.
+        Where something does not fit, the stash that is read last goes. Journeys back come
+        before the step ahead of their reader.
         """
         now, tables = words.copy(), self.tables
         for d in range(len(self.devices)):
@@ -176,7 +177,7 @@ class Stashing:
         return now
 
     def _relieve(self, now: StashWords, d: int, at: int) -> bool:
-        """Have the next step that lets go of something, and waits for nothing here, come first."""
+        """Move the next step that releases something, and waits for nothing here, to the front."""
         tables, steps = self.tables, len(self.names)
         word = now.words[d, : now.length[d]].tolist()
         later = {e for e in word[at:] if e < steps}
@@ -192,7 +193,7 @@ class Stashing:
         return False
 
     def _excess(self, now: StashWords, d: int) -> int | None:
-        """Position of the first event that does not fit, as if journeys took no time."""
+        """Return the position of the first event that does not fit, if journeys took no time."""
         tables, steps, used = self.tables, len(self.names), 0
         for at in range(now.length[d]):
             event = int(now.words[d, at])
@@ -209,7 +210,7 @@ class Stashing:
         return None
 
     def _victim(self, now: StashWords, d: int, at: int, way: int) -> int | None:
-        """The stash that stays across a position, may go this way, and is read last."""
+        """Return the stash that stays across a position, may go ``way``, and is read last."""
         word = now.words[d, : now.length[d]].tolist()
         best, choice = at, None
         tables = self.tables
@@ -221,7 +222,7 @@ class Stashing:
         return choice
 
     def add(self, plan: Plan, origin: str) -> None:
-        """Begin from a plan, also from one that holds too much."""
+        """Add a plan as a start; it may exceed the memory."""
         words = self.words_of(plan)
         buffers = buffers_of(self.tables, words.words)
         if self._value(words, buffers) is not None:
@@ -245,14 +246,14 @@ class Stashing:
 
     @property
     def best(self) -> Plan | None:
-        """The best plan so far."""
+        """Return the best plan so far."""
         if not self.pool:
             return None
         _, words = min(self.pool.values(), key=lambda entry: entry[0])
         return self.plan(words)
 
     def plan(self, words: StashWords) -> Plan:
-        """Plan of words that fit."""
+        """Return the plan of words that fit."""
         tables, steps = self.tables, len(self.names)
         buffers = buffers_of(tables, words.words)
         if self._value(words, buffers) is None:
@@ -265,9 +266,9 @@ class Stashing:
             if words.mode[s] == AGAIN:
                 again[stash.maker] = back
             elif words.mode[s] == LEAVE:
-                for kept in stash.values:
-                    trips[kept.value] = out, back
-                    out, back = out + (kept.out_ticks or 0), back + (kept.back_ticks or 0)
+                for value in stash.values:
+                    trips[value.value] = out, back
+                    out, back = out + (value.out_ticks or 0), back + (value.back_ticks or 0)
         return self.shop.plan(starts, again, trips, "stashing")
 
     def run(
@@ -279,18 +280,18 @@ class Stashing:
         rounds: int | None = None,
         threads: int = 1,
     ) -> None:
-        """Anneal what is in the pool in turns, the best most often, until the bound is met.
+        """Anneal the words of the pool in turns, the best most often, until the bound is met.
 
         Parameters
         ----------
         budget
-            When to end, beside ``rounds``.
+            When to end, in addition to ``rounds``.
         on_better
             Called with the best plan and its makespan.
         lower
             A proved bound.
         rounds, threads
-            Most annealings per thread, and threads.
+            Largest number of annealing runs per thread, and number of threads.
         """
         best = min((value for value, _ in self.pool.values()), default=0)
         if self.best is not None:
@@ -308,7 +309,7 @@ class Stashing:
                 done += 1
 
     def _pick(self) -> tuple[str, StashWords, float, int]:
-        """Origin and words of the next annealing, its heat and its seed."""
+        """Return origin and words of the next annealing run, its heat and its seed."""
         ranked = sorted(self.pool, key=lambda name: self.pool[name][0])
         turn = self.rounds
         self.rounds += 1
@@ -319,8 +320,8 @@ class Stashing:
         origin, now, share, seed = picked
         buffers = buffers_of(self.tables, now.words)
         heat = (share * HEAT[0] * self.heat, HEAT[1] * self.heat)
-        found = anneal(self.tables, now.words, now.length, now.mode, MOVES, heat, seed, buffers)
-        return origin, int(found), now
+        makespan = anneal(self.tables, now.words, now.length, now.mode, MOVES, heat, seed, buffers)
+        return origin, int(makespan), now
 
 
 def _row(numbers: object) -> Integers:

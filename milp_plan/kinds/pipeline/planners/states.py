@@ -1,4 +1,4 @@
-"""States of a beam search, one row each, and the schedules that are found."""
+"""States of a beam search, one per row, and its resulting schedules."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class States:
 
 @dataclass(frozen=True)
 class Start:
-    """Where a search may begin: ``order`` (kinds in the order started) led to the one state.
+    """Start of a search: ``order`` (kinds in the order started) leads to the one state.
 
     ``earlier`` are stations on the way to it, by their level.
     """
@@ -78,13 +78,13 @@ class BeamResult:
     stations: dict[int, Start]
 
     def start(self, level: int) -> Start:
-        """Begin at a station."""
+        """Return the start at a station."""
         earlier = {one: station for one, station in self.stations.items() if one < level}
         return replace(self.stations[level], earlier=earlier)
 
 
 def root(tables: BeamTables) -> Start:
-    """Nothing started yet."""
+    """Return the start with no task started."""
     waits = (tables.before >= 0).any(0)
     ready = np.where(waits, tables.far, 0).astype(tables.type)[None, :]
     one = np.zeros(1, dtype=np.int64)
@@ -104,9 +104,9 @@ def root(tables: BeamTables) -> Start:
 
 
 def joined(states: Sequence[States], rng: np.random.Generator) -> States:
-    """One group per state."""
+    """Return one group per state."""
     columns = (np.concatenate([getattr(s, f.name) for s in states]) for f in fields(States))
-    found = States(*columns)
-    found.key = rng.integers(1 << 62, size=len(states))
-    found.group = np.arange(len(states))
-    return found
+    merged = States(*columns)
+    merged.key = rng.integers(1 << 62, size=len(states))
+    merged.group = np.arange(len(states))
+    return merged

@@ -107,14 +107,14 @@ class BeamTables:
         )
 
     def _ahead(self, one: int, other: int) -> Array:
-        """Column that counts tasks of one kind less those of another."""
+        """Return the column that counts tasks of one kind less those of another."""
         column = np.zeros(self.kinds, dtype=np.int64)
         column[one] += 1
         column[other] -= 1
         return column
 
     def _room(self, kind: int) -> int:
-        """Most bytes held when the kind starts: what later tasks of its stage need stays free."""
+        """Return the most bytes held when the kind starts: later tasks of its stage fit."""
         arrays = self.arrays
         limit = arrays.limits[arrays.machine[kind]]
         assert limit is not None
@@ -127,13 +127,13 @@ class BeamTables:
         return limit - int(arrays.alloc[kind]) - need
 
     def _flights(self) -> list[tuple[int, int]]:
-        """(holder, its last releaser): the first of every route, and all with a guard."""
+        """Return (holder, its last releaser): the first of every route, and all with a guard."""
         arrays = self.arrays
-        found = {guard.kind for guard in arrays.guards}
+        guarded = {guard.kind for guard in arrays.guards}
         for route in {arrays.group(k)[0] for k in arrays.holders}:
-            mine = [k for k in arrays.holders if arrays.group(k)[0] == route]
-            found.add(min(mine, key=lambda k: (arrays.heads[k], k)))
-        pairs = [(k, arrays.releasers[k]) for k in sorted(found)]
+            holders = [k for k in arrays.holders if arrays.group(k)[0] == route]
+            guarded.add(min(holders, key=lambda k: (arrays.heads[k], k)))
+        pairs = [(k, arrays.releasers[k]) for k in sorted(guarded)]
         return [(k, chain[-1]) for k, chain in pairs if chain]
 
     def _loads(self) -> None:
@@ -154,7 +154,7 @@ class BeamTables:
         self.role = np.array([roles.get(n, 1 if n.startswith("backward") else 3) for n in names])
 
     def _ring(self) -> int:
-        """Most tasks by which a kind can be ahead of its successor: memory limits it."""
+        """Return the most tasks by which a kind can be ahead of its successor: memory limits it."""
         arrays = self.arrays
         size = 1
         for a, b, _ in arrays.direct:
@@ -171,7 +171,7 @@ class BeamTables:
 
 
 def machine_tails(arrays: Arrays) -> list[int]:
-    """Kind -> least time from its stop to the end; ends count from the machine's release."""
+    """Return kind -> least time from its stop to the end; ends count from the machine's release."""
     tails = [-arrays.releases[m] for m in arrays.machine]
     for k in reversed(range(len(tails))):
         for b, lag in arrays.after[k]:
@@ -180,9 +180,9 @@ def machine_tails(arrays: Arrays) -> list[int]:
 
 
 def tail_table(arrays: Arrays) -> NDArray[np.int64]:
-    """Tails of all tasks: least times from their starts to the end of the schedule.
+    """Return tails of all tasks: least times from their starts to the end of the schedule.
 
-    They make the beam search see far: they know the way of a micro-batch to its end, the work that
+    They look ahead for the beam search: they know a micro-batch's way to its end, the work that
     must still follow on every machine on that way, and that a device at its memory limit starts a
     forward pass only after an older activation was released (the arc from the release of
     micro-batch n to the start of micro-batch n + limit).
@@ -216,24 +216,24 @@ def tail_table(arrays: Arrays) -> NDArray[np.int64]:
 
 def _work_ahead(arrays: Arrays, static: list[int]) -> list[list[tuple[int, int]]]:
     """Kind -> (work per micro-batch that is not before it on its machine, tail after that)."""
-    found = []
+    ahead = []
     for k, machine in enumerate(arrays.machine):
         here = [j for j in arrays.descendants[k] if arrays.machine[j] == machine]
         work, rows = 0, []
         for j in sorted(here, key=lambda j: -static[j]):
             work += int(arrays.duration[j])
             rows.append((work, static[j]))
-        found.append(rows)
-    return found
+        ahead.append(rows)
+    return ahead
 
 
 def _memory_arcs(arrays: Arrays) -> list[list[tuple[int, list[int]]]]:
-    """Kind -> (holder, first task of it that cannot start before task n of the kind ends).
+    """Return kind -> (holder, first task of it that cannot start before task n of the kind ends).
 
     With c releases of a kind done before task q of its holder starts, kinds before it in the
     micro-batch may have been released q times at most and kinds after it c times at most.
     """
-    found: list[list[tuple[int, list[int]]]] = [[] for _ in arrays.kinds]
+    arcs: list[list[tuple[int, list[int]]]] = [[] for _ in arrays.kinds]
     for i in arrays.holders:
         limit = arrays.limits[arrays.machine[i]]
         assert limit is not None
@@ -248,5 +248,5 @@ def _memory_arcs(arrays: Arrays) -> list[list[tuple[int, list[int]]]]:
                 while q < count and (q + 1) * size - q * early - n * late <= limit:
                     q += 1
                 blocked.append(max(q, n + 1))
-            found[j].append((i, blocked))
-    return found
+            arcs[j].append((i, blocked))
+    return arcs

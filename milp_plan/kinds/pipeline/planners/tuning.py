@@ -1,4 +1,4 @@
-"""What a state costs: a soft maximum over lower bounds, tuned per group of states."""
+"""Cost of a state: a soft maximum over lower bounds, tuned per group of states."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .tables import Array, BeamTables
 
 @dataclass(frozen=True)
 class Tuning:
-    """How one group of states weighs its bounds.
+    """Weights of one group of states for its bounds.
 
     Parameters
     ----------
     sharpness
         τ in mean task lengths, of machines and of kinds.
     weights
-        Of machines, and of kinds by role (forward, backward, weight, other).
+        Weights of machines, and of kinds by role (forward, backward, weight, other).
     in_flight
         Most micro-batches between holder and last releaser, for each pair in
         :attr:`.tables.BeamTables.flights`; ``None``: what fits.
@@ -63,7 +63,7 @@ class Costs:
     def costs(
         self, bounds: Array, loads: Array, group: Array, rng: np.random.Generator
     ) -> tuple[Array, Array]:
-        """Judge states; ``group`` is sorted.
+        """Return the costs of states; ``group`` is sorted.
 
         Returns
         -------
@@ -92,11 +92,11 @@ class Costs:
 
 
 def cheapest(rows: Array, cost: Array, key: Array, group: Array, width: int) -> Array:
-    """Rows to keep: the cheapest of equal keys, then the ``width`` cheapest of each group."""
+    """Return the rows to retain: the cheapest per key, then the ``width`` cheapest per group."""
     order = rows[np.argsort(cost[rows].astype(np.float64) + 1000.0 * group[rows])]
     _, first = np.unique(key[order], return_index=True)
     first.sort()
     order = order[first]
-    mine = group[order]
-    starts = np.searchsorted(mine, mine, side="left")
+    groups = group[order]
+    starts = np.searchsorted(groups, groups, side="left")
     return order[np.arange(len(order)) - starts < width]

@@ -1,1 +1,1 @@
-"""Ways of pipelines."""
+"""Strategies of pipelines."""

@@ -1,4 +1,4 @@
-"""A repeating pattern of a shop, and words with periods of it put in."""
+"""A repeating pattern of a shop, and words with periods of it inserted."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ from ..timing import Deadlock, Words, fits, times, value_of
 
 
 def shortened(shop: Shop, counts: Sequence[int]) -> Shop:
-    """The same shop with fewer micro-batches.
+    """Return the shop with fewer micro-batches.
 
     Parameters
     ----------
     shop
-        Of any size.
+        A shop of any size.
     counts
-        Micro-batches to keep per route, the first ones; at least 1 each.
+        Number of micro-batches per route that remain, the first ones; at least 1 each.
 
     Returns
     -------
     Shop
         Kinds, machines and limits are those of ``shop``, in the same order.
     """
-    kept: set[str] = set()
+    names: set[str] = set()
     for kind in shop.kinds:
-        kept.update(kind.members[: counts[kind.route]])
+        names.update(kind.members[: counts[kind.route]])
     graph = shop.problem.graph
-    operators = tuple(operator for operator in graph.operators if operator.name in kept)
+    operators = tuple(operator for operator in graph.operators if operator.name in names)
     values = tuple(
-        value.read_by(c for c in value.consumers if c in kept)
+        value.read_by(c for c in value.consumers if c in names)
         for value in graph.values
-        if value.producer is None or value.producer in kept
+        if value.producer is None or value.producer in names
     )
     name = f"{shop.problem.name} ({'+'.join(map(str, counts))} micro-batches)"
     problem = replace(shop.problem, name=name, graph=ComputationGraph(operators, values))
-    found = read_shop(problem)
-    assert isinstance(found, Shop), found
-    assert [kind.name for kind in found.kinds] == [kind.name for kind in shop.kinds]
-    return found
+    short = read_shop(problem)
+    assert isinstance(short, Shop), short
+    assert [kind.name for kind in short.kinds] == [kind.name for kind in shop.kinds]
+    return short
 
 
 def route_counts(shop: Shop) -> list[int]:
-    """Micro-batches of each route."""
+    """Return the number of micro-batches of each route."""
     counts = [0] * (1 + max(kind.route for kind in shop.kinds))
     for kind in shop.kinds:
         counts[kind.route] = kind.count
@@ -62,7 +62,7 @@ class Pattern:
     Parameters
     ----------
     period
-        Ticks.
+        Length of a period, ticks.
     starts
         Kind -> starts of ``per_period`` consecutive micro-batches of its route.
     """
@@ -72,28 +72,28 @@ class Pattern:
 
     @property
     def per_period(self) -> int:
-        """Micro-batches per period and route."""
+        """Number of micro-batches per period and route."""
         return len(self.starts[0])
 
     @property
     def latest(self) -> int:
-        """From here on every task repeats itself."""
+        """Time from which every task repeats itself, ticks."""
         return max(max(row) for row in self.starts)
 
     @cached_property
     def settling(self) -> int:
-        """Periods until every task repeats itself."""
+        """Number of periods until every task repeats itself."""
         return -(-self.latest // self.period)
 
     @staticmethod
     def of(shop: Shop, plan: Plan, period: int, per_period: int) -> Pattern:
-        """Read the pattern that a plan repeats from its beginning."""
+        """Return the pattern that a plan repeats from its beginning."""
         begun = {run.operator: run.start_ticks or 0 for run in plan.runs}
         begun |= {t.value: t.start_ticks or 0 for t in plan.transfers if t.value not in begun}
         rows = [sorted(begun[m] for m in kind.members)[:per_period] for kind in shop.kinds]
         first = min(min(row) for row in rows)
         begins = [first] * (1 + max(kind.route for kind in shop.kinds))
-        for route in range(len(begins)):  # whole periods are for nothing
+        for route in range(len(begins)):  # shift by whole periods
             own = [
                 row[0] for row, kind in zip(rows, shop.kinds, strict=True) if kind.route == route
             ]
@@ -107,7 +107,7 @@ class Pattern:
         )
 
     def words(self, shop: Shop, until: int | None = None) -> list[list[int]]:
-        """Words of the unrolled pattern, or of its tasks that start before a time."""
+        """Return words of the unrolled pattern, or of its tasks that start before a time."""
         entries: list[list[tuple[int, int, int]]] = [[] for _ in shop.machines]
         rounds = self.per_period
         for k, kind in enumerate(shop.kinds):
@@ -119,7 +119,7 @@ class Pattern:
         return [[k for _, _, k in sorted(row)] for row in entries]
 
     def cycle(self, shop: Shop, begin: int) -> list[list[int]]:
-        """Words of one period, from a time on."""
+        """Return the words of one period from a time on."""
         entries: list[list[tuple[int, int, int]]] = [[] for _ in shop.machines]
         for k, kind in enumerate(shop.kinds):
             for own in self.starts[k]:
@@ -130,25 +130,25 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Splice:
-    """A short shop that stands for a long one: periods are put in at a cut.
+    """A short shop that stands for a long one: periods are inserted at a cut.
 
     Up to the cut each machine has run the same tasks however the short words were improved, so
-    what is put in finds every micro-batch, and the memory, as the pattern has them.
+    an inserted period starts with every micro-batch, and the memory, as in the pattern.
 
     Parameters
     ----------
     short
-        With as many micro-batches modulo the pattern as the long shop.
+        The shop with as many micro-batches modulo the pattern as the long shop.
     cut
         Machine -> number of tasks before the cut.
     cycle
         Machine -> word of one period from the cut.
     words
-        Words of the short shop, as the pattern has them.
+        Words of the short shop in the pattern's order.
     missing
-        Periods to put in.
+        Number of periods to insert.
     period
-        Ticks of one.
+        Length of a period, ticks.
     """
 
     short: Shop
@@ -159,14 +159,14 @@ class Splice:
     period: int
 
     def kept_by(self, words: Words) -> bool:
-        """Whether periods can still be put in: each machine runs the same tasks before the cut."""
+        """Return whether periods can still be inserted: the tasks before the cut are the same."""
         return not self.missing or all(
             Counter(one[:at]) == Counter(two[:at])
             for one, two, at in zip(words, self.words, self.cut, strict=True)
         )
 
     def long(self, words: Words, missing: int | None = None) -> list[list[int]]:
-        """Words of the long shop from words of the short one."""
+        """Return words of the long shop from words of the short one."""
         more = self.missing if missing is None else missing
         if not more:
             return [list(word) for word in words]
@@ -181,34 +181,34 @@ SPARE = 4
 
 
 def splice(shop: Shop, pattern: Pattern) -> Splice:
-    """Take periods out of the middle until the beginning and the end nearly meet."""
+    """Remove periods from the middle until the beginning and the end nearly meet."""
     counts = route_counts(shop)
     periods = min(counts) // pattern.per_period
-    kept = min(periods, pattern.settling + SPARE)
-    less = (periods - kept) * pattern.per_period
+    spare = min(periods, pattern.settling + SPARE)
+    less = (periods - spare) * pattern.per_period
     short = shortened(shop, [count - less for count in counts]) if less else shop
-    middle = min(pattern.latest, kept * pattern.period)
-    middle += max(0, (kept * pattern.period - middle) // (2 * pattern.period)) * pattern.period
+    middle = min(pattern.latest, spare * pattern.period)
+    middle += max(0, (spare * pattern.period - middle) // (2 * pattern.period)) * pattern.period
     before = pattern.words(short, middle)
     return Splice(
         short,
         tuple(len(word) for word in before),
         tuple(tuple(word) for word in pattern.cycle(short, middle)),
         tuple(tuple(word) for word in pattern.words(short)),
-        periods - kept,
+        periods - spare,
         pattern.period,
     )
 
 
 class Shortener:
-    """Short shops of one shop, each made once."""
+    """Short versions of one shop, each made once."""
 
     def __init__(self, shop: Shop) -> None:
         self.shop, self.counts = shop, route_counts(shop)
         self.known: dict[int, Shop] = {0: shop}
 
     def without(self, micro_batches: int) -> Shop:
-        """The shop with fewer micro-batches on every route."""
+        """Return the shop with fewer micro-batches on every route."""
         if micro_batches not in self.known:
             counts = [count - micro_batches for count in self.counts]
             self.known[micro_batches] = shortened(self.shop, counts)
@@ -218,17 +218,17 @@ class Shortener:
 def steady(
     shops: Shortener, expert: Callable[[Shop], Words | None], per_period: int
 ) -> Splice | None:
-    """Take the repeating part of an expert schedule, if it has one.
+    """Return the repeating part of an expert schedule, if it has one.
 
     The expert plans a short shop, and one with a period more: each machine's longer word must be
-    the shorter one with something put in.
+    the shorter one with something inserted.
 
     Parameters
     ----------
     shops
-        Of any size.
+        Short versions of a shop of any size.
     expert
-        Words for any number of micro-batches.
+        Function that returns words for any number of micro-batches.
     per_period
         Micro-batches per period and route.
     """
@@ -251,27 +251,27 @@ def steady(
     for machine, (one, two) in enumerate(zip(words, longer, strict=True)):
         kinds = short.on_machine[machine]
         at = sum(1 for k in kinds for start in starts[k] if 2 * start < value)
-        found = _put_in(one, two, at)
-        if found is None:
+        position = _put_in(one, two, at)
+        if position is None:
             return None
-        cuts.append(found)
-        cycles.append(tuple(two[found : found + len(two) - len(one)]))
+        cuts.append(position)
+        cycles.append(tuple(two[position : position + len(two) - len(one)]))
     period = value_of(more, times(more, longer)) - value
     return Splice(short, tuple(cuts), tuple(cycles), own, spare, period)
 
 
-def _put_in(one: Sequence[int], two: Sequence[int], wanted: int) -> int | None:
-    """Where ``two`` is ``one`` with something put in, as near to a place as can be."""
+def _put_in(one: Sequence[int], two: Sequence[int], near: int) -> int | None:
+    """Return where ``two`` is ``one`` with an insertion, as near to a position as possible."""
     least, most = len(one), 0
     while most < len(one) and one[most] == two[most]:
         most += 1
     while least > 0 and one[least - 1] == two[least - 1 + len(two) - len(one)]:
         least -= 1
-    return min(max(wanted, least), most) if least <= most else None
+    return min(max(near, least), most) if least <= most else None
 
 
 def value_or_none(shop: Shop, words: Words) -> int | None:
-    """Value of words; ``None`` where they lock each other or do not fit."""
+    """Return the value of words; ``None`` where they deadlock or do not fit."""
     try:
         return value_of(shop, times(shop, words)) if fits(shop, words) else None
     except Deadlock:

@@ -2,8 +2,8 @@
 
 First the shortest period (formulation ``pipeline_period``), for one to three micro-batches per
 period. Its pattern is unrolled over a short shop, whose beginning and end are improved: list
-schedules around the words that there are, forwards and backwards (:mod:`.refill`), and models of
-``pipeline_order`` near the plan. Then periods are put in at the cut (:mod:`.pattern`).
+schedules around the best words, forwards and backwards (:mod:`.refill`), and models of
+``pipeline_order`` near the plan. Then periods are inserted at the cut (:mod:`.pattern`).
 
 Source: repeating pattern and completed ends: Tessel (Lin et al. 2023, arXiv 2311.15269); the
 period model, the splice and the list schedules: this project.
@@ -52,31 +52,31 @@ ATTEMPTS = (
     (2, 0, 0.7),
     (3, 0, 1.0),
 )
-"""Micro-batches per period, how even, and the share of the time left for patterns."""
+"""Micro-batches per period, the symmetry, and the share of the time left for patterns."""
 
 SEARCH_SHARE = 0.4
-"""Part of the time for patterns."""
+"""Share of the time for patterns."""
 
 EXPERT_SHARE = 0.25
-"""Part of the time after which no further expert is asked for what it repeats."""
+"""Share of the time after which no further expert is tried for a repeating part."""
 
 PLANNER = "periodic"
 MODELS_SHARE, UNROLL_SHARE = 0.4, 0.15
-"""Parts of the time kept for models near the plan where the short shop is small, and else for
-writing the plan down."""
+"""Shares of the time for models near the plan where the short shop is small, and for writing
+the plan otherwise."""
 
 SMALL = 600
-"""Tasks of a short shop up to which models of its ends are built."""
+"""Largest number of tasks of a short shop for which models of its ends are built."""
 
 WINDOW = 60
-"""Operators that such a model may move."""
+"""Largest number of operators that such a model may move."""
 
 MODEL_S = 4.0
-MOST_STARTS, QUICK = 5, 12
-"""Starts whose ends are improved a little, and list schedules for that."""
+MAX_STARTS, QUICK = 5, 12
+"""Starts whose ends are improved briefly, and list schedules for each."""
 
 ROUNDS, PATIENCE = 1200, 100
-"""List schedules of each end at most, and in a row without success."""
+"""List schedules of each end at most, and consecutive ones without improvement."""
 
 
 def plan_periodic(
@@ -91,13 +91,13 @@ def plan_periodic(
     Parameters
     ----------
     shop
-        Any shop; with few micro-batches there is little to repeat, and all of it is improved.
+        The shop; with few micro-batches there is little to repeat, and all of it is improved.
     limit_s
         Wall-clock seconds, unrolling included.
     seed, threads
-        Of the list schedules, and of the solver.
+        Seed of the list schedules, and threads of the solver.
     on_better
-        Called with each plan that is better than the one before.
+        Called with each plan that is better than the previous one.
 
     Returns
     -------
@@ -105,7 +105,7 @@ def plan_periodic(
         ``None`` where no pattern was found in time.
     """
     budget, rng, least = Budget(limit_s), Random(seed), lower_bound(shop)
-    ends = [Ends(found) for found in experts(shop, budget)]
+    ends = [Ends(start) for start in experts(shop, budget)]
     ends += [Ends(splice(shop, pattern)) for pattern in patterns(shop, budget)]
     best: tuple[int, Plan] | None = None
 
@@ -118,7 +118,7 @@ def plan_periodic(
             if on_better is not None:
                 on_better(best[1])
 
-    for own in sorted(ends, key=Ends.estimate)[:MOST_STARTS]:
+    for own in sorted(ends, key=Ends.estimate)[:MAX_STARTS]:
         own.list_schedules(rng, QUICK, budget, least)
         report(own)
     for own in sorted(ends, key=Ends.estimate)[:2]:
@@ -131,19 +131,19 @@ def plan_periodic(
 
 
 def experts(shop: Shop, budget: Budget) -> list[Splice]:
-    """Expert schedules that fit and repeat themselves; those that search patterns are left out.
+    """Return expert schedules that fit and repeat themselves, without those that search.
 
     They may take :data:`EXPERT_SHARE` of the time.
     """
-    found, shops = [], Shortener(shop)
+    splices, shops = [], Shortener(shop)
     for name, expert in WORDS.items():
         if name not in V_WORDS and budget.elapsed_s < EXPERT_SHARE * budget.limit_s:
             for per_period in (1, 2):
                 own = steady(shops, expert, per_period)
                 if own is not None:
-                    found.append(own)
+                    splices.append(own)
                     break
-    return found
+    return splices
 
 
 def lower_bound(shop: Shop) -> int:
@@ -153,7 +153,7 @@ def lower_bound(shop: Shop) -> int:
 
 
 def patterns(shop: Shop, budget: Budget) -> list[Pattern]:
-    """Patterns of the shortest periods per micro-batch that were found, the shortest first.
+    """Return patterns of the shortest periods per micro-batch, the shortest first.
 
     Even patterns (every device alike, every second, every third) are tried first: their models are
     tiny. Others follow while the period is longer than the work of a machine.
@@ -162,14 +162,14 @@ def patterns(shop: Shop, budget: Budget) -> list[Pattern]:
     least = max(sum(shop.kinds[k].duration for k in kinds) for kinds in shop.on_machine)
     until = budget.elapsed_s + SEARCH_SHARE * budget.left_s
     small = shortened(shop, [min(count, 2 * len(shop.machines) + 4) for count in counts])
-    found: list[Pattern] = []
+    best: list[Pattern] = []
     for per_period, even, share in ATTEMPTS:
         left = until - budget.elapsed_s
-        if per_period <= min(counts) and left > 0.5 and not (found and _rate(found[0]) <= least):
+        if per_period <= min(counts) and left > 0.5 and not (best and _rate(best[0]) <= least):
             seconds = share * left / (1.5 if even else 1)  # two more patterns of even ones
             options = {"micro_batches": per_period, "even": even, "search_s": seconds}
-            found = sorted([*found, *_fastest(small, options)], key=_rate)
-    return [pattern for pattern in found if _rate(pattern) == _rate(found[0])][:3]
+            best = sorted([*best, *_fastest(small, options)], key=_rate)
+    return [pattern for pattern in best if _rate(pattern) == _rate(best[0])][:3]
 
 
 def _rate(pattern: Pattern) -> Fraction:
@@ -203,11 +203,11 @@ class Ends:
         return self.splice.short
 
     def estimate(self) -> int:
-        """Value of the long shop: each period adds its ticks."""
+        """Estimate the value of the long shop: each period adds its ticks."""
         return self.value + self.splice.missing * self.splice.period
 
     def offer(self, words: list[list[int]]) -> bool:
-        """Take words that are no worse; True when they are better."""
+        """Accept words that are no worse; return whether they are better."""
         value = value_of(self.short, times(self.short, words))
         better = value < self.value
         if value <= self.value and fits(self.short, words):
@@ -215,7 +215,7 @@ class Ends:
         return better
 
     def list_schedules(self, rng: Random, rounds: int, budget: Budget, least: int) -> None:
-        """List schedules of both ends, each around the best words so far."""
+        """Run list schedules of both ends, each around the best words so far."""
         cut = self.splice.cut if self.splice.missing else None
         reserve = MODELS_SHARE if self.short.num_tasks <= SMALL else UNROLL_SHARE
         vain = 0
@@ -227,8 +227,8 @@ class Ends:
                 if back:
                     turned = [word[::-1] for word in self.words]
                     rest = [len(w) - at for w, at in zip(turned, cut, strict=True)] if cut else None
-                    found = refill(self.backwards, turned, rule, rng, rest)
-                    self.offer([word[::-1] for word in found])
+                    words = refill(self.backwards, turned, rule, rng, rest)
+                    self.offer([word[::-1] for word in words])
                 else:
                     self.offer(refill(self.short, self.words, rule, rng, cut))
             vain = 0 if self.value < before else vain + 1
@@ -236,11 +236,11 @@ class Ends:
                 return
 
     def models(self, rng: Random, budget: Budget, seed: int, threads: int, least: int) -> None:
-        """Small models near the plan, at the beginning and at the end in turn."""
+        """Solve small models near the plan, at the beginning and at the end in turn."""
         if self.short.num_tasks > SMALL:
             return
-        found = get("pipeline_order")
-        solver = FormulationSolver(found, make_options(found, {}))
+        formulation = get("pipeline_order")
+        solver = FormulationSolver(formulation, make_options(formulation, {}))
         settings = Settings(seed=seed, threads=threads)
         failed = 0
         while budget.left_s > MODEL_S + 1 and self.estimate() > least and failed < 12:
@@ -260,7 +260,7 @@ class Ends:
 
 
 def _window(plan: Plan, rng: Random) -> frozenset[str]:
-    """Operators that run near a moment, more often near the ends."""
+    """Return operators that run near a moment, more often near the ends."""
     runs = sorted(plan.runs, key=lambda run: (run.start_ticks or 0, run.operator))
     most = max(0, len(runs) - WINDOW)
     at = int(most * rng.betavariate(0.5, 0.5))

@@ -1,4 +1,4 @@
-"""Planning a pipeline of identical micro-batches, where stage one of other problems has no use.
+"""Plans a pipeline of identical micro-batches.
 
 Bounds, expert schedules, a search over words, a repeating pattern, the exact order model and its
 neighbourhoods take turns until the bound is met or the time is up. Every plan goes through the
@@ -36,44 +36,44 @@ if TYPE_CHECKING:
     pass
 
 FIRST_SEARCH_SHARE, SEARCH_SHARE = 0.15, 0.3
-"""Parts of the time limit for the search over words: before the bound by slots, and after it."""
+"""Shares of the time limit for the search over words: before the bound by slots, and after it."""
 
 BOUND_SHARE = 0.3
-"""Part of the time limit for the bound by slots."""
+"""Share of the time limit for the bound by slots."""
 
 EXPERT_SHARE = 0.5
-"""Part of the time limit after which no further expert is asked."""
+"""Share of the time limit after which no further expert is run."""
 
 SEARCHING_SHARE = 0.15
-"""Part of the time limit after which experts that search end."""
+"""Share of the time limit after which experts that search end."""
 
 PATTERN_SHARE, PATTERN_SHARE_ALONE = 0.4, 0.6
-"""Parts of the time left for the repeating pattern: beside beams, and without them."""
+"""Shares of the time left for the repeating pattern: next to beam search, and without it."""
 
 MANY_MICRO_BATCHES = 6
 """Micro-batches per device from which the repeating pattern comes first."""
 
-MOST_TASKS_WHOLE = 600
-"""Tasks up to which the order model is tried as a whole."""
+MAX_TASKS_WHOLE = 600
+"""Largest number of tasks for which the order model is solved as a whole."""
 
-MOST_TASKS_AFRESH = 2_000
-"""Tasks up to which beams start from nothing; with more they improve the best plan."""
+MAX_TASKS_AFRESH = 2_000
+"""Largest number of tasks for which beams start from nothing; else they improve a plan."""
 
-MOST_TASKS_BEAM = 20_000
-"""Tasks up to which there are beams at all: following given words costs half a second per 1000."""
+MAX_TASKS_BEAM = 20_000
+"""Largest number of tasks for beam search: following given words takes 0.5 s per 1000."""
 
 MODEL_SHARE = 0.5
-"""Part of the time left for the whole model; the search has the rest."""
+"""Share of the time left for the whole model; the search has the rest."""
 
 PATIENCE_S = 2.0
-"""Seconds to wait for the stopping thread, which may still build a model."""
+"""Time to wait for the stopping thread, which may still build a model, seconds."""
 
 TURN_S = 1.5
-"""Seconds after which the two searches change turns, and news from elsewhere are looked at."""
+"""Time after which the two searches alternate and look for new bounds, seconds."""
 
 
 class ShopStrategy(Strategy[PlanningProblem, Plan]):
-    """The way for problems that can be read as job shops of identical micro-batches."""
+    """The strategy for problems that can be read as job shops of identical micro-batches."""
 
     name = "pipeline"
     own_formulation = True
@@ -85,26 +85,26 @@ class ShopStrategy(Strategy[PlanningProblem, Plan]):
         self.shop = shop
         self.searching: PipelineSearch | None = None
         self.overtaking = Overtaking(shop, ledger.settings.seed)
-        self.beside = ledger.threads > 1
+        self.concurrent = ledger.threads > 1
         self.check_s = 0.0
 
     @classmethod
     def formulation_for(cls, problem: PlanningProblem) -> str:
-        """The exact order of a shop."""
+        """Return the exact order model of a shop."""
         return "pipeline_order"
 
     @classmethod
     def why_not(cls, problem: PlanningProblem, repeatable: bool) -> str | None:
-        """What does not repeat, or leaves places open, is no shop."""
-        found = read_shop(problem)
-        return found if isinstance(found, str) else None
+        """Reject problems that do not repeat, or that leave places open."""
+        shop = read_shop(problem)
+        return shop if isinstance(shop, str) else None
 
     def steps(self) -> Iterable[Step]:
-        """Bounds and experts, then searches, the pattern and the model in turns."""
+        """Run bounds and experts, then searches, the pattern and the model in turns."""
         ledger = self.ledger
         return (
             Step("floors", self.find_floors, always=True),
-            Step("experts", self.ask_experts, always=True),
+            Step("experts", self.run_experts, always=True),
             Step("obstacle", ledger.prove_infeasible, lambda: ledger.value is None),
             Step("every plan", partial(offer_best_of_all, ledger), partial(is_tiny, ledger)),
             Step("model", lambda: self.solve_whole(1.0), lambda: ledger.repeatable),
@@ -112,13 +112,13 @@ class ShopStrategy(Strategy[PlanningProblem, Plan]):
         )
 
     def find_floors(self) -> None:
-        """Bounds that only need sums."""
+        """Compute bounds that only need sums."""
         for floor in floors(self.shop):
             self.ledger.prove(floor)
 
     def improve_and_prove(self) -> None:
-        """Everything after the experts, with bounds by slots beside it where there is a thread."""
-        watch = _Watch(self.slots) if self.beside else None
+        """Run everything after the experts, with bounds by slots in a second thread if allowed."""
+        watch = _Watch(self.slots) if self.concurrent else None
         try:
             self.improve(watch)
         finally:
@@ -128,7 +128,7 @@ class ShopStrategy(Strategy[PlanningProblem, Plan]):
             watch.thread.check()
 
     def improve(self, watch: _Watch | None) -> None:
-        """Searches, pattern and model."""
+        """Run searches, pattern and model."""
         ledger, limit = self.ledger, self.ledger.budget.limit_s
         per_device = max(kind.count for kind in self.shop.kinds) / self.shop.num_devices
         early = per_device >= MANY_MICRO_BATCHES
@@ -140,7 +140,7 @@ class ShopStrategy(Strategy[PlanningProblem, Plan]):
         if not (early or ledger.settled):
             self.repeat()
         self.search(SEARCH_SHARE * limit, watch)
-        if not ledger.settled and self.shop.num_tasks <= MOST_TASKS_WHOLE:
+        if not ledger.settled and self.shop.num_tasks <= MAX_TASKS_WHOLE:
             self.solve_whole(MODEL_SHARE)
         if ledger.infeasible_because is not None:
             return
@@ -148,13 +148,13 @@ class ShopStrategy(Strategy[PlanningProblem, Plan]):
 
     @property
     def left_s(self) -> float:
-        """Seconds left of the time limit, less those that another plan would take to check."""
+        """Return the seconds left of the time limit, less the time to check another plan."""
         return max(0.0, self.ledger.budget.left_s - self.check_s)
 
     # -- bounds ------------------------------------------------------------------------------
 
     def slots(self, watch: _Watch) -> None:
-        """Raise the bound beside everything else; runs in a thread, the solver in a process."""
+        """Raise the bound concurrently; runs in a thread, with the solver in a process."""
         ledger = self.ledger
         slot_bound(
             self.shop,
@@ -187,16 +187,16 @@ class ShopStrategy(Strategy[PlanningProblem, Plan]):
         self.ledger.offer(self.shop.plan(best_times(self.shop, words), planner), planner, phase)
         self.check_s = max(self.check_s, now() - began)
 
-    def ask_experts(self) -> None:
-        """Every expert that is defined here; one whose memory does not suffice has no value."""
+    def run_experts(self) -> None:
+        """Run every expert that is defined here; without enough memory it has no value."""
         ledger = self.ledger
-        found: dict[str, Words] = {}
+        words_by_name: dict[str, Words] = {}
         until = None
         if not ledger.repeatable:
             until = ledger.budget.began + SEARCHING_SHARE * ledger.budget.limit_s
         with ledger.budget.phase("baselines"):
             for name, expert in WORDS.items():
-                if found and ledger.budget.elapsed_s > EXPERT_SHARE * ledger.budget.limit_s:
+                if words_by_name and ledger.budget.elapsed_s > EXPERT_SHARE * ledger.budget.limit_s:
                     break
                 searching = SEARCHES.get(name)
                 words = searching(self.shop, until) if searching else expert(self.shop)
@@ -205,21 +205,21 @@ class ShopStrategy(Strategy[PlanningProblem, Plan]):
                 ledger.baselines[name] = None
                 if fits(self.shop, words):
                     ledger.baselines[name] = value_of(self.shop, best_times(self.shop, words))
-                    found[name] = words
+                    words_by_name[name] = words
                     self.overtaking.add(words)
-        best = min(found, key=lambda name: ledger.baselines[name] or 0, default=None)
+        best = min(words_by_name, key=lambda name: ledger.baselines[name] or 0, default=None)
         if best is not None:
-            self.take(found[best], best, "baselines")
+            self.take(words_by_name[best], best, "baselines")
             return
         try:
             words = one_by_one(self.shop)
-        except ValueError:  # the search, or the model, says so too
+        except ValueError:  # the search, or the model, reports it too
             return
         self.overtaking.add(words)
         self.take(words, "one by one", "baselines")
 
     def search(self, limit_s: float, watch: _Watch | None) -> None:
-        """Two searches over words in turns, so that a bound found meanwhile can end them."""
+        """Alternate two searches over words, so that a new bound can end them."""
         ledger = self.ledger
         end = now() + min(limit_s, self.left_s)
         turn = 0
@@ -227,15 +227,15 @@ class ShopStrategy(Strategy[PlanningProblem, Plan]):
             seconds = min(TURN_S, end - now())
             with ledger.budget.phase("search"):
                 overtake = self.overtaking.elite and (turn % 2 == 0 or not self.beams)
-                found = self.overtake(seconds) if overtake else self.beam(seconds, end)
-            if not (found or self.overtaking.elite):
+                possible = self.overtake(seconds) if overtake else self.beam(seconds, end)
+            if not (possible or self.overtaking.elite):
                 return
             if watch is not None:
                 watch.thread.check()
             turn += 1
 
     def overtake(self, seconds: float) -> bool:
-        """Schedule the best words anew."""
+        """Rebuild the best words by list schedules; return True."""
         ledger = self.ledger
         if ledger.plan is not None and ledger.value != self.overtaking.elite[0][0]:
             self.overtaking.add(words_of(self.shop, ledger.plan))
@@ -250,13 +250,13 @@ class ShopStrategy(Strategy[PlanningProblem, Plan]):
     @property
     def beams(self) -> bool:
         """Whether the shop is small enough for beams."""
-        return self.shop.num_tasks <= MOST_TASKS_BEAM
+        return self.shop.num_tasks <= MAX_TASKS_BEAM
 
     def beam(self, seconds: float, end: float) -> bool:
-        """Search by beams; False when not even one micro-batch fits."""
+        """Search by beams; return False when not even one micro-batch fits."""
         ledger = self.ledger
         if self.searching is None:
-            large = self.shop.num_tasks > MOST_TASKS_AFRESH and ledger.plan is not None
+            large = self.shop.num_tasks > MAX_TASKS_AFRESH and ledger.plan is not None
             start = words_of(self.shop, ledger.plan) if large and ledger.plan is not None else None
             try:
                 self.searching = PipelineSearch(
@@ -275,7 +275,7 @@ class ShopStrategy(Strategy[PlanningProblem, Plan]):
         return True
 
     def repeat(self) -> None:
-        """A repeating pattern with its own warm-up and cool-down."""
+        """Plan with a repeating pattern that has its own warm-up and cool-down."""
         ledger = self.ledger
         with ledger.budget.phase("pattern"):
             plan_periodic(
@@ -287,10 +287,10 @@ class ShopStrategy(Strategy[PlanningProblem, Plan]):
             )
 
     def solve_whole(self, share: float) -> None:
-        """Ask the exact model of the whole problem for anything better than the best plan.
+        """Solve the exact model of the whole problem for a plan better than the best one.
 
-        Refuting that is often a matter of windows alone, where a model that starts from the plan
-        itself would have to close the gap by branching.
+        Often a few windows refute that, whereas a model that starts from the plan itself would have
+        to close the gap by branching.
         """
         ledger, settings = self.ledger, self.ledger.settings
         part = ledger.budget.part("model", share, of_limit=False)
@@ -312,7 +312,7 @@ class ShopStrategy(Strategy[PlanningProblem, Plan]):
 
 
 class _Watch:
-    """Work in a thread whose solver runs in its own process; its bounds go to the ledger.
+    """A background thread whose solver runs in its own process; its bounds go to the ledger.
 
     Attributes
     ----------
@@ -333,9 +333,9 @@ class _Watch:
             work(self)
 
     def end(self) -> None:
-        """Stop the work, and wait for it shortly."""
+        """Stop the work, and wait for it briefly."""
         self.stopped.set()
         end = now() + PATIENCE_S
         while self.thread.is_alive() and now() < end:
-            self.session.interrupt()  # again, in case that a solve had only just begun
+            self.session.interrupt()  # again, in case a solve had only just begun
             self.thread.join(PATIENCE_S / 10)

@@ -39,20 +39,20 @@ _OPTIONS: dict[str, bool | int | float | str] = {
 """An interior point near the optimum; its multipliers are good enough to be checked."""
 
 COARSEST = 700
-"""Columns of the first linear program, about."""
+"""Approximate number of columns of the first linear program."""
 
 FINER = 0.7
-"""Distance of points, as a part of the next coarser one."""
+"""Distance of points, as a multiple of the next coarser one."""
 
 PROBES = 4
-"""Horizons tried per distance of points, at most."""
+"""Largest number of horizons per distance of points."""
 
 GROWTH = 1.6
-"""Solver time grows about like this power of the columns."""
+"""Exponent with which solver time grows in the columns."""
 
 MARGIN = 5e-4
-"""Share by which the next horizon stays below the estimate, so that it can be refuted; four times
-as much at coarse points."""
+"""Share by which the next horizon stays below the estimate, so that it can be refuted; four
+times as much at coarse points."""
 
 Progress = Callable[[Bound], None]
 
@@ -66,13 +66,13 @@ class Probe:
     horizon, step
         Ticks.
     columns
-        Of the linear program.
+        Columns of the linear program.
     share
-        Largest part of the tasks that fits, as the solver says; ``None`` if it did not.
+        Largest part of the tasks that fits, by the solver; ``None`` if it returned none.
     refuted
         Whether the multipliers prove that no plan fits.
     seconds
-        For building, solving and checking.
+        Seconds of building, solving and checking.
     """
 
     horizon: int
@@ -90,11 +90,11 @@ class SlotBound:
     Parameters
     ----------
     bound
-        Ticks; the start's when no horizon above it was refuted.
+        The bound, ticks; that of the start when no horizon above it was refuted.
     probes
-        In the order in which they were tried.
+        Horizons in the order in which they were tried.
     seconds
-        Wall clock, all together.
+        Wall-clock seconds of all probes.
     """
 
     bound: Bound
@@ -124,18 +124,18 @@ def slot_bound(
     Parameters
     ----------
     shop
-        What to bound; its objective says what.
+        The shop; the bound is on its objective.
     upper
         Value of a known plan; nothing is tried once the bound reaches it.
     limit_s
         Wall-clock seconds.
     lower
-        A bound that is known already; the combinatorial ones are computed in any case.
+        A known bound; the combinatorial ones are computed in any case.
     threads
-        Of the solver.
+        Threads of the solver.
     finest
-        Smallest distance of points to go to, ticks; by default the largest number that divides
-        all durations and lags, at which the rows are exact.
+        Smallest distance of points, ticks; by default the largest common divisor of all
+        durations and lags, at which the rows are exact.
     on_progress
         Called with each better bound.
     session
@@ -147,7 +147,7 @@ def slot_bound(
     Returns
     -------
     SlotBound
-        Proved; never below ``lower``.
+        The proved bound; never below ``lower``.
     """
     with ExitStack() as stack:
         search = _SlotSearch(
@@ -164,7 +164,7 @@ def slot_bound(
 
 @dataclass
 class _Line:
-    """Horizons tried for one clock, with the share that the solver found for each."""
+    """Horizons tried for one clock, with the solver's share of each."""
 
     frame: Frame
     period: float
@@ -172,7 +172,7 @@ class _Line:
     guess: float | None = None
 
     def crossing(self) -> float:
-        """Horizon at which the share is about 1."""
+        """Estimate the horizon at which the share is 1."""
         (t, share), *others = sorted(self.points.items(), key=lambda p: abs(p[1] - 1.0))
         slope = 1.0 / self.period
         if others and others[0][1] != share:
@@ -235,17 +235,17 @@ class _SlotSearch:
         return self.upper is not None and self.best.value >= self.upper
 
     def steps(self, lines: list[_Line], finest: int) -> list[int]:
-        """Distances of points, coarse ones first, multiples of the grain."""
+        """Return distances of points, coarse ones first, multiples of the grain."""
         columns = max(self.ticks(line.frame) for line in lines) / finest
-        found = [finest]
+        steps = [finest]
         step = float(finest)
         while columns * finest / step > COARSEST:
             step /= FINER
-            found.append(max(finest, round(step / self.grain) * self.grain))
-        return sorted(set(found), reverse=True)
+            steps.append(max(finest, round(step / self.grain) * self.grain))
+        return sorted(set(steps), reverse=True)
 
     def ticks(self, frame: Frame) -> int:
-        """Ticks in the windows of all classes of kinds, at the bound's horizon."""
+        """Return the ticks in the windows of all classes of kinds, at the bound's horizon."""
         kind_of, _ = colours(self.shop, frame.anchor)
         total = 0
         for k in map(kind_of.index, set(kind_of)):
@@ -254,7 +254,7 @@ class _SlotSearch:
         return total
 
     def finer(self, steps: list[int]) -> list[int]:
-        """What is left of the distances, from the finest on that there is time for."""
+        """Return the rest of the distances, from the finest that the time allows."""
         left = steps[1:]
         for horizons in (3.0, 1.3):
             for index, step in enumerate(reversed(left)):
@@ -264,14 +264,14 @@ class _SlotSearch:
         return []
 
     def horizon(self) -> int:
-        """Shortest horizon whose refutation raises the bound."""
+        """Return the shortest horizon whose refutation raises the bound."""
         return -(-self.best.value // self.grain) * self.grain
 
     def rows(self, line: _Line, horizon: int, step: int) -> SlotRows:
         return SlotRows(self.shop, line.frame, horizon, step)
 
     def level(self, line: _Line, step: int, last: bool) -> None:
-        """Refute what can be refuted with points at this distance; roughly unless ``last``."""
+        """Refute horizons with points at this distance; roughly unless ``last``."""
         line.points = {}
         horizon = self.first()
         lowest_open: int | None = None
@@ -295,7 +295,7 @@ class _SlotSearch:
             horizon = following
 
     def first(self) -> int:
-        """Where to begin: just under a plan that is near, else just above the bound."""
+        """Return the first horizon: just under a plan that is near, else just above the bound."""
         low = self.horizon()
         if self.upper is None:
             return low
@@ -303,7 +303,7 @@ class _SlotSearch:
         return last if last - low <= max(4 * self.grain, 0.01 * low) else low
 
     def next(self, guess: float, lowest_open: int | None) -> int | None:
-        """Next horizon to try: the estimate, between what is refuted and what could not be."""
+        """Return the next horizon: the estimate, between refuted and open ones."""
         low = self.horizon()
         ends = [] if self.upper is None else [(self.upper - 1) // self.grain * self.grain]
         if lowest_open is not None:
@@ -316,7 +316,7 @@ class _SlotSearch:
         return min([max(low, int(guess) // self.grain * self.grain), *ends])
 
     def probe(self, line: _Line, horizon: int, step: int) -> Probe | None:
-        """Solve for one horizon; ``None`` when there is no time left."""
+        """Solve for one horizon; return ``None`` when there is no time left."""
         began = now()
         rows = self.rows(line, horizon, step)
         model = rows.model()
@@ -354,7 +354,7 @@ class _SlotSearch:
 
 
 def _scaled(model: CompiledModel, step: int) -> tuple[CompiledModel, NDArray[np.float64]]:
-    """The same rows with work counted in steps, and what turns multipliers back.
+    """Return the same rows with work counted in steps, and the factors of the multipliers.
 
     Ticks may be millions; the solver's tolerances are made for numbers near 1.
     """

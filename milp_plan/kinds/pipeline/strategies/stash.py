@@ -1,9 +1,9 @@
-"""Planning a pipeline whose activations may be made again or wait on a host.
+"""Plans a pipeline whose activations may be recomputed or wait on a host.
 
-1. *stay*: the same pipeline without either, by its own way;
-2. *roomy*: schedules of it for more memory than there is, and plans the caller knows;
+1. *stay*: the same pipeline without either, by its own strategy;
+2. *roomy*: schedules of it for more memory than there is, and plans of the caller;
 3. *model*: the exact model, where the pipeline is small enough for slots;
-4. *search*: words of all of these, with what exceeds memory made again or away, are annealed.
+4. *search*: words of all of these are annealed, with what exceeds memory recomputed or moved.
 
 A plan in which everything stays is a plan here as well, so the best one never falls behind it.
 """
@@ -27,23 +27,23 @@ from ..stash_bounds import stash_bound
 from .shop import ShopStrategy
 
 STAY_SHARE = 0.25
-"""Part of the time limit for plans in which everything stays."""
+"""Share of the time limit for plans in which everything stays."""
 
 ROOMY_SHARE = 0.05
-"""Part of the time limit for schedules with one other amount of memory."""
+"""Share of the time limit for schedules with one other amount of memory."""
 
 SCALES = ((5, 4), (3, 2), (2, 1), None)
-"""Other amounts of memory, as multiples of what there is; ``None``: no limit."""
+"""Other amounts of memory, as multiples of the actual one; ``None`` is without limit."""
 
 MODEL_SHARE = 0.5
-"""Part of the time left for the exact model, where there is one."""
+"""Share of the time left for the exact model, where there is one."""
 
 ROUNDS = 20
-"""Annealings where a run must be repeatable."""
+"""Annealing runs where the result must be repeatable."""
 
 
 class StashStrategy(Strategy[PlanningProblem, Plan]):
-    """The way for pipelines in which forward passes may run again, or activations wait on hosts."""
+    """The strategy for pipelines whose forward passes may run again, or activations leave."""
 
     name = "stash"
     uses = Strategy.uses | {"rounds", "hints"}
@@ -57,42 +57,42 @@ class StashStrategy(Strategy[PlanningProblem, Plan]):
 
     @classmethod
     def formulation_for(cls, problem: PlanningProblem) -> str:
-        """Slots; where they are too many there is no model."""
+        """Return the slot model; where slots are too many there is no model."""
         return "memory_slots"
 
     @classmethod
     def why_not(cls, problem: PlanningProblem, repeatable: bool) -> str | None:
-        """What is no pipeline of stashes, or none of micro-batches that are alike."""
-        found = read_stashes(problem)
-        if isinstance(found, str):
-            return found
+        """Reject problems that are no pipelines of stashes, or have unlike micro-batches."""
+        shop = read_stashes(problem)
+        if isinstance(shop, str):
+            return shop
         plain = read_shop(problem.without_memory_saving)
         return plain if isinstance(plain, str) else None
 
     def steps(self) -> Iterable[Step]:
-        """Proofs, plans in which everything stays, then the search from those that hold more."""
+        """Run proofs, plans in which everything stays, then the search from those above memory."""
         ledger = self.ledger
         return (
             Step("obstacle", ledger.prove_infeasible),
             Step("bounds", self.find_bounds, always=True),
             Step("stay", self.all_stay, always=True),
             Step("roomy", self.plan_roomy, always=True),
-            Step("model", self.ask_model, lambda: ledger.formulation is not None),
+            Step("model", self.solve_model, lambda: ledger.formulation is not None),
             Step("search", self.search),
         )
 
     def plain(self) -> PlanningProblem:
-        """The pipeline without second runs and hosts.
+        """Return the pipeline without second runs and hosts.
 
-        Transfers between its steps never meet (:mod:`.stash`), so that they hold
-        their channels or nothing makes no difference.
+        Transfers between its steps never collide (:mod:`.stash`), so it makes no difference whether
+        they hold their channels.
         """
-        found = self.ledger.problem.without_memory_saving
-        free = replace(found.cluster, communication=CommunicationModel.DELAY)
-        return found.variant(cluster=free)
+        plain = self.ledger.problem.without_memory_saving
+        free = replace(plain.cluster, communication=CommunicationModel.DELAY)
+        return plain.variant(cluster=free)
 
     def roomy(self) -> Iterator[tuple[str, PlanningProblem]]:
-        """The same with other amounts of memory, by name."""
+        """Yield the pipeline with other amounts of memory, by name."""
         plain = self.plain()
         for scale in SCALES:
             if scale is None:
@@ -104,7 +104,7 @@ class StashStrategy(Strategy[PlanningProblem, Plan]):
     # -- stages ------------------------------------------------------------------------------
 
     def find_bounds(self) -> None:
-        """Bounds that any problem has, floors without memory, and how long stashes lie there.
+        """Prove bounds of any problem, floors without memory, and the bound by stashes.
 
         The first runs of any plan, without all else, are a plan of the pipeline without a limit.
         """
@@ -112,17 +112,17 @@ class StashStrategy(Strategy[PlanningProblem, Plan]):
         free = read_shop(dict(self.roomy())["no limit"])
         for floor in () if isinstance(free, str) else floors(free):
             self.ledger.prove(floor)
-        found = stash_bound(self.shop)
-        self.ledger.prove(Bound("stashes", found, "memory times how long it is held"))
+        bound = stash_bound(self.shop)
+        self.ledger.prove(Bound("stashes", bound, "memory times how long it is held"))
 
     def take(self, plan: Plan | None, origin: str) -> None:
-        """Offer a plan that may hold too much, and begin from it."""
+        """Offer a plan that may exceed the memory, and add it to the search."""
         if plan is None:
             return
         problem = self.ledger.problem
-        mine = replace(plan, problem=problem.name, fingerprint=problem.fingerprint, parent=None)
-        self.ledger.offer(mine, origin, "stay", sure=False)
-        self.stashing.add(mine, origin)
+        renamed = replace(plan, problem=problem.name, fingerprint=problem.fingerprint, parent=None)
+        self.ledger.offer(renamed, origin, "stay", sure=False)
+        self.stashing.add(renamed, origin)
 
     def all_stay(self) -> None:
         """Plan the pipeline as if nothing could run again or leave."""
@@ -143,7 +143,7 @@ class StashStrategy(Strategy[PlanningProblem, Plan]):
         self.take(stay.plan, "all stay")
 
     def plan_roomy(self) -> None:
-        """Plans the caller knows, and schedules for more memory."""
+        """Add plans of the caller, and schedules for more memory."""
         ledger = self.ledger
         for number, hint in enumerate([*ledger.settings.hints, ledger.plan]):
             if hint is not None and self.names_match(hint):
@@ -154,19 +154,19 @@ class StashStrategy(Strategy[PlanningProblem, Plan]):
             budget = ledger.budget.part(name, ROOMY_SHARE)
             roomy = Ledger(ledger.kind, problem, ledger.settings, budget)
             with ledger.budget.phase("roomy"):
-                way = ShopStrategy(roomy)
-                way.find_floors()
-                way.ask_experts()
+                strategy = ShopStrategy(roomy)
+                strategy.find_floors()
+                strategy.run_experts()
                 if not ledger.repeatable:
-                    way.search(budget.left_s, None)
+                    strategy.search(budget.left_s, None)
             self.take(roomy.plan, name)
 
     def names_match(self, plan: Plan) -> bool:
-        """Whether a plan is one of these steps."""
+        """Return whether a plan consists of these steps."""
         return {run.operator for run in plan.runs} == set(self.shop.steps)
 
-    def ask_model(self) -> None:
-        """Ask the exact model for anything better than the best plan."""
+    def solve_model(self) -> None:
+        """Solve the exact model for a plan better than the best one."""
         self.solve_within_share("model", MODEL_SHARE, better=True)
 
     def search(self) -> None:

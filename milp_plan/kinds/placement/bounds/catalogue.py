@@ -19,11 +19,11 @@ logger = logging.getLogger(__name__)
 def serial_bounds(
     graph: SerialGraph, budget: Budget, incumbent: int | None = None
 ) -> Iterator[Bound]:
-    """Lower bounds on the objective, simple ones first; those out of time are left out.
+    """Yield lower bounds on the objective, simple ones first; those out of time are left out.
 
-    ``incumbent`` is the value of a known plan, which helps some of them to choose what to look at.
+    ``incumbent`` is the value of a known plan, which guides the choices of some bounds.
 
-    Those on the largest load say nothing about latency, where a host runs operators side by side.
+    Bounds on the largest load do not apply to latency, where a host runs operators concurrently.
     """
     if graph.law.calls is not None:
         yield from latency_bounds(graph, budget, incumbent)

@@ -1,10 +1,10 @@
-"""Stages that blocks of a chain order can be in, by work before and after them and minimum cuts.
+"""Possible stages of each block of a chain order, by work before and after it and minimum cuts.
 
 Proof. Windows by work: :mod:`.windows`. Let no load be above the limit, and let e
 be the first stage that block b can be in. Blocks that come before b are in its stage or earlier.
 If b is in stage e, so are all of them that cannot be in an earlier stage. A payer with all these
-has a load of at least the cheapest set that holds them and none of the blocks that cannot be in
-stage e (:mod:`.serial_flow`); a host has all their host time. If neither is possible, b is in stage
+has a load of at least the cheapest set that contains them and none of the blocks that cannot be in
+stage e (:mod:`.flow`); a host has all their host time. If neither is possible, b is in stage
 e + 1 or later. The same from the other end. Where the loads of the two passes count apart, no
 payer's whole load is above the objective either.
 """
@@ -22,8 +22,8 @@ from .conflicts import RESOLUTION
 if TYPE_CHECKING:
     from .flow import Network
 
-MOST = 64 * RESOLUTION
-"""Units of a net that costs more than any device may do."""
+MAX_UNITS = 64 * RESOLUTION
+"""Units of a net that costs more than any device may take."""
 
 ROUNDS = 3
 
@@ -50,7 +50,7 @@ def chain_windows(chain: ChainGraph, limit: float) -> Windows | None:
 
 
 class _Narrowing:
-    """Windows that become narrower."""
+    """Windows of all blocks while they become narrower."""
 
     def __init__(self, chain: ChainGraph, limit: float, windows: Windows) -> None:
         self.chain, self.limit = chain, limit * (1 + MARGIN)
@@ -67,15 +67,15 @@ class _Narrowing:
                 self.later[other].append(block)
 
     def _network(self) -> tuple[Network, int]:
-        """Flow network of the blocks, and the least number of units above the limit."""
+        """Return the flow network of the blocks, and the least number of units above the limit."""
         from .flow import network
 
         chain = self.chain
         work = chain.work.sum(axis=1)
         unit = (max(float(work.sum()), self.limit) or 1.0) / RESOLUTION
-        dear = MOST * unit
+        forbidden = MAX_UNITS * unit
         nets = [
-            (pins, int(min(cost, dear) / unit))
+            (pins, int(min(cost, forbidden) / unit))
             for pins, cost in zip(chain.pins, chain.cost.sum(axis=1), strict=True)
         ]
         net = network([int(part / unit) for part in work], nets)
@@ -96,7 +96,7 @@ class _Narrowing:
         return [(int(a), int(b)) for a, b in zip(self.first, self.last, strict=True)]
 
     def _push(self, block: int, beyond: list[int], end: np.ndarray, step: int) -> bool:
-        """Move one end of a block's window; False when nothing is left of it."""
+        """Move one end of a block's window; return False when nothing is left of it."""
         others = end[beyond]
         if len(others):
             end[block] = (
@@ -111,7 +111,7 @@ class _Narrowing:
         return False
 
     def _possible(self, group: list[int], stage: int) -> bool:
-        """Whether one device can hold a group, with others that can be in that stage."""
+        """Return whether a device can hold a group, with others that can be in that stage."""
         chain, graph = self.chain, self.chain.graph
         size = sum(chain.size[block] for block in group)
         if graph.hosts and chain.on_host[group].all():

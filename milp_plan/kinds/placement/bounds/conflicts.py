@@ -1,10 +1,10 @@
 """Classes that no payer can hold together when no load is above a limit, by minimum cuts.
 
 Proof: a payer that holds both classes holds a set with both, whose load is at least that of the
-cheapest such set (:mod:`.serial_flow`). Classes that conflict with a class are out of its set, so
-its cheapest set is sought among the rest; what is found in one round sharpens the next. Where the
-loads of the two passes count apart, no payer's whole load is above the objective either. A plan
-in contiguous parts, or of one call per device, is one of the plans meant here.
+cheapest such set (:mod:`.flow`). Classes that conflict with a class are out of its set, so
+its cheapest set is searched among the rest; the results of one round sharpen the next. Where the
+loads of the two passes count apart, no payer's whole load is above the objective either. Plans
+in contiguous parts, or of one call per device, are covered as well.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from .flow import Network
 
 RESOLUTION = 1 << 40
-"""Integer units that all work together is counted in; costs and work are rounded down."""
+"""Integer units of all work together; costs and work are rounded down to units."""
 
 ROUNDS = 4
 
 
 @dataclass(frozen=True)
 class Conflicts:
-    """What a limit on the loads implies.
+    """Implications of a limit on the loads.
 
     Parameters
     ----------
@@ -48,26 +48,26 @@ class Conflicts:
 
 @dataclass(frozen=True)
 class CutNetwork:
-    """The network of a problem, and how ticks become its units."""
+    """The network of a problem, and the conversion of ticks to its units."""
 
     graph: SerialGraph
     net: Network
     total: int
 
     def units(self, ticks: int) -> int:
-        """Ticks as units, rounded down."""
+        """Return ticks as units, rounded down."""
         return ticks * RESOLUTION // self.total
 
     def ticks(self, units: int) -> int:
-        """Units as ticks: a bound stays one."""
+        """Return units as ticks, rounded so that a bound stays one."""
         return -(-units * self.total // RESOLUTION) if units else 0
 
     def above(self, cutoff: int) -> int:
-        """Least units that are above a cutoff for sure."""
+        """Return the least number of units that is surely above a cutoff."""
         return self.units(cutoff) + 1
 
     def single(self, number: int) -> int:
-        """Units of the cheapest set that holds a class."""
+        """Return the units of the cheapest set that contains a class."""
         from .flow import FREE, cheapest
 
         barred = np.array([ticks is None for ticks in self.graph.work])
@@ -88,7 +88,7 @@ def cuts_of(graph: SerialGraph) -> CutNetwork:
 
 
 def conflicts(graph: SerialGraph, cutoff: int) -> Conflicts:
-    """Return what minimum cuts say about plans whose loads are at most ``cutoff`` ticks."""
+    """Return the implications of minimum cuts for plans with loads of at most ``cutoff`` ticks."""
     from .flow import probe
 
     cuts, count = cuts_of(graph), len(graph)
@@ -98,7 +98,7 @@ def conflicts(graph: SerialGraph, cutoff: int) -> Conflicts:
     apart = np.zeros((count, count), dtype=np.bool_)
     follows: set[tuple[int, int]] = set()
     off = {number for number in range(count) if nowhere[number]}
-    found = np.zeros(count, dtype=np.int8)
+    status = np.zeros(count, dtype=np.int8)
     for _ in range(ROUNDS):
         fresh = 0
         top = int(least.max(initial=0))
@@ -106,15 +106,15 @@ def conflicts(graph: SerialGraph, cutoff: int) -> Conflicts:
             if number in off or int(least[number]) + top < limit:
                 continue  # costs of sets are submodular: two sets together cost no more
             barred = apart[number] | nowhere
-            least[number] = probe(cuts.net, number, barred, limit, found)
+            least[number] = probe(cuts.net, number, barred, limit, status)
             if least[number] >= limit:
                 off.add(number)
                 continue
-            new = (found == 1) & ~apart[number]
+            new = (status == 1) & ~apart[number]
             fresh += int(new.sum())
             apart[number] |= new
             apart[:, number] |= new
-            follows |= {(number, int(other)) for other in np.flatnonzero(found == 2)}
+            follows |= {(number, int(other)) for other in np.flatnonzero(status == 2)}
         if not fresh:
             break
     pairs = np.argwhere(np.triu(apart, 1)).tolist()
@@ -124,5 +124,5 @@ def conflicts(graph: SerialGraph, cutoff: int) -> Conflicts:
 
 
 def conflicts_below(graph: SerialGraph, cutoff: int) -> Conflicts:
-    """Return :func:`conflicts`; remembered."""
+    """Return :func:`conflicts`, cached."""
     return kept(graph, ("conflicts", cutoff), lambda: conflicts(graph, cutoff))

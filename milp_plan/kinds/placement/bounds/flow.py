@@ -22,7 +22,7 @@ from milp_plan.core.compiled import compiled, copy_into
 
 Ints = NDArray[np.int64]
 FREE = 1 << 60
-"""Capacity that no flow uses up."""
+"""Capacity that no flow can exhaust."""
 
 
 class Network(NamedTuple):
@@ -40,7 +40,7 @@ class Network(NamedTuple):
 
 
 def network(work: list[int], nets: list[tuple[tuple[int, ...], int]]) -> Network:
-    """Build the network of classes with integer work, and nets with members and integer cost."""
+    """Return the network of classes with integer work, and nets with members and integer cost."""
     count = len(work)
     arcs: list[tuple[int, int, int, int]] = []
     for members, cost in nets:
@@ -164,7 +164,7 @@ def cheapest(net: Network, members: Ints, barred: NDArray[np.bool_], enough: int
 def probe(
     net: Network, number: int, barred: NDArray[np.bool_], limit: int, found: NDArray[np.int8]
 ) -> int:
-    """What follows from a class being on a payer whose set costs less than ``limit``.
+    """Derive consequences of a class being on a payer whose set costs less than ``limit``.
 
     ``found[other]`` becomes 1 where the other class cannot be in the set, 2 where it must be, 3
     where neither is possible, else 0. Barred classes are known to be outside. Returns the cost of
@@ -218,7 +218,7 @@ def probe(
 def cheapest_choice(  # noqa: PLR0917 (compiled)
     net: Network, choice: Ints, many: int, barred: NDArray[np.bool_], best: int, nodes: int
 ) -> int:
-    """Least cost of a set that holds at least ``many`` of the chosen classes.
+    """Return the least cost of a set that holds at least ``many`` of the chosen classes.
 
     Depth first over the choices in ascending order; a partial choice that costs as much as the
     best known is given up, since costs grow with the classes required. Flows are continued from

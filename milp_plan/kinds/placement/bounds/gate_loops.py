@@ -1,4 +1,4 @@
-"""Loops of the bound by gates, compiled (see :mod:`.serial_gates`).
+"""Loops of the bound by gates, compiled (see :mod:`.gates`).
 
 All times are integers; ``FAR`` stands for anything beyond what matters. Sums are cut off there
 before a fourth term is added, so that nothing overflows.
@@ -15,7 +15,7 @@ import numpy as np
 from milp_plan.core.compiled import compiled
 
 FAR = 1 << 61
-"""A time that no plan of interest takes."""
+"""Time that no plan of interest takes."""
 
 
 @compiled
@@ -45,16 +45,18 @@ def middle(inner, start, stop, inside, parts):
     for v in range(work.shape[0]):
         if not inside[stop, v] or inside[start, v]:
             continue
-        idle, busy, slow, asked, chained = 0, 0, 0, 0, FAR
+        idle, busy, slow, received, chained = 0, 0, 0, 0, FAR
         part, fork = -1, 0
         next_ones[v] = 0
         for slot in range(before_ptr[v], before_ptr[v + 1]):
             u, paid = before[slot], cost[slot]
             if u < 0 or inside[start, u]:
-                asked = min(asked + lone[slot], FAR)  # others may be received for several parts
+                received = min(
+                    received + lone[slot], FAR
+                )  # others may be received for several parts
                 busy = max(busy, paid)
                 continue
-            asked = min(asked + paid, FAR)
+            received = min(received + paid, FAR)
             idle = max(idle, min(at_host[u], at_call[u] + paid))
             busy = max(busy, min(at_host[u] + paid, at_call[u]))
             slow = max(slow, alone[u])
@@ -83,7 +85,7 @@ def middle(inner, start, stop, inside, parts):
         at_host[v] = min(idle + host[v], FAR)
         at_call[v] = min(busy + work[v], FAR)
         alone[v] = min(slow + host[v], FAR)
-        share[v] = min(work[v] + min(asked, chained), FAR)
+        share[v] = min(work[v] + min(received, chained), FAR)
         hosted[part] = max(hosted[part], alone[v])
         least[part] = min(least[part], share[v] + made[v])
         done = min(at_host[v], at_call[v])

@@ -1,8 +1,8 @@
 """Latency bounded from gate to gate.
 
 A *gate* is an operator that every other one comes before or after (:mod:`.gates`).
-At a gate the clock starts again: all before it is done no later than the gate, and all after it
-starts no sooner than the gate is done, but for operators in the gate's own call. So the least time
+At a gate the clock restarts: all before it is done no later than the gate, and all after it
+starts no sooner than the gate is done, except operators in the gate's own call. So the least time
 from gate to gate depends on little: whether each gate is on a host or in a call, how many bytes
 their calls hold on either side, and how many calls there are between.
 """
@@ -29,22 +29,22 @@ from ..serial.order import bit_rows, bit_set, unpacked
 from .gate_loops import FAR, advance, fill
 
 STEPS = 512
-"""Steps of a device's memory, or fewer bytes; what a call holds of a segment is rounded down."""
+"""Steps of a device's memory, or fewer bytes; the bytes of a call in a segment are rounded down."""
 
 MIDDLE = 6
-"""Most calls between two gates that are counted; this number stands for any larger one."""
+"""Largest number of calls between two gates that is counted; it stands for any larger one."""
 
-MOST_IDEALS = 20_000
-"""Ideals of one segment, at most: pairs of them are looked at."""
+MAX_IDEALS = 20_000
+"""Largest number of ideals of one segment: all pairs of them are considered."""
 
 SLICE = 16
-"""Ideals between two readings of the clock."""
+"""Number of ideals between two readings of the clock."""
 
 
 def gate_bound(
     tables: OperatorTables, left: Callable[[], float], incumbent: int | None = None
 ) -> Bound | None:
-    """Least time over all gates with the calls there are; ``None`` if nothing is known.
+    """Return the least time over all gates with the available calls; ``None`` if unknown.
 
     Proof. Take a plan and two gates a, b one after another, X all between them. Say that a is
     *reached* when it is done on its host, or else at the begin of its call plus what that receives
@@ -91,16 +91,16 @@ def gate_bound(
         Ticks of a known plan: values above it are not distinguished.
     """
     passage = _GateTables(tables, incumbent)
-    found = passage.run(left)
-    if found >= FAR:
+    value = passage.run(left)
+    if value >= FAR:
         return None
-    what = "ideals" if passage.exact else "ideals of small parts, and paths of others,"
-    detail = f"{what} between {len(passage.parts) - 1} gates"
-    return Bound("gates", found * passage.unit, detail)
+    ideals = "ideals" if passage.exact else "ideals of small parts, and paths of others,"
+    detail = f"{ideals} between {len(passage.parts) - 1} gates"
+    return Bound("gates", value * passage.unit, detail)
 
 
 class _GateTables:
-    """The tables of all segments, and the least times through them."""
+    """Tables of all segments, and the least times through them."""
 
     def __init__(self, tables: OperatorTables, incumbent: int | None) -> None:
         self.tables = tables
@@ -130,7 +130,7 @@ class _GateTables:
         self.exact = True
 
     def units(self, ticks: int) -> int:
-        """Ticks in units, rounded down, no more than matters."""
+        """Return ticks in units, rounded down and capped."""
         return min(ticks // self.unit, FAR)
 
     def cells(self, held: int) -> int:
@@ -140,7 +140,7 @@ class _GateTables:
         return self.steps + 1 if held > self.memory else held * self.steps // self.memory
 
     def run(self, left: Callable[[], float]) -> int:
-        """Return the least time: what takes longer than the known plan is left out."""
+        """Return the least time; whatever takes longer than the known plan is left out."""
         state = np.full((self.tables.num_places + 1, self.steps + 2), FAR, dtype=np.int64)
         state[0, -1] = 0
         for part in self.parts:
@@ -173,22 +173,22 @@ class _Between:
 
     @property
     def through(self) -> int:
-        """Time of a call with both gates, from one to the other."""
+        """Time from one gate to the other in a call with both."""
         return min(sum(self.work) + self.last_work, FAR)
 
     @property
     def whole(self) -> int:
-        """Steps of memory of what such a call holds from the first gate on."""
+        """Steps of memory of such a call from the first gate on."""
         return self.passage.cells(sum(self.sizes) + self.last_size)
 
     @property
     def table(self) -> Ints:
-        """A table in which nothing is known to be possible."""
+        """Return a table in which nothing is known to be possible."""
         calls, steps = min(MIDDLE, self.passage.tables.num_places + 1), self.passage.steps
         return np.full((calls + 1, steps + 2, steps + 2), FAR, dtype=np.int64)
 
     def by_ideals(self, most: int, left: Callable[[], float]) -> Ints | None:
-        """Return the table from pairs of ideals; ``None`` if they are too many, or without time."""
+        """Return the table from pairs of ideals; ``None`` if too many, or out of time."""
         bits = self.ideals
         if bits is None:
             return None
@@ -213,16 +213,16 @@ class _Between:
 
     @cached_property
     def ideals(self) -> NDArray[np.uint64] | None:
-        """Ideals of what is between the gates, in order of their size, or ``None``."""
+        """Ideals between the gates, in order of their size, or ``None``."""
         count = len(self.part)
         sources = ((u for u, _, _ in edges if u >= 0) for edges in self.part.before[:count])
         before = bit_rows(map(bit_set, sources), count)
-        found = np.zeros((MOST_IDEALS, before.shape[1]), dtype=np.uint64)
-        many = enumerate_ideals(before, count, found)
-        return None if many < 0 else found[:many]
+        rows = np.zeros((MAX_IDEALS, before.shape[1]), dtype=np.uint64)
+        many = enumerate_ideals(before, count, rows)
+        return None if many < 0 else rows[:many]
 
     def _ends(self, inside: NDArray[np.bool_]) -> tuple[Ints, Ints]:
-        """Times of the first call after its gate, of the second up to its gate, by ideal."""
+        """Return times of the first call after its gate, of the second up to its gate, by ideal."""
         cut = np.zeros(len(inside), dtype=np.int64)
         for ticks, source, readers in self.part.values:
             own = [reader for reader in readers if reader < len(self.part)]
@@ -239,7 +239,7 @@ class _Between:
 
     @cached_property
     def _inner(self) -> tuple[Ints, ...]:
-        """What the loops read of the operators."""
+        """Arrays of the operators for the loops."""
         part, units = self.part, self.passage.units
         count = len(part)
         made = [0] * count
@@ -274,13 +274,13 @@ class _Between:
         return table
 
     def _longest(self, in_call: bool) -> tuple[int, int]:
-        """Least times at which the next gate can be reached, in a call and on a host."""
+        """Return the least times at which the next gate can be reached, in a call and on a host."""
         units = self.passage.units
         work, host = [*self.work, self.last_work], [*self.host, self.last_host]
         times: list[tuple[int, int, int, int]] = []
         gate = (0, FAR, FAR, FAR) if in_call else (FAR, 0, FAR, FAR)
         ends: Sequence[Sequence[tuple[int, int, int]]] = self.part.before
-        if self.part.last is None:  # the end of all reads from all, for nothing
+        if self.part.last is None:  # the end of the graph reads from all, at no cost
             ends = [*ends[:-1], [(v, 0, 0) for v in range(len(self.part))]]
         for v, edges in enumerate(ends):
             starts = [gate[0], 0, 0, 0]
@@ -304,6 +304,6 @@ def _arrays(*lists: Sequence[int]) -> tuple[Ints, ...]:
 
 
 def _objects(sizes: Sequence[int]) -> NDArray[np.object_]:
-    found = np.zeros(len(sizes), dtype=object)
-    found[:] = sizes
-    return found
+    array = np.zeros(len(sizes), dtype=object)
+    array[:] = sizes
+    return array

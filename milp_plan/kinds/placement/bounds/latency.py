@@ -1,8 +1,8 @@
 """Bounds on the latency of one sample under the serial law.
 
 The strongest ones come from the ideals, where there are few enough: of the whole graph
-(:mod:`.lattice`), which are searched for as long as the budget allows, or of what
-lies between its gates (:mod:`.serial_gates`).
+(:mod:`~..serial.lattice`), which are searched for as long as the budget allows, or of the
+segments between its gates (:mod:`.gates`).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from .gates import gate_bound
 def latency_bounds(
     graph: SerialGraph, budget: Budget, incumbent: int | None = None
 ) -> Iterator[Bound]:
-    """Lower bounds on the latency, cheap ones first.
+    """Yield lower bounds on the latency, cheap ones first.
 
     Parameters
     ----------
     graph
         A problem with objective latency.
     budget
-        What is not done by then is left out.
+        Budget; bounds that are not done by then are left out.
     incumbent
         Ticks of a known plan.
     """
@@ -43,7 +43,7 @@ def latency_bounds(
 
 
 def simple_bounds(tables: OperatorTables) -> Iterator[Bound]:
-    """Yield those that take no time."""
+    """Yield the bounds that take no time."""
     yield path_bound(tables)
     yield memory_bound(tables)
 
@@ -67,8 +67,8 @@ def memory_bound(tables: OperatorTables) -> Bound:
     its host time. Of all others at most the bytes of all devices together are on devices, so that
     at least ``spill`` bytes are on hosts. Take the classes in order of the longest path through
     one of their operators at its host time, smallest first, until they have that many bytes: any
-    choice of classes with so many bytes holds one with a path at least as long as the last one
-    taken.
+    choice of classes with that many bytes contains one with a path at least as long as the last
+    one taken.
     """
     memory = tables.graph.memory
     work = _fastest(tables)
@@ -101,7 +101,7 @@ def memory_bound(tables: OperatorTables) -> Bound:
 
 
 def proved(name: str, value: float, tables: OperatorTables, detail: str) -> Bound:
-    """Return a bound in the unit of the source, margins taken off, in ticks: those are whole."""
+    """Return a bound in the unit of the source, less its margin, in whole ticks."""
     return Bound(name, max(0, ceil(value * (1 - 1e-12) * tables.graph.scale)), detail)
 
 
@@ -113,7 +113,7 @@ def _fastest(tables: OperatorTables) -> list[int]:
 
 
 def _heads(tables: OperatorTables, work: Sequence[int]) -> list[int]:
-    """Longest path up to the start of each operator."""
+    """Return the longest path up to the start of each operator."""
     head = [0] * len(tables)
     for i in tables.order:
         head[i] = max((head[source] + work[source] for source in tables.before[i]), default=0)
@@ -128,7 +128,7 @@ def _longest(tables: OperatorTables, work: Sequence[int]) -> tuple[int, int]:
 
 
 def _through(tables: OperatorTables, work: Sequence[int]) -> list[int]:
-    """Longest path through each operator, with the operator itself at its host time."""
+    """Return the longest path through each operator, with that operator at its host time."""
     head, tail = _heads(tables, work), [0] * len(tables)
     for i in reversed(tables.order):
         tail[i] = max((tail[reader] + work[reader] for reader in tables.after[i]), default=0)

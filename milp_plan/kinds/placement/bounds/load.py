@@ -16,7 +16,7 @@ from .conflicts import cuts_of
 
 
 def work_bound(graph: SerialGraph) -> Bound:
-    """All the work over all devices, classes split at will and transfers left out.
+    """All the work over all devices, with classes split at will and transfers left out.
 
     Proof: under a limit T the hosts take classes whose time there adds up to at most their number
     times T. The work this takes off the payers is at most that of the fractional knapsack, which
@@ -40,7 +40,7 @@ def _times(graph: SerialGraph) -> list[tuple[int | None, int | None]]:
 
 
 def _left(graph: SerialGraph, room: int) -> Fraction:
-    """Least work left to the payers when hosts have ``room`` ticks; more than all if too few."""
+    """Return the least work of payers when hosts have ``room`` ticks; more than all if too few."""
     left = Fraction(sum(work or 0 for work in graph.work))
     room -= sum(host or 0 for work, host in _times(graph) if work is None)
     if room < 0:
@@ -59,10 +59,10 @@ def _left(graph: SerialGraph, room: int) -> Fraction:
 
 
 def class_bound(graph: SerialGraph, budget: Budget) -> Bound:
-    """The class that costs most wherever it goes.
+    """The class that costs most wherever it is placed.
 
     Proof: it is on a host, or on a payer that holds a set with it; the cheapest such set is a
-    minimum cut (:mod:`.serial_flow`).
+    minimum cut (:mod:`.flow`).
 
     Raises
     ------

@@ -1,8 +1,8 @@
-"""Proofs that nothing fits under the serial law: memory is static, inputs are streamed.
+"""Proofs of infeasibility by memory under the serial law: memory is static, inputs are streamed.
 
 A device holds the persistent values its operators read, the values they make and the largest of
-their workspaces; values made elsewhere take nothing (``docs/laws.md``, the serial law). All of a
-colocation group, like an operator without one, lies on one device.
+their workspaces; values made elsewhere take nothing (``docs/laws.md``, the serial law). A
+colocation group, like an operator without one, is on one device.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from milp_plan.kinds.schedule.bounds.memory import packing_obstacle
 
 
 def serial_obstacle(problem: PlanningProblem) -> Infeasible | None:
-    """Prove that the devices cannot hold what must lie on them, or return ``None``."""
+    """Return a proof that the devices cannot hold what must be on them, or ``None``."""
     units: dict[tuple[bool, str], list[str]] = {}
     for operator in problem.graph.operators:
         key = (operator.group is not None, operator.group or operator.name)
@@ -27,14 +27,14 @@ def serial_obstacle(problem: PlanningProblem) -> Infeasible | None:
     beside = [max(holdings.beside(name) for name in unit) for unit in units.values()]
     for number, unit in enumerate(units.values()):
         need = holdings.lasting(number) + beside[number]
-        found = _homeless(problem, names[number], unit, need)
-        if found is not None:
-            return found
+        obstacle = _homeless(problem, names[number], unit, need)
+        if obstacle is not None:
+            return obstacle
     return packing_obstacle(problem, names, holdings.packed, beside)
 
 
 def _homeless(problem: PlanningProblem, name: str, unit: list[str], need: int) -> Infeasible | None:
-    """Why no device can run a unit; ``None`` where one can."""
+    """Explain why no device can run a unit; return ``None`` where one can."""
     able = [
         device
         for device in problem.cluster.devices

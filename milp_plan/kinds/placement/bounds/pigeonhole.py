@@ -2,7 +2,7 @@
 
 Take classes that are slow on the hosts, more of them than ``q - 1`` for each payer. Either a host
 runs one of them, or some payer holds at least q of them, and then no less than the cheapest set
-with q of them. Classes that are costly to keep apart from their surroundings, one for each large
+with q of them. Classes that are costly to separate from their neighbours, one for each large
 layer of a network, make this sharp: with more layers than devices some device has several.
 """
 
@@ -16,17 +16,17 @@ from milp_plan.core.budget import Budget
 from ..serial.graph import SerialGraph
 from .conflicts import CutNetwork, cuts_of
 
-MOST_CHOICES = 40
-"""Classes considered, at most."""
+MAX_CHOICES = 40
+"""Largest number of classes considered."""
 
-MOST_FLOWS = 200_000
-"""Flows spent on one number of classes per payer, at most."""
+MAX_FLOWS = 200_000
+"""Largest number of flows for one number of classes per payer."""
 
-MOST_EACH = 6
+MAX_EACH = 6
 """Largest number of classes per payer that is tried."""
 
 STEP = 1.02
-"""Parts of the best bound so far that a class takes on a host, at least, to be considered."""
+"""Least host time of a considered class, as a multiple of the best bound so far."""
 
 
 def pigeonhole_bound(
@@ -37,7 +37,7 @@ def pigeonhole_bound(
     Proof: let A have more than k (q - 1) classes, k payers. A plan that runs a class of A on a
     host has a load of at least the least host time in A. In any other plan the payers hold A, so
     one of them holds at least q of its classes; its load is at least the cost of the cheapest set
-    with q of A (:mod:`.serial_flow`). The bound is the smaller of the two.
+    with q of A (:mod:`.flow`). The bound is the smaller of the two.
 
     Parameters
     ----------
@@ -60,15 +60,15 @@ def pigeonhole_bound(
     cuts = cuts_of(graph)
     chosen = _distant(graph, cuts, slow, budget)
     payers, best = len(graph.payers), None
-    for each in range(2, MOST_EACH + 1):
+    for each in range(2, MAX_EACH + 1):
         many = payers * (each - 1) + 1
         if many > len(chosen):
             break
         budget.check()
-        found = _least(cuts, chosen[:many], each)
+        cost = _least(cuts, chosen[:many], each)
         hosts = [graph.host_work[number] for number in chosen[:many]]
         slowest = min((ticks for ticks in hosts if ticks is not None), default=None)
-        value = found if slowest is None else min(found, slowest)
+        value = cost if slowest is None else min(cost, slowest)
         if value > lower:
             lower = value
             detail = f"one of {payers} payers holds {each} of {many} classes that are slow on hosts"
@@ -77,12 +77,12 @@ def pigeonhole_bound(
 
 
 def _least(cuts: CutNetwork, choice: list[int], each: int) -> int:
-    """Ticks of the cheapest set with ``each`` classes of the choice; 0 if given up."""
+    """Return the ticks of the cheapest set with ``each`` classes of the choice; 0 if given up."""
     from .flow import FREE, cheapest_choice
 
     numbers = np.array(choice, dtype=np.int64)
-    found = cheapest_choice(cuts.net, numbers, each, _barred(cuts), FREE // 4, MOST_FLOWS)
-    return 0 if found < 0 else cuts.ticks(int(found))
+    units = cheapest_choice(cuts.net, numbers, each, _barred(cuts), FREE // 4, MAX_FLOWS)
+    return 0 if units < 0 else cuts.ticks(int(units))
 
 
 def _barred(cuts: CutNetwork) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -90,7 +90,7 @@ def _barred(cuts: CutNetwork) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
 
 
 def _distant(graph: SerialGraph, cuts: CutNetwork, slow: int, budget: Budget) -> list[int]:
-    """Classes that hosts run no faster than ``slow``, each far from those before it.
+    """Return classes that hosts run no faster than ``slow``, each far from those before it.
 
     Far means that the cheapest set with both costs much; the first is the costliest alone. Classes
     that come along with an earlier one at no cost are left out.
@@ -103,7 +103,7 @@ def _distant(graph: SerialGraph, cuts: CutNetwork, slow: int, budget: Budget) ->
         for number, work in enumerate(graph.work)
         if work is not None and (hosts[number] is None or (hosts[number] or 0) >= slow)
     ]
-    slower = sorted(slower, key=lambda number: -(graph.work[number] or 0))[:MOST_CHOICES]
+    slower = sorted(slower, key=lambda number: -(graph.work[number] or 0))[:MAX_CHOICES]
     single = {number: cuts.single(number) for number in slower}
     if not slower:
         return []

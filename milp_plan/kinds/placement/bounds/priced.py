@@ -1,4 +1,4 @@
-"""A bound on the largest load by prices of classes and exact dearest sets.
+"""A bound on the largest load by prices of classes and the exact most expensive sets.
 
 Give each class a price p, of any sign. Let Z(T) be the largest price of a set of classes whose load
 on a payer is at most T, transfers included, and H(T) that of a set whose work on a host is at most
@@ -12,14 +12,14 @@ contiguity and memory only take plans away.
 
 Proof in integers. Prices are integers, and loads are counted in cells of u ticks: the work of each
 class and the cost of each net are rounded down to cells, so that a set of load at most T has at
-most T // u cells. The tables of :mod:`.serial_set_loops` hold Z and H for every number of cells at
+most T // u cells. The tables of :mod:`.set_loops` hold Z and H for every number of cells at
 once; if t is the least for which the inequality holds, the optimum is at least t u.
 
-With work as price this is the bound by work, sharpened by what any set of so much work pays at
-least and by the sums of work that exist at all. Better prices are those of the linear relaxation
-that covers the classes with sets (Gilmore and Gomory 1961), found by generating sets: a step is
-taken from the best prices so far and not far (Marsten, Hogan and Blankenship 1975). When nothing
-near is better any more, a last search takes longer steps wherever near ones promise no gain.
+With work as price this is the bound by work, sharpened by the transfers that any set of that work
+pays at least and by the sums of work that exist. Better prices are those of the linear relaxation
+that covers the classes with sets (Gilmore and Gomory 1961), by column generation: a step is taken
+from the best prices so far and is short (Marsten, Hogan and Blankenship 1975). When nothing near is
+better, a last search takes longer steps wherever near ones promise no gain.
 
 Source: this project.
 """
@@ -47,54 +47,54 @@ Ints = NDArray[np.int64]
 Reals = NDArray[np.float64]
 
 UNITS = 1 << 44
-"""Integer price of all work."""
+"""Integer price of all work together."""
 
-MOST_CELLS, MOST_TABLE = 1 << 17, 1 << 29
-"""Cells of the largest load where a bound is proved, and entries of all tables of that, at most."""
+MAX_CELLS, MAX_TABLE = 1 << 17, 1 << 29
+"""Largest number of cells of a load in a proof, and of entries of all tables of a proof."""
 
-FINER, HASTE, MOST_HASTE = 4, 1.5, 0.2
-"""Factor on the cells for the last proof; the search ends this many times its duration before the
-limit, and at most this part of the time before it."""
+FINER, HASTE, MAX_HASTE = 4, 1.5, 0.2
+"""Factor on the cells for the last proof; the search ends this multiple of its duration before
+the limit, but at most this share of the time before it."""
 
-SEARCHED, MOST_TRAIL = ((1 << 13, False), (1 << 15, False), (1 << 13, True)), 1 << 27
-"""Cells of one search for prices after another, and whether it looks far off; entries of the table
-sets are traced in."""
+SEARCHED, MAX_TRAIL = ((1 << 13, False), (1 << 15, False), (1 << 13, True)), 1 << 27
+"""Cells of successive searches for prices, and whether they take long steps; largest number of
+entries of the table that sets are traced in."""
 
 PATIENCE = 8
-"""Steps after which better prices are asked for a proof."""
+"""Number of steps after which improved prices are tried in a proof."""
 
 FIRST_SHARE = 0.5
-"""Part of the time left for each search but the last."""
+"""Share of the time left for each search but the last."""
 
 REACH = 0.003
-"""How far a price may change at first, in parts of the largest load over a hundred."""
+"""Initial limit of a price's change, as a share of the largest load over a hundred."""
 
 NULLS = 3
-"""Steps to no better prices after which the reach is made shorter."""
+"""Steps without improvement after which the reach is reduced."""
 
 WIDER = 3.0
-"""By how much the reach grows where prices within it say nothing more."""
+"""Factor by which the reach grows where prices within it promise nothing."""
 
 FAR = 100.0
-"""A reach that holds no price back, with all work a hundred."""
+"""A reach that limits no price, where all work costs a hundred."""
 
 ROUGH = 8
-"""Cells that are one where sets beside the dearest are looked for."""
+"""Number of cells that are merged in the search for additional sets."""
 
 AIM, AIM_FAR = 0.35, 0.9
-"""The load aimed at, from the best bound (0) to the largest load not known to be covered (1)."""
+"""Target load between the best bound (0) and the largest load not known to be covered (1)."""
 
 SERIOUS = 0.3
-"""Part of what a step promised that lets the reach grow."""
+"""Share of a step's promised gain above which the reach grows."""
 
 NEAR = 3
-"""Cells between what is reached and what cannot be at which a search ends."""
+"""Distance of covered and uncovered loads at which a search ends, cells."""
 
 CLOSE = 1e-6
-"""Gain, with all work a hundred, that is no better than none."""
+"""Gain that counts as none, where all work costs a hundred."""
 
 SHORTEST = 1e-5
-"""Reach at which a search for prices ends, with all work a hundred."""
+"""Reach at which a search for prices ends, where all work costs a hundred."""
 
 
 class LoadGrid:
@@ -103,12 +103,12 @@ class LoadGrid:
     Parameters
     ----------
     cells
-        Cells of the largest load that is asked about.
+        Number of cells of the largest load.
     proves
-        Whether loads are rounded down; otherwise to the nearest, which is closer and proves
-        nothing, and sets are traced.
+        Whether loads are rounded down; otherwise to the nearest, which is closer, proves nothing,
+        and traces sets.
     rough
-        A grid of fewer cells for the sets beside the dearest; made unless given.
+        A grid of fewer cells for additional sets; made by default.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class LoadGrid:
         self.rough: LoadGrid = rough or self
 
     def _cells(self, ticks: int | None) -> int:
-        """Cells of an amount of ticks, cut off above all cells; -1 where a class cannot run."""
+        """Return the cells of an amount of ticks, capped; -1 where a class cannot run."""
         if ticks is None:
             return -1
         more = 0 if self.proves else self.unit // 2
@@ -157,20 +157,18 @@ class LoadGrid:
         return Moves(first, source, target, inside, load, numbers, states)
 
     def profile(self, prices: Ints) -> Profile:
-        """Return what sets are worth at most, for every largest load."""
-        from .set_loops import dearest, dearest_held
+        """Return the largest prices of sets, for every largest load."""
+        from .set_loops import best_held, best_prices
 
-        exact = dearest(self.moves, prices, self.cells, self.trail)
+        exact = best_prices(self.moves, prices, self.cells, self.trail)
         self.held[:] = False
-        held = dearest_held(self.host, prices, self.cells, self.held)
-        return Profile(exact, np.maximum.accumulate(exact), held, int(prices.sum()))
+        by_host = best_held(self.host, prices, self.cells, self.held)
+        return Profile(exact, np.maximum.accumulate(exact), by_host, int(prices.sum()))
 
     def sets(self, prices: Ints, profile: Profile, most: int) -> Iterator[tuple[int, Ints, int]]:
-        """Yield (kind, classes, cells): a dear set for each payer without those before; a host's.
+        """Yield (kind, classes, cells): an expensive set per payer from the rest; one of a host.
 
-        All but the first come from the rough grid.
-
-        To be called right after the profile was made.
+        All but the first come from the rough grid. Call it right after the profile was made.
         """
         from .set_loops import trace
 
@@ -181,21 +179,21 @@ class LoadGrid:
         left = prices.copy()
         for _ in self.graph.payers[1:]:
             left[chosen] = -UNITS
-            chosen = self.rough.dear(left, most * self.unit // self.rough.unit)
+            chosen = self.rough.best_set(left, most * self.unit // self.rough.unit)
             yield 0, chosen, self.load_of(chosen)
         if self.graph.hosts:
             yield 1, taken, most
 
-    def dear(self, prices: Ints, most: int) -> Ints:
-        """Classes of a dearest set that a payer can hold."""
-        from .set_loops import dearest, trace
+    def best_set(self, prices: Ints, most: int) -> Ints:
+        """Return the classes of a most expensive set that a payer can hold."""
+        from .set_loops import best_prices, trace
 
-        exact = dearest(self.moves, prices, self.cells, self.trail)
+        exact = best_prices(self.moves, prices, self.cells, self.trail)
         load = int(exact[: most + 1].argmax())
         return np.flatnonzero(trace(self.moves, self.trail, load))
 
     def load_of(self, chosen: Ints) -> int:
-        """Cells of a set on a payer."""
+        """Return the cells of a set on a payer."""
         from .set_loops import load_of
 
         inside = np.zeros(len(self.graph), dtype=np.bool_)
@@ -203,24 +201,26 @@ class LoadGrid:
         return int(load_of(self.moves, inside))
 
     def least(self, profile: Profile) -> int:
-        """Fewest cells at which the devices may hold all; one more than there are if none do."""
+        """Return the fewest cells at which devices may hold all; one above the grid if none do."""
         enough = self.together(profile) >= profile.all
         return int(enough.argmax()) if enough[-1] else self.cells + 1
 
     def together(self, profile: Profile) -> Ints:
-        """What all devices are worth at most, for every largest load."""
-        held: Ints = len(self.graph.payers) * profile.payer + len(self.graph.hosts) * profile.host
-        return held
+        """Return the largest price of all devices together, for every largest load."""
+        together: Ints = (
+            len(self.graph.payers) * profile.payer + len(self.graph.hosts) * profile.host
+        )
+        return together
 
     def gain(self, profile: Profile, most: int) -> float:
-        """By how much all classes are dearer than devices can hold, with all work a hundred."""
+        """Return by how much all classes exceed what devices can hold; all work costs a hundred."""
         rest = profile.all - int(self.together(profile)[most])
         return rest * 100.0 / UNITS
 
 
 @dataclass(frozen=True)
 class Profile:
-    """Prices of sets by load: of payers exactly and at most, of hosts; and of all classes."""
+    """Largest prices of sets by load: of payers exactly and at most, of hosts; of all classes."""
 
     exact: Ints
     payer: Ints
@@ -229,7 +229,7 @@ class Profile:
 
 
 def trace_held(taken: NDArray[np.bool_], loads: Ints, most: int) -> Ints:
-    """Classes that a host holds at a load."""
+    """Return the classes that a host holds at a load."""
     chosen = []
     for number in range(len(loads) - 1, -1, -1):
         if taken[number, most]:
@@ -239,12 +239,12 @@ def trace_held(taken: NDArray[np.bool_], loads: Ints, most: int) -> Ints:
 
 
 def whole(prices: Reals) -> Ints:
-    """Prices, with all work a hundred, as integers."""
+    """Return prices, with all work a hundred, as integers."""
     return np.rint(prices * (UNITS / 100.0)).astype(np.int64)
 
 
 class _PriceSearch:
-    """Prices that get better, for loads up to an aim that follows the best bound."""
+    """Column generation for prices, for loads up to a target that follows the best bound."""
 
     def __init__(self, graph: SerialGraph, upper: int) -> None:
         from milp_plan.lp.prices import SetCover
@@ -263,10 +263,10 @@ class _PriceSearch:
         self.sets: list[tuple[int, Ints]] = []
 
     def begin(self, grid: LoadGrid, best: int, *, far: bool) -> None:
-        """Count loads in a grid's cells; ``best`` ticks are a bound already.
+        """Count loads in a grid's cells; ``best`` ticks are a proved bound.
 
         A search that is not far aims lower where prices within reach promise nothing; one that is
-        far looks further off.
+        far takes longer steps.
         """
         self.far, self.ambition = far, AIM_FAR if far else AIM
         self.reach = np.maximum(self.reach, self.first_reach) if far else self.reach
@@ -280,18 +280,18 @@ class _PriceSearch:
         self.learn(prices, self.at_centre)
 
     def load_of(self, kind: int, chosen: Ints) -> int:
-        """Cells of a set."""
+        """Return the cells of a set."""
         return int(self.grid.host[chosen].sum()) if kind else self.grid.load_of(chosen)
 
     def aim_at(self) -> None:
-        """Choose the load to look at, and the sets that have it."""
+        """Choose the target load, and the sets within it."""
         self.aim = min(self.top, self.best + max(1, round(self.ambition * (self.top - self.best))))
         self.gain = self.grid.gain(self.at_centre, self.aim)
         for number, load in enumerate(self.loads):
             self.cover.allow(number, load <= self.aim)
 
     def learn(self, prices: Ints, profile: Profile) -> int:
-        """Add the sets that prices bring; returns how many are new."""
+        """Add the sets that prices generate; return how many are new."""
         fresh = 0
         for kind, chosen, load in self.grid.sets(prices, profile, self.aim):
             key = kind, chosen.tobytes()
@@ -305,21 +305,21 @@ class _PriceSearch:
         return fresh
 
     def promised(self) -> tuple[Reals, float] | None:
-        """Prices near the centre; far off, those that promise a gain or are the best anywhere."""
+        """Return prices near the centre; far off, those that promise a gain or the best ones."""
         while True:
             self.cover.around(self.centre, self.reach)
-            found = self.cover.solve()
-            useful = found is None or found[1] > CLOSE or self.reach[0] >= FAR
+            solution = self.cover.solve()
+            useful = solution is None or solution[1] > CLOSE or self.reach[0] >= FAR
             if useful or not self.far:
-                return found
+                return solution
             self.reach = np.minimum(FAR, WIDER * self.reach)
 
     def step(self) -> bool:
-        """Look at the best prices near the centre; False where there is nothing more to find."""
-        found = self.promised()
-        if found is None:
+        """Evaluate the best prices near the centre; return False where none promise a gain."""
+        promised = self.promised()
+        if promised is None:
             return False
-        prices, promise = whole(found[0]), found[1]
+        prices, promise = whole(promised[0]), promised[1]
         profile = self.grid.profile(prices)
         self.best = max(self.best, self.grid.least(profile))
         gain = self.grid.gain(profile, self.aim)
@@ -327,7 +327,7 @@ class _PriceSearch:
         if gain > self.gain + CLOSE:
             if gain - self.gain > SERIOUS * (promise - self.gain):
                 self.reach *= 1.5
-            self.centre, self.at_centre, self.gain, self.nulls = found[0], profile, gain, 0
+            self.centre, self.at_centre, self.gain, self.nulls = promised[0], profile, gain, 0
         elif self.far and not fresh and self.reach[0] < FAR:
             self.reach = np.minimum(FAR, WIDER * self.reach)
         else:
@@ -347,16 +347,16 @@ class _PriceSearch:
 def priced_bounds(
     graph: SerialGraph, lower: int, upper: int, budget: Budget, rounds: int | None = None
 ) -> Iterator[Bound]:
-    """Yield better and better bounds of this kind, until the prices are as good as can be.
+    """Yield better and better bounds until the prices converge.
 
-    Nothing is yielded where classes in a row remember too much (:mod:`.sweep`).
+    Nothing is yielded where sweeps have too many states (:mod:`~..serial.sweep`).
 
     Parameters
     ----------
     lower, upper
         A known bound, and the value of a known plan.
     rounds
-        Steps at most, for runs that may not depend on the clock.
+        Largest number of steps, for runs that may not depend on the clock.
     """
     try:
         sweep = read_sweep(graph, budget)
@@ -369,9 +369,9 @@ def priced_bounds(
     for turn, (size, far) in enumerate(SEARCHED):
         last = turn == len(SEARCHED) - 1
         part = budget if last else budget.part("prices", FIRST_SHARE, of_limit=False)
-        cells = max(1, min(size, MOST_TRAIL // sweep.states))
+        cells = max(1, min(size, MAX_TRAIL // sweep.states))
         search.begin(searching(graph, sweep, upper, cells), lower, far=far)
-        most_s = MOST_HASTE * part.limit_s if turn else 0.0
+        most_s = MAX_HASTE * part.limit_s if turn else 0.0
         going, step, tried, needed_s = True, 0, None, 0.0
         while True:
             late = rounds is None and part.left_s < needed_s
@@ -392,15 +392,15 @@ def priced_bounds(
 
 
 def searching(graph: SerialGraph, sweep: Sweep, upper: int, cells: int) -> LoadGrid:
-    """Return a grid for prices, with a rough one for the sets beside the dearest."""
+    """Return a grid for prices, with a rough one for additional sets."""
     unit = max(1, -(-upper // cells))
     few = LoadGrid(graph, sweep, unit * ROUGH, max(1, cells // ROUGH), proves=False)
     return LoadGrid(graph, sweep, unit, cells, proves=False, rough=few)
 
 
 def proving(graph: SerialGraph, sweep: Sweep, upper: int, finer: int = 1) -> LoadGrid:
-    """Return the finest grid for a proof; sums of work are exact in it where that can be."""
-    most = max(2, min(MOST_CELLS, MOST_TABLE // sweep.states)) * finer
+    """Return the finest grid for a proof; sums of work are exact in it where possible."""
+    most = max(2, min(MAX_CELLS, MAX_TABLE // sweep.states)) * finer
     common = gcd(*(ticks for ticks in (*graph.work, *graph.host_work) if ticks))
     unit = upper // most + 1
     if common >= unit:

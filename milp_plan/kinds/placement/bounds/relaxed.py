@@ -1,7 +1,7 @@
-"""Problems under the serial law made easier until the bounds for alike devices can read them.
+"""Relaxations of problems under the serial law that the bounds for alike devices can read.
 
-A bound on the easier problem holds for the problem: a plan of the problem, with every device in its
-easier form, is one of the easier problem and costs no more there.
+A bound on the relaxed problem holds for the problem: a plan of the problem, with every device in
+its relaxed form, is a plan of the relaxed problem and costs no more there.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ PAYER, HOST = "payer", "host"
 
 @view
 def read_relaxed(problem: PlanningProblem) -> SerialGraph | str:
-    """Read a problem, or an easier one, as a hypergraph of classes.
+    """Read a problem, or its relaxation, as a hypergraph of classes.
 
-    In the easier one all devices that pay are alike, each as fast and as large as the best for
-    every operator, and so are all others; nothing has a workspace; and a persistent value that
-    several colocation groups read takes memory where the first of them is.
+    In the relaxation all devices that pay are alike, each as fast and as large as the best for
+    every operator, and so are all others; there is no workspace; and a persistent value that
+    several colocation groups read takes memory only with the first of them.
     """
     graph = read_serial(problem)
     if not isinstance(graph, str) or problem.serial is None:
@@ -39,7 +39,7 @@ def read_relaxed(problem: PlanningProblem) -> SerialGraph | str:
 
 
 def relaxed(problem: PlanningProblem) -> PlanningProblem:
-    """Return the easier problem of :func:`read_relaxed`."""
+    """Return the relaxed problem of :func:`read_relaxed`."""
     law, cluster = problem.serial, problem.cluster
     assert law is not None
     sides: dict[str, list[Device]] = {PAYER: [], HOST: []}
@@ -71,7 +71,7 @@ def _largest(devices: Sequence[Device]) -> int | None:
 
 
 def _fastest(operator: Operator, kinds: dict[str, set[str]]) -> Operator:
-    """An operator as fast on each side as anywhere there, without workspace."""
+    """Return an operator as fast on each side as on the fastest device there, without workspace."""
     option = operator.options[0]
     ticks = {
         side: min(option.duration_ticks[kind] for kind in names & set(option.duration_ticks))
@@ -82,7 +82,7 @@ def _fastest(operator: Operator, kinds: dict[str, set[str]]) -> Operator:
 
 
 def _once(problem: PlanningProblem, value: Value) -> Value:
-    """A persistent value with the readers of the first colocation group alone."""
+    """Return a persistent value with the readers of the first colocation group alone."""
     if not value.persistent:
         return value
     first = problem.graph.operator(value.consumers[0])

@@ -1,6 +1,6 @@
-"""Dearest sets of classes by load, by a dynamic programme along a sweep; compiled.
+"""Most expensive sets of classes by load, by a dynamic programme along a sweep; compiled.
 
-Loads and prices are integers; what is asked of a table of states and loads takes two of its rows at
+Loads and prices are integers; operations on a table of states and loads take two of its rows at
 a time, so that the processor works on many loads at once.
 """
 
@@ -17,7 +17,7 @@ Ints = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
 NONE = -(1 << 61)
-"""Price where no set is; those of sets are far above half of it."""
+"""Price where no set exists; prices of sets are far above half of it."""
 
 
 class Moves(NamedTuple):
@@ -37,8 +37,8 @@ class Moves(NamedTuple):
 
 
 @compiled
-def dearest(moves: Moves, price: Ints, cells: int, trail: Bytes) -> Ints:
-    """Largest price of a set of each load up to ``cells``.
+def best_prices(moves: Moves, price: Ints, cells: int, trail: Bytes) -> Ints:
+    """Return the largest price of a set of each load up to ``cells``.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def dearest(moves: Moves, price: Ints, cells: int, trail: Bytes) -> Ints:
 
 @compiled
 def trace(moves: Moves, trail: Bytes, load: int) -> NDArray[np.bool_]:
-    """Which classes are in the dearest set of a load."""
+    """Return which classes are in the most expensive set of a load."""
     chosen = np.zeros(len(moves.number), dtype=np.bool_)
     state, passed = 0, len(trail)
     for step in range(len(moves.number) - 1, -1, -1):
@@ -87,8 +87,8 @@ def trace(moves: Moves, trail: Bytes, load: int) -> NDArray[np.bool_]:
 
 
 @compiled
-def dearest_held(loads: Ints, price: Ints, cells: int, taken: NDArray[np.bool_]) -> Ints:
-    """Largest price that a host can hold at each load up to ``cells``; a knapsack.
+def best_held(loads: Ints, price: Ints, cells: int, taken: NDArray[np.bool_]) -> Ints:
+    """Return the largest price that a host can hold at each load up to ``cells``; a knapsack.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def dearest_held(loads: Ints, price: Ints, cells: int, taken: NDArray[np.bool_])
 
 @compiled
 def load_of(moves: Moves, inside: NDArray[np.bool_]) -> int:
-    """Cells of a set."""
+    """Return the cells of a set."""
     state, load = 0, 0
     for step in range(len(moves.number)):
         wanted = inside[moves.number[step]]

@@ -20,33 +20,33 @@ from milp_plan.core.budget import now
 from ..serial.graph import Ints, SerialGraph, ragged
 from .moves import ClassArrays, Cooling, PlacedClasses, anneal, best_cuts, fill
 
-FIRST_STEPS, MOST_STEPS = 100_000, 4_000_000
-"""Steps of the first and the longest cooling."""
+FIRST_STEPS, MAX_STEPS = 100_000, 4_000_000
+"""Number of steps of the first and of the longest annealing run."""
 
 FEWEST_STEPS = 50_000
-"""Steps of a cooling for which the time left is still worth while."""
+"""Fewest steps of a run that is worth starting."""
 
 ORDERS = 24
-"""Orders that are cut before the annealing begins."""
+"""Number of orders that are cut before the annealing begins."""
 
 LONGEST_SPAN = 3
-"""Longest stretch that moves at once, in parts of an even share of a device."""
+"""Longest stretch that moves at once, as a multiple of a device's even share."""
 
 COLD = 0.00002
-"""Last temperature, in parts of an even share of the work."""
+"""Last temperature, as a multiple of an even share of the work."""
 
 POWERS = (3.0, 80.0)
 """First and last power of the energy."""
 
 HEATS = ((0.0, 1.0), (0.03, 0.0), (0.0, 0.4), (0.0, 1.0), (0.003, 0.0), (0.0, 0.4))
-"""First temperatures of successive rounds: parts of an even share, plus parts of a mean net."""
+"""First temperatures of successive rounds: multiples of an even share, plus of a mean net."""
 
 NOISE = 0.7
-"""Spread of the logarithm of net costs in random clusterings."""
+"""Standard deviation of the logarithm of net costs in random clusterings."""
 
 
 def tables_of(graph: SerialGraph) -> ClassArrays:
-    """Read a problem into arrays; nets of the same classes and pass are one."""
+    """Return a problem as arrays; nets of the same classes and pass are merged."""
     count, payers = len(graph), len(graph.payers)
     apart = graph.law.passes is Passes.SEPARATE
     unit = graph.problem.units.time_scale
@@ -85,7 +85,7 @@ def tables_of(graph: SerialGraph) -> ClassArrays:
 
 
 class SerialAnnealing:
-    """A search that keeps the best places it has seen.
+    """A search that records the best places it has seen.
 
     Parameters
     ----------
@@ -97,13 +97,13 @@ class SerialAnnealing:
     Attributes
     ----------
     best
-        Device of each class; ``None`` until a plan is found.
+        Device of each class; ``None`` while no plan is known.
     value
         Its largest load, in floating-point units of ``SerialGraph.scale``.
-    rounds, lucky
-        Rounds so far, and how many of them it took to find the best.
+    rounds, best_round
+        Number of rounds, and of those up to the best plan.
     pace_s
-        Seconds a step took in the last round of :meth:`run`; 0 before.
+        Seconds of a step in the last round of :meth:`run`; 0 before.
     """
 
     def __init__(self, graph: SerialGraph, seed: int = 0) -> None:
@@ -125,13 +125,13 @@ class SerialAnnealing:
         costs = self.tables.cost
         self.mean = float(costs.mean()) if len(costs) else 0.01 * self.level
         self.steps, self.stopped = min(FIRST_STEPS, 300 * len(graph)), False
-        self.rounds = self.lucky = 0
+        self.rounds = self.best_round = 0
         self.pace_s = 0.0
 
     # -- starts ------------------------------------------------------------------------------
 
     def load(self, places: Sequence[int]) -> float:
-        """Largest load of places (sum of the two passes' largest), infinite if they do not fit."""
+        """Return the largest load (sum of the two passes' largest), infinite if it does not fit."""
         self.state.places[:] = places
         fill(self.tables, self.state)
         if (self.state.held > self.tables.memory).any():
@@ -139,11 +139,11 @@ class SerialAnnealing:
         return float(self.state.loads.max(axis=1).sum())
 
     def offer(self, places: Sequence[int]) -> bool:
-        """Take places if they are better than the best."""
+        """Accept places if they are better than the best; return whether they are."""
         value = self.load(places)
         if value < self.value:
             self.value, self.best = value, np.array(places, dtype=np.int64)
-            self.lucky = self.rounds
+            self.best_round = self.rounds
             return True
         return False
 
@@ -159,9 +159,9 @@ class SerialAnnealing:
             self.offer(spread.tolist())
 
     def spread(self) -> Ints | None:
-        """Largest classes first, each where most room is left; ``None`` where one has none.
+        """Place largest classes first, each where most room is left; ``None`` if one has no room.
 
-        What is not limited counts as room for everything, after what is.
+        A device without limit counts as having room for everything, after those with room.
         """
         tables = self.tables
         room = tables.memory.copy()
@@ -183,7 +183,7 @@ class SerialAnnealing:
     def depth_first(self) -> Ints:
         """Return a random topological order that follows each branch as far as it goes.
 
-        Arcs on a circle are given up at the class with the fewest predecessors left.
+        Arcs on a cycle are dropped at the class with the fewest predecessors left.
         """
         count = len(self.graph)
         after: list[set[int]] = [set() for _ in range(count)]
@@ -215,7 +215,7 @@ class SerialAnnealing:
         return np.array(order, dtype=np.int64)
 
     def clustering(self) -> tuple[Ints, Ints]:
-        """Join classes along nets, expensive ones first, with noise; order and its stretches."""
+        """Join classes along nets, expensive ones first, with noise; return order and stretches."""
         tables, count = self.tables, len(self.graph)
         noise = np.array([self.rng.gauss(0.0, NOISE) for _ in range(len(tables.cost))])
         home = list(range(count))
@@ -243,7 +243,7 @@ class SerialAnnealing:
     # -- rounds ------------------------------------------------------------------------------
 
     def round(self, steps: int, hot: float, *, afresh: bool = False) -> bool:
-        """One cooling, from the best places or from a clustering cut anew; True if it found better.
+        """Anneal once, from the best places or from a new clustering; return whether it improved.
 
         Parameters
         ----------
@@ -268,37 +268,37 @@ class SerialAnnealing:
         cold = COLD * self.level
         heat = Cooling(steps, max(hot, 2.0 * cold), cold, *POWERS, seed)
         line, spans = self.clustering()
-        found = anneal(self.tables, self.state, best, value, line, spans, heat)
+        value_after = anneal(self.tables, self.state, best, value, line, spans, heat)
         self.rounds += 1
-        return found < self.value and self.offer(best.tolist())
+        return value_after < self.value and self.offer(best.tolist())
 
-    def step(self, most: int = MOST_STEPS) -> int:
-        """One round of the usual sequence: cool and hot, from new orders and from the best.
+    def step(self, most: int = MAX_STEPS) -> int:
+        """Run one round of the usual sequence: cool and hot, from new orders and from the best.
 
-        Returns the number of its steps, which are never more than ``most``.
+        Return the number of its steps, at most ``most``.
         """
         turn = self.rounds
         if turn % len(HEATS) == len(HEATS) - 1:
-            self.steps = min(2 * self.steps, MOST_STEPS)
+            self.steps = min(2 * self.steps, MAX_STEPS)
         steps = min(self.steps, most)
         share, nets = HEATS[turn % len(HEATS)]
         self.round(steps, share * self.level + nets * self.mean, afresh=turn % 4 != 2)
         return steps
 
-    def worth_while(self, end: float) -> bool:
-        """Whether there is time for a round until a point in time."""
+    def has_time(self, end: float) -> bool:
+        """Return whether there is time for a round until a point in time."""
         return now() + max(0.05, FEWEST_STEPS * self.pace_s) < end
 
     def run(self, until: float, end: float = float("inf")) -> None:
-        """Rounds until a point in time, or until ``stopped`` is set; one at least.
+        """Run rounds until a point in time, or until ``stopped`` is set; one at least.
 
-        A round that would not be done by then is not begun; the first one is made as short as has
-        to be for the ``end``, and left out where no time is worth while.
+        A round that would not be done by then is not started; the first one is shortened for the
+        ``end``, and left out where the time does not suffice.
         """
-        while self.worth_while(end):
+        while self.has_time(end):
             began = now()
-            most = (end - began) / self.pace_s if self.pace_s else MOST_STEPS
-            steps = self.step(int(min(most, MOST_STEPS)))
+            most = (end - began) / self.pace_s if self.pace_s else MAX_STEPS
+            steps = self.step(int(min(most, MAX_STEPS)))
             ended = now()
             self.pace_s = (ended - began) / steps
             if self.stopped or ended + self.pace_s * self.steps > until:

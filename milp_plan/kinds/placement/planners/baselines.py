@@ -20,7 +20,7 @@ Baseline = Callable[[SerialGraph], list[int] | None]
 
 
 def single(graph: SerialGraph) -> list[int] | None:
-    """Everything on one accelerator; ``None`` where its memory does not suffice."""
+    """Place everything on one accelerator; ``None`` where its memory does not suffice."""
     places = [0] * len(graph)
     return places if fits(graph, places) else None
 
@@ -28,8 +28,8 @@ def single(graph: SerialGraph) -> list[int] | None:
 def greedy(graph: SerialGraph) -> list[int] | None:
     """Fill one device after the other along a topological order.
 
-    The next payer comes when memory is full, or when what is on the last is closer to an even
-    share of the work without the next block than with it. Blocks for which no payer is left go to
+    The next payer follows when memory is full, or when the last one's work is closer to an even
+    share without the next block than with it. Blocks for which no payer is left go to
     hosts.
     """
     chain = chain_graph(graph)
@@ -53,7 +53,7 @@ def greedy(graph: SerialGraph) -> list[int] | None:
 
 
 def pipedream(graph: SerialGraph) -> list[int] | None:
-    """Cut a path: what branches between two cuts stays together.
+    """Cut a path: branches between two cuts stay together.
 
     A cut may only cross forward values of one block; values that cost nothing do not count. The
     path is cut so that the largest load is least. Source: PipeDream (Narayanan et al., SOSP 2019,
@@ -67,7 +67,7 @@ def pipedream(graph: SerialGraph) -> list[int] | None:
 
 
 def _narrow_cuts(chain: ChainGraph, order: list[int]) -> list[int]:
-    """Lengths of prefixes that forward values of one block at most leave, and the ends."""
+    """Return lengths of prefixes that forward values of one block at most leave, and the ends."""
     position = {block: i for i, block in enumerate(order)}
     stop_of: dict[int, int] = {}
     for pins, cost in zip(chain.pins, chain.cost, strict=True):
@@ -75,16 +75,16 @@ def _narrow_cuts(chain: ChainGraph, order: list[int]) -> list[int]:
             first, last = pins[0], max(position[block] for block in pins)
             stop_of[first] = max(last, stop_of.get(first, -1))
     open_until: list[int] = []
-    found = [0]
+    cuts = [0]
     for i, block in enumerate(order):
         open_until = [stop for stop in (*open_until, stop_of.get(block, -1)) if stop > i]
         if len(open_until) <= 1:
-            found.append(i + 1)
-    return found
+            cuts.append(i + 1)
+    return cuts
 
 
 def linearised(graph: SerialGraph) -> list[int] | None:
-    """Best cuts of one depth-first order (published as the linearised dynamic programme)."""
+    """Return the best cuts of one depth-first order (published as linearised dynamic programme)."""
     search = ContiguousSearch(graph)
     search.linear()
     return search.places

@@ -16,12 +16,12 @@ Ints = NDArray[np.int32]
 
 
 class Lattice(NamedTuple):
-    """Ideals, each after its parts, and what they hold.
+    """Ideals, each after its subsets, with their totals.
 
     Parameters
     ----------
     bits
-        Their blocks.
+        Bit sets of blocks.
     key
         Whole number of steps of work, ascending.
     table
@@ -31,9 +31,9 @@ class Lattice(NamedTuple):
     crossing
         Cost of the nets with pins on both sides, by pass.
     start, nets
-        Where these stand in ``nets``.
+        Offset and number of these in ``nets``.
     pins, cost
-        Of the nets.
+        Blocks and costs of the nets.
     """
 
     bits: Bits
@@ -48,14 +48,14 @@ class Lattice(NamedTuple):
 
 
 class Devices(NamedTuple):
-    """What devices can take.
+    """Capacities of the devices.
 
     Parameters
     ----------
     most
-        Payers, hosts.
+        Numbers of payers and of hosts.
     memory
-        Of a payer, of a host.
+        Memory of a payer, of a host.
     windows
         By state (payers used, hosts used): least and most work, least and most bytes.
     steps
@@ -97,7 +97,7 @@ class Labels(NamedTuple):
 
 @compiled
 def _within(bits: Bits, one: int, two: int) -> bool:
-    """Whether the one set is a part of the other."""
+    """Return whether the one set is a part of the other."""
     found = True
     for word in range(bits.shape[1]):
         if bits[one, word] & ~bits[two, word]:
@@ -122,7 +122,7 @@ def _target(lattice: Lattice, devices: Devices, new: int, state: int, kind: int)
 
 @compiled
 def _wanted(labels: Labels, new: int, target: int, ahead: float, back: float) -> bool:
-    """Whether these maxima are better than what is known."""
+    """Return whether these maxima are better than what is known."""
     if ahead + back >= labels.best[0]:
         return False
     label = labels.head[new, target]

@@ -50,27 +50,27 @@ STEPS = 2**40
 """Whole steps that all work is divided into, for sorting."""
 
 ROWS = 8192
-"""Ideals that are unpacked at a time."""
+"""Number of ideals that are unpacked at a time."""
 
-FEW_LABELS, MOST_LABELS = 1 << 16, 4_000_000
+FEW_LABELS, MAX_LABELS = 1 << 16, 4_000_000
 TURN_S = 0.2
-"""Seconds after which the clock is looked at."""
+"""Seconds between two readings of the clock."""
 
 
 @dataclass(frozen=True)
 class ChainResult:
-    """What a search over chains found.
+    """Result of a search over chains.
 
     Parameters
     ----------
     devices
-        Device of each block, payers first; ``None`` if nothing below the limit was found.
+        Device of each block, payers first; ``None`` if there is nothing below the limit.
     value
-        In units of the order's tables.
+        Value in units of the order's tables.
     complete
         Whether every chain of the given ideals was covered.
     ideals
-        How many ideals were inside the windows.
+        Number of ideals inside the windows.
     """
 
     devices: list[int] | None
@@ -94,9 +94,9 @@ def best_chain(
     ideals
         Rows of bits, distinct, the empty set and the set of all blocks among them.
     below
-        Look only for values below this one.
+        Limit: only values below it are searched.
     go_on
-        Called now and then; ``False`` ends the search early.
+        Called regularly; ``False`` ends the search early.
     """
     return _ChainSearch(chain, ideals, below).run(go_on)
 
@@ -119,7 +119,7 @@ class _ChainSearch:
         self.labels = _first_label(len(self.bits), states, self.limit)
 
     def _windows(self) -> Floats:
-        """Least and most work and bytes of an ideal by the number of payers and hosts before it."""
+        """Return least and most work and bytes of an ideal, by payers and hosts before it."""
         work = self.work.sum(axis=1)
         total, size = work.sum(), float(self.sizes.sum())
         memory = self.chain.graph.memory
@@ -144,14 +144,14 @@ class _ChainSearch:
         return np.array(rows, dtype=np.float64)
 
     def _taken(self, amount: Floats, hosts: int) -> float:
-        """Most of an amount that ``hosts`` hosts can take."""
+        """Return the most of an amount that ``hosts`` hosts can take."""
         if not hosts:
             return 0.0
         there = self.host_work.sum(axis=1)
         return most_within(amount, there, self.chain.on_host, hosts * self.limit)
 
     def _sort(self, ideals: Bits) -> None:
-        """Keep the ideals that some window admits, in an order of their work."""
+        """Select the ideals that some window admits, in order of their work."""
         chain = self.chain
         work = self.work.sum(axis=1)
         self.step = float(work.sum()) / STEPS or 1.0
@@ -170,8 +170,10 @@ class _ChainSearch:
             inside = (amount >= low) & (amount <= high)
             inside &= (size[:, None] >= least) & (size[:, None] <= most)
             ends = (table[:, 6] == 0) | (table[:, 6] == len(chain))
-            kept = inside.any(axis=1) | ends
-            parts.append((rows[kept], (member @ steps)[kept], size[kept], table[kept]))
+            admitted = inside.any(axis=1) | ends
+            parts.append(
+                (rows[admitted], (member @ steps)[admitted], size[admitted], table[admitted])
+            )
         bits, key, size, table = (np.concatenate(part) for part in zip(*parts, strict=True))
         order = np.lexsort((table[:, 6], key))  # the set of all blocks comes last
         self.bits, self.key, self.size = bits[order], key[order], size[order]
@@ -188,7 +190,7 @@ class _ChainSearch:
             reached = int(extend_chains(lattice, devices, self.labels, at, min(count, at + turn)))
             if reached < 0:
                 at = -1 - reached
-                if len(self.labels.values) >= MOST_LABELS:
+                if len(self.labels.values) >= MAX_LABELS:
                     break
                 self.labels = _with_room(self.labels, 4 * len(self.labels.values))
                 continue
@@ -197,7 +199,7 @@ class _ChainSearch:
         return self._answer(at >= count)
 
     def _lattice(self) -> Lattice:
-        """Ideals with the nets that cross them."""
+        """Return the ideals with the nets that cross them."""
         from ..serial.ideal_loops import crossing_nets
         from .chain_loops import Lattice
 
@@ -217,7 +219,7 @@ class _ChainSearch:
         )
 
     def _devices(self) -> Devices:
-        """Numbers of devices, memories, windows, and steps of work that no device can take."""
+        """Return numbers of devices, memories, windows, and steps of work no device can take."""
         from .chain_loops import Devices
 
         graph = self.chain.graph
@@ -234,7 +236,7 @@ class _ChainSearch:
         return Devices((self.payers, self.hosts), memory, self.windows, steps)
 
     def _taken_by_one(self, work: Floats, there: Floats) -> float:
-        """Work on payers of a set that one host takes less than the limit for, at most."""
+        """Return the most payer work of a set that one host takes in less than the limit."""
         can = self.chain.on_host
         free = float(work[can & (there <= 0)].sum())
         busy = can & (there > 0)
@@ -256,7 +258,7 @@ class _ChainSearch:
         return ChainResult(self._device_of_each(best[1], best[2]), best[0], complete, count)
 
     def _device_of_each(self, label: int, state: int) -> list[int]:
-        """Devices of the blocks along the chain that ends with a label."""
+        """Return the devices of the blocks along the chain that ends with a label."""
         devices = [0] * len(self.chain)
         now = len(self.bits) - 1
         while self.labels.origin[label, 0] >= 0:
@@ -272,7 +274,7 @@ class _ChainSearch:
 
 
 def _first_label(ideals: int, states: int, limit: float) -> Labels:
-    """One label: nothing on no device."""
+    """Return one label: nothing on no device."""
     from .chain_loops import Labels
 
     head = np.full((ideals, states), -1, dtype=np.int32)
@@ -289,8 +291,8 @@ def _first_label(ideals: int, states: int, limit: float) -> Labels:
 
 
 def _with_room(labels: Labels, room: int) -> Labels:
-    """Return the labels with a larger capacity, at most ``MOST_LABELS``."""
-    more = min(room, MOST_LABELS) - len(labels.values)
+    """Return the labels with a larger capacity, at most ``MAX_LABELS``."""
+    more = min(room, MAX_LABELS) - len(labels.values)
     return labels._replace(
         values=np.concatenate((labels.values, np.zeros((more, 2)))),
         following=np.concatenate((labels.following, np.full(more, -1, dtype=np.int32))),
@@ -299,7 +301,7 @@ def _with_room(labels: Labels, room: int) -> Labels:
 
 
 def _passes(table: Floats, joint: bool) -> Floats:
-    """Both passes apart, or together in the first column."""
+    """Return both passes apart, or together in the first column."""
     if not joint:
         return np.ascontiguousarray(table)
     return np.column_stack((table.sum(axis=1), np.zeros(len(table))))

@@ -18,39 +18,39 @@ from ..serial.value import bottleneck
 from ..serial.windows import MARGIN
 from .chains import ChainResult, best_chain
 
-MOST_IDEALS = 400_000
-"""Ideals up to which the exact programme is tried."""
+MAX_IDEALS = 400_000
+"""Largest number of ideals for which the exact programme is tried."""
 
 ORDERS = 8
-"""Random orders whose prefixes are searched together."""
+"""Number of random orders whose prefixes are searched together."""
 
 WALKS, STEPS = 24, 12
-"""Random walks from each ideal of the best plan, and their length."""
+"""Number of random walks from each ideal of the best plan, and their length."""
 
 STALE = 30
 """``ContiguousSearch.wide`` gives up after this many rounds without a better plan."""
 
 
 class ContiguousSearch:
-    """Best plan so far of a problem under the chain law, and what is proved about it.
+    """Best plan so far of a problem under the chain law, and its proved bound.
 
     Parameters
     ----------
     graph
         The problem, with objective bottleneck.
     seed
-        Of the random orders.
+        Seed of the random orders.
     go_on
-        Called now and then; ``False`` ends the search that runs.
+        Called regularly; ``False`` ends the current search.
 
     Attributes
     ----------
     places, value
-        Device of each class in the best plan, and its exact value in ticks; ``None`` so far.
+        Device of each class in the best plan, and its exact value in ticks; ``None`` without one.
     bound
-        Ticks that no plan goes below; 0 while nothing is proved.
+        Lower bound in ticks; 0 while nothing is proved.
     proved_infeasible
-        Whether there is no plan at all.
+        Whether it is proved that there is no plan.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class ContiguousSearch:
         return None if self.value is None else float(Fraction(self.value, self.chain.unit))
 
     def linear(self) -> bool:
-        """Search the prefixes of one depth-first order; True if that gave a better plan.
+        """Search the prefixes of one depth-first order; return whether that gave a better plan.
 
         This is quick, so it is never cut short.
         """
@@ -81,9 +81,9 @@ class ContiguousSearch:
     def wide(self, rounds: int) -> bool:
         """Search prefixes of several random orders and ideals around those of the best plan.
 
-        Ends early after some rounds without a better plan; True if there was one.
+        Ends early after some rounds without a better plan; returns whether there was one.
         """
-        found, stale = False, 0
+        improved, stale = False, 0
         parts = [prefixes(self.chain, level_order(self.chain))]
         for _ in range(rounds):
             if not self.go_on() or stale >= STALE:
@@ -94,13 +94,13 @@ class ContiguousSearch:
             if self.devices is not None:
                 parts.append(around(self.chain, self.devices, self.rng))
             better = self._take(self._search(distinct(*parts)))
-            found, stale = found or better, 0 if better else stale + 1
+            improved, stale = improved or better, 0 if better else stale + 1
             parts = []
-        return found
+        return improved
 
     def exact(self) -> bool:
-        """Search all ideals; True if everything was covered, so that ``bound`` is proved."""
-        ideals = all_ideals(self.chain, MOST_IDEALS)
+        """Search all ideals; return whether everything was covered, so that ``bound`` is proved."""
+        ideals = all_ideals(self.chain, MAX_IDEALS)
         if ideals is None or not self.go_on():
             return False
         answer = self._search(ideals)
@@ -114,7 +114,7 @@ class ContiguousSearch:
         return True
 
     def start(self, places: list[int]) -> None:
-        """Take a valid plan from elsewhere, if it is better."""
+        """Accept a valid plan from elsewhere, if it is better."""
         value = bottleneck(self.graph, places)
         if self.value is None or value < self.value:
             self.places, self.value, self.devices = places, value, None
@@ -134,28 +134,28 @@ class ContiguousSearch:
 
 
 def proved_bound(value: int, *, exact: bool) -> int:
-    """Return what is proved when a complete search in floats found nothing below ``value``.
+    """Return the proved bound when a complete search in floats has nothing below ``value``.
 
-    A plan that is better by less than the margin of the floats may have been passed over.
+    A plan that is better by less than the margin of the floats may have been missed.
     """
     return value if exact else max(0, value - 1 - int(value * Fraction(MARGIN)))
 
 
 def around(chain: ChainGraph, devices: list[int], rng: Random) -> Bits:
-    """Ideals on random walks from those of a plan: each step adds or removes one block."""
-    found = set()
+    """Return ideals on random walks from those of a plan: each step adds or removes one block."""
+    ideals = set()
     for ideal in plan_ideals(chain, devices):
-        found.add(ideal)
+        ideals.add(ideal)
         for _ in range(WALKS):
             now = ideal
             for _ in range(STEPS):
                 now = _step(chain, now, rng)
-                found.add(now)
-    return chain.bits(sorted(found))
+                ideals.add(now)
+    return chain.bits(sorted(ideals))
 
 
 def plan_ideals(chain: ChainGraph, devices: list[int]) -> list[int]:
-    """Ideals of a plan, as bits of a number: the unions of its first devices in some order."""
+    """Return the ideals of a plan, as bits: the unions of its first devices in some order."""
     blocks_of: dict[int, int] = {}
     needs: dict[int, int] = {}
     for block, device in enumerate(devices):
@@ -172,7 +172,7 @@ def plan_ideals(chain: ChainGraph, devices: list[int]) -> list[int]:
 
 
 def _step(chain: ChainGraph, ideal: int, rng: Random) -> int:
-    """Return a neighbour of an ideal: the first block that can go in or out, from a random one."""
+    """Return a neighbour of an ideal, by the first block that can move, from a random one on."""
     count = len(chain)
     first = rng.randrange(count)
     adding = rng.random() < 0.5

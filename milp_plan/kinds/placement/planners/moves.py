@@ -1,8 +1,8 @@
 """Compiled loops of the annealing search: net counters, moves, acceptance.
 
 A net is charged to a payer that holds some but not all of its classes, so the number of its
-classes on each device is all that has to be known. Loads are kept for two passes; a search on
-their sum leaves the second at zero.
+classes on each device suffices. Loads are stored for two passes; a search on their sum leaves the
+second at zero.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ClassArrays(NamedTuple):
 
 
 class PlacedClasses(NamedTuple):
-    """Places of the classes, and what follows from them."""
+    """Places of the classes, with the resulting loads and counters."""
 
     places: Ints
     inside: Ints
@@ -48,7 +48,7 @@ class PlacedClasses(NamedTuple):
 
 
 class Cooling(NamedTuple):
-    """How to cool: temperatures in units of time, powers of the energy, seed of the moves."""
+    """A cooling schedule: temperatures in units of time, powers of the energy, seed of moves."""
 
     steps: int
     hot: float

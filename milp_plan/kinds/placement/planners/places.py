@@ -9,7 +9,7 @@ from random import Random
 from ..serial.places import Place, PlaceTables, Score
 
 HOT, COLD = 0.2, 0.002
-"""First and last temperature, in shares of the value."""
+"""First and last temperature, as shares of the value."""
 
 
 class PlaceSearch:
@@ -20,7 +20,7 @@ class PlaceSearch:
     tables
         The problem.
     seed
-        Of the random numbers.
+        Seed of the random numbers.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class PlaceSearch:
         self.score = tables.score(self.best)
 
     def first(self) -> list[Place]:
-        """Everything where it is fastest, in its device's first call."""
+        """Place everything where it is fastest, in its device's first call."""
         t = self.tables
         homes = [
             min(t.homes[c], key=lambda d: sum(t.work[i][d] or 0 for i in numbers))
@@ -43,13 +43,13 @@ class PlaceSearch:
         return [(homes[c], 0) for c in t.class_of]
 
     def offer(self, places: list[Place]) -> None:
-        """Take a placement if it is better."""
+        """Accept a placement if it is better."""
         score = self.tables.score(places)
         if score < self.score:
             self.best, self.score = list(places), score
 
     def spread(self) -> list[Place]:
-        """Every class on the device that is best for it then, those with most bytes first."""
+        """Place every class on its currently best device, those with most bytes first."""
         t, random = self.tables, self.random
         places = self.first()
         order = sorted(
@@ -68,11 +68,11 @@ class PlaceSearch:
         return places
 
     def call(self, device: int) -> int:
-        """Any call of a device."""
+        """Return a random call of a device."""
         return self.random.randrange(self.tables.calls(device))
 
     def round(self, moves: int, over: Callable[[], bool]) -> None:
-        """Cool once, from the best placement or a new one, in at most ``moves`` moves."""
+        """Anneal once, from the best placement or a new one, in at most ``moves`` moves."""
         t, random = self.tables, self.random
         places = list(self.best) if random.random() < 0.5 else self.spread()
         score = t.score(places)
@@ -88,25 +88,25 @@ class PlaceSearch:
                     self.best, self.score = list(places), score
 
     def accepts(self, before: Score, after: Score, heat: float) -> bool:
-        """Whether to go there: never to what breaks more, seldom to what is much worse."""
+        """Return whether to move: never to more violations, seldom to a much worse value."""
         if after.broken != before.broken:
             return after.broken < before.broken or self.random.random() < heat * 0.3
         worse = (after.value - before.value) / max(before.value, 1)
         return worse <= 0 or self.random.random() < math.exp(-worse / heat)
 
     def moved(self, places: list[Place]) -> list[Place]:
-        """Return a placement near another one."""
-        t, random, found = self.tables, self.random, list(places)
+        """Return a random neighbour of a placement."""
+        t, random, neighbour = self.tables, self.random, list(places)
         kind = random.random()
         if kind < 0.4 and t.latency:
             i = random.randrange(len(t))
-            found[i] = (found[i][0], self.call(found[i][0]))
-            return found
+            neighbour[i] = (neighbour[i][0], self.call(neighbour[i][0]))
+            return neighbour
         chosen = random.randrange(len(t.members))
         others = [random.randrange(len(t.members))] if kind > 0.8 else []
         for c in [chosen, *others]:
             device = random.choice(t.homes[c])
             call = self.call(device)
             for i in t.members[c]:
-                found[i] = (device, call)
-        return found
+                neighbour[i] = (device, call)
+        return neighbour

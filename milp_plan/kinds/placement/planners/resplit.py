@@ -1,14 +1,14 @@
-"""A large neighbourhood: the classes of two devices split anew between them, best of all ways.
+"""A large neighbourhood: the classes of two devices are split optimally between them.
 
-Along an order of the classes a net is begun, then done; how its classes lie so far is all that the
-loads still depend on. So a dynamic programme over these states and the load of the first device
-finds the least load of the second, for every load of the first. On layer graphs states are few;
-where they are many a pair is left out. Passes that count apart are not looked at.
+Along an order of the classes a net is begun, then done; the loads depend on the past only by the
+sides of the classes of open nets. So a dynamic programme over these states and the load of the
+first device finds the least load of the second, for every load of the first. Layer graphs have few
+states; a pair with many is left out. Passes that count apart are not supported.
 
-The search takes pairs at random and from their frontier the least sum of loads, give or take,
-within a limit near the best plan's largest load; so transfers that are not worth it go, and the
-room they leave wanders from device to device. After some pairs it goes back to the best plan. Loads
-are distinguished more finely or less: coarse splits are quick, and different.
+The search takes pairs at random and from their frontier about the least sum of loads within a
+limit near the best plan's largest load; so needless transfers disappear, and the room that they
+leave moves from device to device. After some pairs it restarts from the best plan. Loads are
+counted in finer or coarser cells: coarse splits are quick, and different.
 """
 
 from __future__ import annotations
@@ -30,46 +30,46 @@ DIGITS = 40
 """Binary digits of the sum of all work in the loops."""
 
 CELLS = (1 << 8, 1 << 9, 1 << 10, 1 << 11)
-"""Most loads of the first device that a split distinguishes; each split draws one of these."""
+"""Numbers of cells for loads of the first device; each split draws one of these."""
 
-CYCLE, LONGER, MOST_CYCLE = 60.0, 1.2, 3000.0
-"""Pairs before the search goes back to the best; how many more after a failure, and at most."""
+CYCLE, LONGER, MAX_CYCLE = 60.0, 1.2, 3000.0
+"""Pairs before the search restarts from the best plan; factor after a failure, and maximum."""
 
 MARGIN = 0.003
-"""How far above the best plan's largest load the search may go at first."""
+"""Initial limit of the largest load, relative to the best plan's."""
 
 SPREAD = 0.01
-"""Largest noise on the sum of two loads, in parts of the best plan's largest load."""
+"""Largest noise on the sum of two loads, as a share of the best plan's largest load."""
 
 STRICT, WORST = 0.2, 0.4
-"""Share of pairs that have to be better than the best plan, and of pairs with the worst device."""
+"""Shares of pairs that must improve on the best plan, and of pairs with the worst device."""
 
 ROOM = 1.05
-"""Load of the first device that is looked at, in parts of what the larger of the two has now."""
+"""Largest load of the first device, as a multiple of the pair's present larger load."""
 
 Pair = tuple[int, int]
 
 
 class Resplitting:
-    """Pairs of devices, split again and again.
+    """A search that splits pairs of devices again and again.
 
     Parameters
     ----------
     graph
         A problem whose passes count together.
     order
-        Of the classes; the fewer nets are open along it the better.
+        Order of the classes; few nets should be open along it.
     seed
         Equal seeds give equal searches.
 
     Attributes
     ----------
     best, least
-        Places that are split, and their largest load.
-    found
-        What is better than all that was offered, until somebody takes it.
+        Best known places, and their largest load.
+    improved
+        Places better than all that were offered, until a caller takes them.
     stopped
-        Ends the search soon.
+        Event that ends the search soon.
     """
 
     def __init__(self, graph: SerialGraph, order: tuple[int, ...], seed: int = 0) -> None:
@@ -77,7 +77,7 @@ class Resplitting:
         self.order = np.array(order, dtype=np.int64)
         self.best: Ints | None = None
         self.least, self.stopped, self.length = NEVER, False, CYCLE
-        self.found: Ints | None = None
+        self.improved: Ints | None = None
         self.payers, self.devices = len(graph.payers), len(graph.payers) + len(graph.hosts)
         total = max(1, sum(ticks or 0 for ticks in graph.work))
         self.total = total
@@ -86,34 +86,34 @@ class Resplitting:
         self.memory = [float("inf") if limit is None else float(limit) for limit in graph.limits]
         self.size = np.array([float(size) for size in graph.size])
         self.pins = list(graph.merged_nets)
-        of: list[list[int]] = [[] for _ in range(len(graph))]
+        nets_of: list[list[int]] = [[] for _ in range(len(graph))]
         for number, members in enumerate(self.pins):
             for member in members:
-                of[member].append(number)
+                nets_of[member].append(number)
         self.nets = Nets(
-            *ragged(of),
+            *ragged(nets_of),
             np.array([len(members) for members in self.pins], dtype=np.int64),
             np.array([self.units(ticks) for ticks in graph.merged_nets.values()], dtype=np.int64),
         )
 
     def units(self, ticks: int | None) -> int:
-        """Ticks in the units of the loops; -1 where a class cannot be."""
+        """Return ticks in the units of the loops; -1 where a class cannot be."""
         return -1 if ticks is None else (ticks << DIGITS) // self.total
 
     def loads(self, places: Ints) -> NDArray[np.int64]:
-        """Load of each device, in units."""
-        found = np.zeros(self.devices, dtype=np.int64)
+        """Return the load of each device, in units."""
+        loads = np.zeros(self.devices, dtype=np.int64)
         for number, place in enumerate(places.tolist()):
-            found[place] += self.own[int(place >= self.payers), number]
+            loads[place] += self.own[int(place >= self.payers), number]
         for pins, cost in zip(self.pins, self.nets.cost, strict=True):
             homes = {int(places[pin]) for pin in pins}
             if len(homes) > 1:
                 for home in homes:
-                    found[home] += cost if home < self.payers else 0
-        return found
+                    loads[home] += cost if home < self.payers else 0
+        return loads
 
     def offer(self, places: Sequence[int]) -> None:
-        """Go on from places if they are better than the best."""
+        """Continue from places if they are better than the best."""
         offered = np.array(places, dtype=np.int64)
         value = int(self.loads(offered).max())
         if value < self.least:
@@ -125,18 +125,18 @@ class Resplitting:
             self.cycle(until)
 
     def cycle(self, end: float = float("inf")) -> None:
-        """Split pairs from the best places on; longer and longer without success."""
+        """Split pairs from the best places on; longer after each failure."""
         assert self.best is not None
         better = self.search(self.best, int(self.length), end)
         if better is None:
-            self.length = min(MOST_CYCLE, LONGER * self.length)
+            self.length = min(MAX_CYCLE, LONGER * self.length)
         else:
-            self.found, self.length = better, CYCLE
+            self.improved, self.length = better, CYCLE
             self.offer(better.tolist())
 
     def search(self, places: Ints, pairs: int, end: float) -> Ints | None:
         """Split pairs until their number or the time is up; return better places, or ``None``."""
-        best, found = places, None
+        best, improved = places, None
         here, loads = best.copy(), self.loads(best)
         least = int(self.loads(best).max())
         for turn in range(pairs):
@@ -155,11 +155,11 @@ class Resplitting:
             here, loads = after, changed
             if int(loads.max()) < least:
                 least, best = int(loads.max()), here.copy()
-                found = best
-        return found
+                improved = best
+        return improved
 
     def pair(self, loads: Ints) -> Pair:
-        """Two devices, often with the one of the largest load; a host is the second."""
+        """Return two devices, often with the one of the largest load; a host is the second."""
         first, second = self.rng.sample(range(self.devices), 2)
         worst = int(loads.argmax())
         if self.rng.random() < WORST and second != worst:
@@ -167,7 +167,7 @@ class Resplitting:
         return min(first, second), max(first, second)
 
     def fits(self, places: Ints) -> bool:
-        """Whether every device holds its classes."""
+        """Return whether every device holds its classes."""
         held = np.bincount(places, weights=self.size, minlength=self.devices)
         return bool((held <= np.array(self.memory)).all())
 
@@ -184,7 +184,7 @@ class Resplitting:
     def resplit(
         self, places: Ints, loads: Ints, pair: Pair, limit: int, spread: float = 0.0
     ) -> bool:
-        """Split two devices with the least sum of loads within a limit; False if it cannot be done.
+        """Split two devices with the least sum of loads within a limit; return False if impossible.
 
         ``places`` and ``loads`` change; the sum may be off by the spread.
         """
@@ -206,9 +206,9 @@ class Resplitting:
         return True
 
     def choose(self, one: Ints, two: Ints, limit: int, spread: float) -> int:
-        """Cell of the frontier with the least sum of loads within a limit, give or take a spread.
+        """Return the cell of the frontier with the least sum of loads within a limit, with noise.
 
-        Where none is within the limit, that of the least larger load; -1 where nothing is.
+        Where none is within the limit, that of the least larger load; -1 where there is none.
         """
         larger = np.maximum(one, two)
         within = np.flatnonzero(larger <= limit)
@@ -220,7 +220,7 @@ class Resplitting:
 
 
 def resplitting(graph: SerialGraph, budget: Budget, seed: int = 0) -> Resplitting | None:
-    """Return the search for a problem; ``None`` where passes or too many states are in the way."""
+    """Return the search for a problem; ``None`` for passes apart or too many states."""
     if graph.law.passes is Passes.SEPARATE:
         return None
     try:

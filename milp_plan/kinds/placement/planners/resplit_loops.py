@@ -1,4 +1,4 @@
-"""Loops that split the classes of two devices anew, along an order; compiled."""
+"""Loops that split the classes of two devices along an order; compiled."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from milp_plan.core.compiled import compiled, copy_into
 Ints = NDArray[np.int64]
 
 NEVER = 1 << 62
-"""Load that nothing has."""
+"""Load that no device has."""
 
-MOST_STATES = 1 << 13
-"""States of a pair, over all its classes, at most."""
+MAX_STATES = 1 << 13
+"""Largest number of states of a pair, over all its classes."""
 
-MOST_ABREAST = 128
-"""States after one class, at most: a move is then a number of one byte."""
+MAX_ABREAST = 128
+"""Largest number of states after one class: a move is then a number of one byte."""
 
-MOST_OPEN = 31
-"""Nets that are begun and not done, at most: a state is then a number of 62 bits."""
+MAX_OPEN = 31
+"""Largest number of open nets: a state is then a number of 62 bits."""
 
 
 class Nets(NamedTuple):
@@ -73,19 +73,19 @@ def splits_of(  # noqa: C901, PLR0912, PLR0915 (one loop nest)
         for at in range(nets.start[number], nets.start[number + 1]):
             left[nets.nets[at]] += 1
     outer = left < nets.pins
-    taken = np.zeros(MOST_OPEN, dtype=np.bool_)
-    room = 2 * (MOST_STATES + 2 * MOST_ABREAST)
+    taken = np.zeros(MAX_OPEN, dtype=np.bool_)
+    room = 2 * (MAX_STATES + 2 * MAX_ABREAST)
     rows = np.empty((5, room), dtype=np.int64)
     start, counts = np.zeros(len(union) + 1, dtype=np.int64), np.zeros(len(union), dtype=np.int64)
-    states, many = np.zeros(MOST_ABREAST, dtype=np.int64), 1
-    after = np.zeros(MOST_ABREAST, dtype=np.int64)
+    states, many = np.zeros(MAX_ABREAST, dtype=np.int64), 1
+    after = np.zeros(MAX_ABREAST, dtype=np.int64)
     moves, passed, able = 0, 0, True
     for step in range(len(union)):
         number, done = union[step], 0
         for at in range(nets.start[number], nets.start[number + 1]):
             net = nets.nets[at]
             if slot[net] < 0:
-                for free in range(MOST_OPEN):
+                for free in range(MAX_OPEN):
                     if not taken[free]:
                         slot[net], taken[free] = free, True
                         break
@@ -114,7 +114,7 @@ def splits_of(  # noqa: C901, PLR0912, PLR0915 (one loop nest)
                 target = 0
                 while target < found and after[target] != state:
                     target += 1
-                if target == MOST_ABREAST:
+                if target == MAX_ABREAST:
                     able = False
                     break
                 after[target] = state
@@ -131,7 +131,7 @@ def splits_of(  # noqa: C901, PLR0912, PLR0915 (one loop nest)
                 taken[slot[net]] = False
         copy_into(after[:found], states)
         many, passed = found, passed + found
-        able = able and found > 0 and passed <= MOST_STATES
+        able = able and found > 0 and passed <= MAX_STATES
         if not able:
             break
         start[step + 1], counts[step] = moves, found
@@ -178,7 +178,7 @@ def frontier(splits: Splits, cells: int, shift: int, trail: NDArray[np.uint8]) -
 
 @compiled
 def follow(splits: Splits, shift: int, trail: NDArray[np.uint8], load: int) -> Ints:
-    """Side of the class of each step on the way to a load of the first device."""
+    """Return the side of the class of each step on the way to a load of the first device."""
     sides = np.zeros(len(splits.states), dtype=np.int64)
     state, passed = 0, len(trail)
     for step in range(len(splits.states) - 1, -1, -1):

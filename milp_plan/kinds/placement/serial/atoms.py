@@ -1,4 +1,4 @@
-"""Operators that take no time and may stay with a neighbour of their class: an exact reduction."""
+"""Merges operators that take no time with a neighbour: an exact reduction."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .operators import OperatorTables, OperatorValue, operator_tables
 
 
 def merged_tables(graph: SerialGraph) -> OperatorTables:
-    """Return the operators of a problem of latency, idle ones merged: the optimum is the same."""
+    """Return the operators of a latency problem, idle ones merged: the optimum is the same."""
     return merge_idle(operator_tables(graph))
 
 
@@ -43,8 +43,8 @@ def merge_idle(tables: OperatorTables, forgiven: float = 0.0) -> OperatorTables:
     tables
         The problem.
     forgiven
-        Part of a device's memory up to which the bytes of an idle operator that nobody reads
-        from, alone in its class, are not counted. A relaxation unless it is 0.
+        Share of a device's memory up to which the bytes of an idle operator without readers,
+        alone in its class, are ignored. A relaxation unless it is 0.
     """
     if forgiven:
         tables = _forgive(tables, forgiven)
@@ -95,7 +95,7 @@ def _forgive(tables: OperatorTables, part: float) -> OperatorTables:
 
 
 def _host_free(tables: OperatorTables) -> OperatorTables:
-    """Rule 3 of :func:`merge_idle`."""
+    """Apply rule 3 of :func:`merge_idle`."""
     if not tables.graph.hosts or tables.graph.host_memory is not None:
         return tables
     free: set[int] = set()
@@ -106,11 +106,11 @@ def _host_free(tables: OperatorTables) -> OperatorTables:
             free.add(v)
     if len(free) == len(tables):
         return tables
-    kept = [i for i in range(len(tables)) if i not in free]
-    number = {i: k for k, i in enumerate(kept)}
+    rest = [i for i in range(len(tables)) if i not in free]
+    number = {i: k for k, i in enumerate(rest)}
     gone = tuple(i for v in sorted(free) for i in tables.parts[v])
     return replace(
-        _selected(tables, kept),
+        _selected(tables, rest),
         values=tuple(
             OperatorValue(v.ticks, number[v.source], tuple(number[r] for r in v.readers))
             for v in tables.values
@@ -120,31 +120,31 @@ def _host_free(tables: OperatorTables) -> OperatorTables:
     )
 
 
-def _selected(tables: OperatorTables, kept: list[int]) -> OperatorTables:
-    """The tables of some operators; values are left as they are."""
+def _selected(tables: OperatorTables, selected: list[int]) -> OperatorTables:
+    """Return the tables of some operators, with all values."""
     return replace(
         tables,
-        work=tuple(tables.work[i] for i in kept),
-        host_work=tuple(tables.host_work[i] for i in kept),
-        class_of=tuple(tables.class_of[i] for i in kept),
-        parts=tuple(tables.parts[i] for i in kept),
+        work=tuple(tables.work[i] for i in selected),
+        host_work=tuple(tables.host_work[i] for i in selected),
+        class_of=tuple(tables.class_of[i] for i in selected),
+        parts=tuple(tables.parts[i] for i in selected),
     )
 
 
 def _contracted(
     values: list[tuple[int, int, set[int]]], find: Callable[[int], int]
 ) -> list[tuple[int, int, set[int]]]:
-    found = []
+    contracted = []
     for ticks, source, readers in values:
         start = find(source)
         ends = {find(reader) for reader in readers} - {start}
         if ends:
-            found.append((ticks, start, ends))
-    return found
+            contracted.append((ticks, start, ends))
+    return contracted
 
 
 def _may_join(tables: OperatorTables, v: int, u: int) -> bool:
-    """Whether ``v`` may be wherever ``u`` is: a class mate, or alone without bytes."""
+    """Return whether ``v`` may be wherever ``u`` is: a class mate, or alone without bytes."""
     kind = tables.class_of[v]
     if tables.class_of[u] == kind:
         return all((a[u] is None) == (a[v] is None) for a in (tables.work, tables.host_work))
@@ -160,7 +160,7 @@ def _neighbour(
     made: dict[int, list[int]],
     reads: dict[int, list[int]],
 ) -> int | None:
-    """The operator that ``v`` may join by one of the rules, apart from bytes and devices."""
+    """Return the operator that ``v`` may join by a rule, apart from bytes and devices."""
     outgoing, incoming = made.get(v, []), reads.get(v, [])
     if not incoming:
         readers = set().union(*(values[number][2] for number in outgoing)) if outgoing else set()
@@ -178,17 +178,17 @@ def _neighbour(
 def renumbered(
     tables: OperatorTables, values: list[tuple[int, int, set[int]]], home: list[int]
 ) -> OperatorTables:
-    """Return the tables of joined operators: ``home`` says with which one each is joined."""
-    kept = [i for i in range(len(tables)) if home[i] == i]
-    number = {i: k for k, i in enumerate(kept)}
-    parts: list[list[int]] = [[] for _ in kept]
+    """Return the tables of joined operators: ``home`` names the representative of each."""
+    representatives = [i for i in range(len(tables)) if home[i] == i]
+    number = {i: k for k, i in enumerate(representatives)}
+    parts: list[list[int]] = [[] for _ in representatives]
     for i in range(len(tables)):
         if home[i] == i:
             parts[number[i]][:0] = tables.parts[i]
         else:
             parts[number[home[i]]] += tables.parts[i]
     return replace(
-        _selected(tables, kept),
+        _selected(tables, representatives),
         values=tuple(
             OperatorValue(ticks, number[source], tuple(sorted(number[r] for r in readers)))
             for ticks, source, readers in values

@@ -1,4 +1,4 @@
-"""Chains of operators as one: a restriction that leaves far fewer ideals."""
+"""Merges chains of operators: a restriction with far fewer ideals."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .operators import OperatorTables
 def merge_chains(tables: OperatorTables, longest: int) -> OperatorTables:
     """Return the tables with operators joined that alone read from each other.
 
-    Such operators are in one place then; times and loads of plans stay what they are: on a host
+    Such operators then share a place; times and loads of plans do not change: on a host
     the operators of a chain run one after another anyway. Operators that share a class with
-    others, or that everything else comes before or after, stay alone: those do not make ideals.
+    others, or that are comparable with all others, stay alone: they add no ideals.
 
     Parameters
     ----------
     longest
-        Operators that one chain has at most.
+        Largest number of operators of a chain.
     """
     between = comparable(tables)
     home = list(range(len(tables)))

@@ -1,4 +1,4 @@
-"""Classes that may share a device in some best plan, whatever else it does (contiguity free).
+"""Classes that share a device in some best plan (without contiguity).
 
 Rule. Let classes a and b, in each pass that counts by itself, satisfy
 
@@ -28,13 +28,13 @@ from milp_plan.core import Passes
 from .graph import SerialGraph
 
 Costs = tuple[int, int]
-"""Ticks of the two passes; of both together, and 0, where they count jointly."""
+"""Ticks of the two passes; where they count jointly, of both together, and 0."""
 
 
 def colocated(graph: SerialGraph, cutoff: int | None = None) -> tuple[tuple[int, ...], ...]:
     """Return groups of two or more classes that share a device in some best plan.
 
-    In a plan of value at most the cutoff all of a group can go where its first class is; no load
+    In a plan of value at most the cutoff all of a group can move to its first class; no load
     that counts grows.
 
     Parameters
@@ -42,8 +42,8 @@ def colocated(graph: SerialGraph, cutoff: int | None = None) -> tuple[tuple[int,
     graph
         A problem without contiguity.
     cutoff
-        Value of a known plan: classes that take longer on a host are not there in a better or
-        equally good one.
+        Value of a known plan: classes that take longer on a host are not on a host in plans that
+        are as good.
     """
     groups = _Groups(graph, cutoff)
     while groups.join_once():
@@ -52,7 +52,7 @@ def colocated(graph: SerialGraph, cutoff: int | None = None) -> tuple[tuple[int,
 
 
 class _Groups:
-    """Groups of classes, and nets between them; the name of a group is its first class."""
+    """Groups of classes, and nets between them; a group is named by its first class."""
 
     def __init__(self, graph: SerialGraph, cutoff: int | None) -> None:
         apart = graph.law.passes is Passes.SEPARATE
@@ -80,7 +80,7 @@ class _Groups:
             self.nets[pins] = known[0] + cost[0], known[1] + cost[1]
 
     def join_once(self) -> bool:
-        """Join all pairs that do not touch each other; False if there is none."""
+        """Join all pairs that do not touch each other; return False if there is none."""
         around: dict[int, list[frozenset[int]]] = {number: [] for number in self.members}
         for pins in self.nets:
             for number in pins:
@@ -100,7 +100,7 @@ class _Groups:
         return bool(home)
 
     def follows(self, number: int, other: int, nets: list[frozenset[int]]) -> bool:
-        """Whether a group may go where another one is."""
+        """Return whether a group may join another one."""
         work, pair = self.work[number], self.nets[frozenset((number, other))]
         if work is None or not self.barred[other] or (self.size[number] and not self.roomy):
             return False

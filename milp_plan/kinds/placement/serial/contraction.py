@@ -1,4 +1,4 @@
-"""Exact contraction of the chain law: blocks that take no time go with a neighbour.
+"""Exact contraction under the chain law: blocks that take no time join a neighbour.
 
 Rule. Let block b take no time on any device, and let a be another block such that
 1. every net of b is a net of a,
@@ -34,7 +34,7 @@ def contracted(chain: ChainGraph) -> ChainGraph:
 
 
 def _merge_once(chain: ChainGraph) -> ChainGraph | None:
-    """One sweep: pairs of the same order that do not touch each other."""
+    """Return the order after one pass of joining disjoint pairs; ``None`` if there are none."""
     roomy = _roomy(chain)
     joined: dict[int, list[int]] = {}
     touched = 0
@@ -71,13 +71,13 @@ def _merge_once(chain: ChainGraph) -> ChainGraph | None:
 
 
 def _roomy(chain: ChainGraph) -> bool:
-    """Whether all bytes together fit on any one device."""
+    """Return whether all bytes together fit on any one device."""
     limits = (chain.graph.memory, chain.graph.host_memory)
     return all(limit is None or sum(chain.size) <= limit for limit in limits)
 
 
 def _goes_with(chain: ChainGraph, block: int, other: int) -> bool:
-    """Whether the block may go where the other one goes."""
+    """Return whether the block may join the other one."""
     if (chain.on_payer[other] and not chain.on_payer[block]) or (
         chain.on_host[other] and not chain.on_host[block]
     ):

@@ -1,4 +1,4 @@
-"""Gates of a graph, and what lies between them.
+"""Gates of a graph, and the segments between them.
 
 A *gate* is an operator that every other one comes before or after.
 """
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from .operators import OperatorTables
 
 Edge = tuple[int, int, int]
-"""An operator at the other end, the ticks of all values between the two, and of those that only the
-reader of the two reads."""
+"""The operator at the other end, the ticks of all values between the two, and of those that
+only the reader of the two reads."""
 
 
 @dataclass(frozen=True)
 class Segment:
-    """What lies between two gates.
+    """The operators between two gates.
 
     Operators are numbered from 0 on, each after those it reads from; the gate before them all is
     -1, and the one after them all the last number.
@@ -29,8 +29,8 @@ class Segment:
     first, last
         The gates; ``None`` at the begin and at the end of the graph.
     before, after
-        Edges to what each operator reads from, and to what reads from it. ``before`` has an entry
-        for the gate after them, too.
+        Edges to the operators that each one reads from, and to its readers. ``before`` has an
+        entry for the gate after them, too.
     values
         Ticks, source and readers of each value made here or by the gate before; readers beyond the
         gate after them are left out.
@@ -48,7 +48,7 @@ class Segment:
 
 
 def comparable(tables: OperatorTables) -> list[bool]:
-    """Whether each operator comes before or after every other one."""
+    """Return whether each operator comes before or after every other one."""
     down, up = tables.closures
     everything = (1 << len(tables)) - 1
     return [up[i] | down[i] | 1 << i == everything for i in range(len(tables))]
@@ -57,17 +57,17 @@ def comparable(tables: OperatorTables) -> list[bool]:
 def segments(tables: OperatorTables) -> list[Segment]:
     """Return the segments of a graph, the first one before its first gate."""
     gate = comparable(tables)
-    found: list[Segment] = []
+    parts: list[Segment] = []
     members: list[int] = []
     first: int | None = None
     for i in tables.order:
         if gate[i]:
-            found.append(_segment(tables, members, first, i))
+            parts.append(_segment(tables, members, first, i))
             members, first = [], i
         else:
             members.append(i)
-    found.append(_segment(tables, members, first, None))
-    return found
+    parts.append(_segment(tables, members, first, None))
+    return parts
 
 
 def _segment(

@@ -1,4 +1,4 @@
-"""A problem under the serial law as a hypergraph of classes: what is placed, and what it costs.
+"""A problem under the serial law as a hypergraph: classes of operators, and costs of values.
 
 A *class* is a colocation group, or an operator without one: it goes to one device. A *net* is a
 value with its readers in other classes: each paying device that holds a part of a net but not all
@@ -42,7 +42,7 @@ def depth_first_order(
     after: Sequence[Sequence[int]],
     shuffle: Callable[[list[int]], None] = lambda _: None,
 ) -> list[int]:
-    """Return a topological order in which what became free last comes next.
+    """Return a topological order in which the latest free node comes next.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class Net:
     Parameters
     ----------
     ticks
-        What each end is charged.
+        Ticks that each end is charged.
     source
         Class of the producer.
     readers
@@ -92,26 +92,26 @@ class Net:
 
 @dataclass(frozen=True)
 class SerialGraph:
-    """Tables by class number. Devices are numbered payers first, then hosts.
+    """A hypergraph by class number. Devices are numbered payers first, then hosts.
 
     Parameters
     ----------
     problem
-        What it was read from.
+        The problem that was read.
     members
         Operator names of each class, in file order; classes are in order of their first operator.
     work, host_work
         Ticks of a class on a payer and on a host; ``None`` where it cannot run there.
     backward_work, backward_host_work
-        The part of these that belongs to the backward pass.
+        The part of the work that belongs to the backward pass.
     size
-        Bytes a class takes on its device.
+        Bytes of a class on its device.
     nets
         Values between classes.
     arcs
         (before, after) pairs of classes that ``Contiguity.CHAIN`` keeps in order.
     payers, hosts
-        Devices that pay for transfers, alike; and those that do not, alike.
+        Devices that pay for transfers, all alike; and those that do not, all alike.
     """
 
     problem: PlanningProblem
@@ -131,7 +131,7 @@ class SerialGraph:
 
     @property
     def law(self) -> SerialLaw:
-        """The serial law."""
+        """The serial law of the problem."""
         assert self.problem.serial is not None
         return self.problem.serial
 
@@ -142,7 +142,7 @@ class SerialGraph:
 
     @property
     def host_memory(self) -> int | None:
-        """Bytes of each host; ``None`` as well where there is no host."""
+        """Bytes of each host; ``None`` also where there is no host."""
         return self.hosts[0].memory_bytes if self.hosts else None
 
     @property
@@ -181,7 +181,7 @@ class SerialGraph:
 
     @cached_property
     def merged_nets(self) -> dict[tuple[int, ...], int]:
-        """Ticks of the nets of the same classes together, by these classes; none that are free."""
+        """Ticks of the nets of the same classes together, by these classes; without free nets."""
         merged: dict[tuple[int, ...], int] = {}
         for net in self.nets:
             if net.ticks:
@@ -190,7 +190,7 @@ class SerialGraph:
         return merged
 
     def pass_loads(self, places: Sequence[int]) -> list[list[int]]:
-        """Exact forward and backward load of each device in ticks, payers first.
+        """Return the exact forward and backward load of each device in ticks, payers first.
 
         Parameters
         ----------
@@ -214,7 +214,7 @@ class SerialGraph:
         return loads
 
     def loads(self, places: Sequence[int]) -> list[int]:
-        """Exact load of each device, payers first, both passes together."""
+        """Return the exact load of each device, payers first, both passes together."""
         return [sum(load) for load in self.pass_loads(places)]
 
     def plan(self, places: Sequence[int], planner: str = "") -> Plan:
@@ -230,14 +230,14 @@ class SerialGraph:
         return Plan(self.problem.name, runs, fingerprint=self.problem.fingerprint, planner=planner)
 
     def places(self, plan: Plan) -> list[int]:
-        """Device number of each class in a valid plan."""
+        """Return the device number of each class in a valid plan."""
         numbers = {device.name: i for i, device in enumerate((*self.payers, *self.hosts))}
         return [numbers[plan.run(names[0]).devices[0]] for names in self.members]
 
 
 @view
 def read_serial(problem: PlanningProblem) -> SerialGraph | str:
-    """Read a problem as a hypergraph of classes, or say in words why that cannot be done."""
+    """Return a problem as a hypergraph of classes, or the reason why it is none."""
     if problem.serial is None:
         return "the problem is not under the serial law"
     devices = problem.cluster.devices
@@ -245,15 +245,15 @@ def read_serial(problem: PlanningProblem) -> SerialGraph | str:
     hosts = tuple(d for d in devices if d.device_class not in problem.serial.payers)
     if not payers:
         return "no device pays for transfers"
-    for alike, what in ((payers, "pay"), (hosts, "do not pay")):
+    for alike, verb in ((payers, "pay"), (hosts, "do not pay")):
         if len({(d.device_class, d.memory_bytes) for d in alike}) > 1:
-            return f"devices that {what} differ in class or memory"
+            return f"devices that {verb} differ in class or memory"
     reason = _uncountable(problem)
     return reason or _tables(problem, payers, hosts)
 
 
 def _uncountable(problem: PlanningProblem) -> str | None:
-    """Why the bytes of a device are not the sum over its operators."""
+    """Explain why the bytes of a device are not the sum over its operators."""
     class_of = classes_of(problem)[1]
     for value in problem.graph.values:
         if value.persistent and len({class_of[name] for name in value.consumers}) > 1:
@@ -264,7 +264,7 @@ def _uncountable(problem: PlanningProblem) -> str | None:
 
 
 def classes_of(problem: PlanningProblem) -> tuple[list[list[str]], dict[str, int]]:
-    """Return the operators of each class, in order of the first of each, and the way back."""
+    """Return the operators of each class, in order of its first, and the class of each operator."""
     members: list[list[str]] = []
     known: dict[str, int] = {}
     class_of: dict[str, int] = {}
@@ -330,15 +330,15 @@ def arcs_of(
     class_of: dict[str, int],
     backward: set[str],
 ) -> set[tuple[int, int]]:
-    """Order of the forward pass; classes without a forward part take part turned round."""
+    """Return the order of the forward pass; classes without a forward part in reverse."""
     late = {number for number, names in enumerate(members) if backward.issuperset(names)}
-    found = set()
+    arcs = set()
     for value in problem.graph.values:
         for name in value.consumers if value.producer is not None else ():
             assert value.producer is not None
             before, after = class_of[value.producer], class_of[name]
             if value.producer not in backward and name not in backward:
-                found.add((before, after))
+                arcs.add((before, after))
             elif value.producer in backward and name in backward and {before, after} & late:
-                found.add((after, before))
-    return {(before, after) for before, after in found if before != after}
+                arcs.add((after, before))
+    return {(before, after) for before, after in arcs if before != after}

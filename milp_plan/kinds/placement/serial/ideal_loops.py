@@ -42,7 +42,7 @@ def enumerate_ideals(before: Bits, blocks: int, found: Bits) -> int:
 
 @compiled
 def crossing_nets(ideals: Bits, pins: Bits, start: Longs, found: Ints) -> int:
-    """Nets with pins on both sides of each ideal, one ideal after the other.
+    """Return the nets with pins on both sides of each ideal, one ideal after the other.
 
     ``start`` gets the first position of each ideal's nets in ``found``; with too little room
     there, nets are counted only. Returns how many there are.

@@ -1,6 +1,6 @@
 """Ideals of a chain order as bit sets: all of them, or the prefixes of some orders.
 
-A set of blocks is an ideal if with each block it holds all blocks before it.
+A set of blocks is an ideal if it contains all predecessors of its blocks.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ def all_ideals(chain: ChainGraph, cap: int) -> Bits | None:
     """Return every ideal as a row of bits, or ``None`` if there are more than ``cap``.
 
     Each ideal but the empty one arises once, from itself without its highest block: blocks are
-    numbered along the arcs, so that this is an ideal too.
+    numbered along the arcs, so this is an ideal too.
     """
     from .ideal_loops import enumerate_ideals
 
     before = chain.bits(map(bit_set, chain.before))
     room = min(cap, 1 << 12)
     while True:
-        found = np.zeros((room, before.shape[1]), dtype=np.uint64)
-        count = enumerate_ideals(before, len(chain), found)
+        rows = np.zeros((room, before.shape[1]), dtype=np.uint64)
+        count = enumerate_ideals(before, len(chain), rows)
         if count >= 0:
-            return found[:count]
+            return rows[:count]
         if room >= cap:
             return None
         room = min(cap, 8 * room)
 
 
 def prefixes(chain: ChainGraph, order: Sequence[int]) -> Bits:
-    """Ideals that an order of the blocks, which must keep the arcs, passes through."""
+    """Return the prefixes of an order of the blocks, which must respect the arcs."""
     sets = accumulate((1 << block for block in order), or_, initial=0)
     return chain.bits(sets)
 
@@ -52,8 +52,8 @@ def depth_first(chain: ChainGraph, rng: Random | None = None) -> list[int]:
     chain
         Blocks and arcs.
     rng
-        Draws among the blocks that may come next; those that became free last come first
-        without it.
+        Draws among the blocks that may come next; without it the latest free block comes
+        first.
     """
     missing = [len(earlier) for earlier in chain.before]
     if rng is None:

@@ -1,18 +1,18 @@
-"""Ideals of operators, and the fastest way through them call by call.
+"""Ideals of operators, and the fastest path through them call by call.
 
-The calls of a plan come one after another in some order; what has been done after each of them is
-an ideal (with an operator it holds all operators before it). A *label* of an ideal is a way to get
-there: the calls made, the end of each operator that is still read from, and the latest end of all
-others. It is dominated by a label that is nowhere later and can still make the same calls:
-whatever completes one completes the other.
+The calls of a plan run one after another in some order; the operators done after each call are
+an ideal (it contains all predecessors of its operators). A *label* of an ideal is a path to it: the
+calls made, the end of each operator that is still read from, and the latest end of all others. It
+is dominated by a label that is nowhere later and can still make the same calls: any completion of
+one completes the other.
 
 A class is *open* in an ideal with some of its operators. With one call per device none may be that
 a call holds operators of. With two, the first call that leaves classes open keeps its device for a
 second one, which has to end them all; their bytes fit together. Labels say who holds each open
 class, hosts or which of the first calls, and those that are alike in this are compared. With more
-calls per device classes are not looked at. What calls of one device wait for each other is not
-looked at either, nor what else they hold beyond the steps of :mod:`.stock`: with several calls per
-device the fastest way is a bound, and its plan may not fit.
+calls per device classes are ignored, as are waits of one device's calls for each other, and bytes
+beyond the steps of :mod:`.stock`: with several calls per device the fastest path is a bound, and
+its plan may not fit.
 
 Source: ideals as states are those of Tarnawski et al. (NeurIPS 2020, section 5.1); the labels with
 vectors of times, which make calls side by side exact, are this project's.
@@ -32,20 +32,20 @@ from .graph import Floats, Ints, ragged
 from .operators import HOST, OperatorTables
 from .stock import Stock, separate
 
-MOST_LIVE = 60
-"""Operators of one ideal that may still be read from."""
+MAX_LIVE = 60
+"""Largest number of operators of one ideal that may still be read from."""
 
-MOST_GATES = 40
-"""Gates that are used; the ways from each to the end take a search."""
+MAX_GATES = 40
+"""Largest number of gates; the paths from each to the end take a search."""
 
-BESIDE = 0.05
-"""Part of all operators that may be beside a gate."""
+MAX_INCOMPARABLE = 0.05
+"""Largest share of operators that are incomparable with a gate."""
 
-MOST_OPEN = 60
-"""Classes that may have operators inside and outside of one ideal."""
+MAX_OPEN = 60
+"""Largest number of classes with operators inside and outside of one ideal."""
 
 SLICE = 64
-"""Ideals between two looks at the clock."""
+"""Number of ideals between two readings of the clock."""
 
 
 @dataclass(frozen=True)
@@ -94,10 +94,10 @@ def lattice(tables: OperatorTables, cap: int) -> Lattice | None:
             next_set.append(number[then])
         next_ptr.append(len(next_op))
         free[at] = []
-        found = [i for i in _bits(now) if after[i] & ~now]
-        if len(found) > MOST_LIVE:
+        following = [i for i in _bits(now) if after[i] & ~now]
+        if len(following) > MAX_LIVE:
             return None
-        live += found
+        live += following
         live_ptr.append(len(live))
         at += 1
 
@@ -115,28 +115,28 @@ def lattice(tables: OperatorTables, cap: int) -> Lattice | None:
 
 
 def _bits(number: int) -> list[int]:
-    found = []
+    bits = []
     while number:
         low = number & -number
-        found.append(low.bit_length() - 1)
+        bits.append(low.bit_length() - 1)
         number ^= low
-    return found
+    return bits
 
 
 @dataclass(frozen=True)
 class LabelResult:
-    """What a search through the ideals found.
+    """Result of a search through the ideals.
 
     Parameters
     ----------
     value
-        Least latency found, in the unit of the source; infinite if none is below the limit.
+        Least latency, in the unit of the source; infinite if none is below the limit.
     bound
-        No plan takes less than this, or else than the limit.
+        Lower bound on all plans, or on those below the limit.
     places
-        Place of each operator of the way behind the value, with a device for each call.
+        Place of each operator of the best plan, with a device for each call.
     labels
-        How many were kept.
+        Number of labels that were stored.
     """
 
     value: float
@@ -148,9 +148,9 @@ class LabelResult:
 class LabelSearch:
     """Searches through the ideals of a problem.
 
-    *Gates* are operators one after another, with few others beside them. The fastest way from a
-    gate to the end, for each number of calls, bounds what labels before it can lead to; so the
-    ways from the last gates are found first.
+    *Gates* are a chain of operators with few incomparable ones. The fastest path from a
+    gate to the end, for each number of calls, bounds the labels before it; so the paths from
+    the last gates are computed first.
 
     Proof of that bound: let A be a gate, B the operators after it, and take any plan. Keep of it
     the operators of B alone, in their calls, and the classes that lie in B; let all others be done
@@ -167,11 +167,11 @@ class LabelSearch:
     tables
         The problem.
     ideals
-        Of its operators.
+        Ideals of its operators.
     hosted
         Operators that must be on a host.
     gates
-        One after another; chosen unless given.
+        Chain of gates; chosen by default.
     """
 
     def __init__(
@@ -207,7 +207,7 @@ class LabelSearch:
         self.path = self._paths(self.values[0])
         self.together = [np.array(m) for m in tables.members if len(m) > 1 and tables.calls <= 2]
         self.classes = self._classes(0)
-        if np.max(np.diff(self.classes[1])) > MOST_OPEN:
+        if np.max(np.diff(self.classes[1])) > MAX_OPEN:
             self.together.clear()
             self.classes = self._classes(0)
         self.holders = int(np.max(np.diff(self.classes[1]), initial=0))
@@ -223,16 +223,16 @@ class LabelSearch:
     def _rest(self) -> Floats:
         tables = self.tables
         fastest = np.minimum(self.operators[0], self.operators[1])
-        found = np.full((len(self.gates) + 1, len(tables)), -np.inf)  # not before the gate
-        found[-1] = 0.0
+        times = np.full((len(self.gates) + 1, len(tables)), -np.inf)  # not before the gate
+        times[-1] = 0.0
         for row, gate in enumerate(self.gates):
-            found[row, gate] = 0.0
-        for row in range(len(found)):
+            times[row, gate] = 0.0
+        for row in range(len(times)):
             for i in reversed(tables.order):
                 for reader in tables.after[i]:
-                    far = found[row, reader] + fastest[reader]
-                    found[row, i] = max(found[row, i], far)
-        return found
+                    far = times[row, reader] + fastest[reader]
+                    times[row, i] = max(times[row, i], far)
+        return times
 
     def _paths(self, cost: Floats) -> Floats:
         from .lattice_loops import measure
@@ -250,12 +250,12 @@ class LabelSearch:
         return path
 
     def _classes(self, begin: int) -> tuple[Ints, Ints, Ints]:
-        """Classes of which nothing is in an ideal: that of each operator, those open by ideal."""
-        kept = [members for members in self.together if not self.member[begin, members].any()]
+        """Return the class of each operator and open classes of each ideal, from ``begin`` on."""
+        groups = [members for members in self.together if not self.member[begin, members].any()]
         kind = np.full(len(self.tables), -1, dtype=np.int64)
-        for number, members in enumerate(kept):
+        for number, members in enumerate(groups):
             kind[members] = number
-        done = [self.member[:, members] for members in kept]
+        done = [self.member[:, members] for members in groups]
         ideal, opened = np.nonzero(
             np.stack([some.any(axis=1) & ~some.all(axis=1) for some in done], axis=1)
             if done
@@ -276,22 +276,22 @@ class LabelSearch:
         left: Callable[[], float],
         hints: Floats | None = None,
     ) -> None:
-        """Find the fastest ways from the gates, the last gate first.
+        """Compute the fastest paths from the gates, the last gate first.
 
-        IdealLevels that could not be part of a plan below ``value`` are not looked for.
+        Paths that cannot be part of a plan below ``value`` are left out.
 
         Parameters
         ----------
         value
             Latency of a known plan, in the unit of the source; infinite without one.
         width
-            Labels per ideal and number of calls, at most. Bounds hold for any.
+            Largest number of labels per ideal and number of calls. Bounds hold for any.
         room
-            Labels altogether.
+            Largest number of labels altogether.
         left
             Seconds left.
         hints
-            Times of known ways from each gate, by number of calls.
+            Times of known paths from each gate, by number of calls.
         """
         head = heads(self.tables, self.operators)
         tail = self.rest[-1]
@@ -324,26 +324,26 @@ class LabelSearch:
         left: Callable[[], float],
         stock: Stock | None = None,
     ) -> LabelResult:
-        """Search for the fastest way below a limit, in the unit of the source.
+        """Search for the fastest path below a limit, in the unit of the source.
 
-        ``stock`` says which calls may be made: ``self.stock``, which counts them, unless given.
+        ``stock`` says which calls may be made; by default ``self.stock``, which counts them.
         """
         limits = np.full(self.most + 1, -np.inf)
         limits[-1] = limit
-        found = self._search(stock or self.stock, 0, self.values[0], limits, width, room, left)
-        value = float(found.best.min())
-        bound = min(value, float(found.dropped[-1]), limit)
-        if found.last < 0:
-            return LabelResult(np.inf, bound, None, found.labels)
+        labels = self._search(stock or self.stock, 0, self.values[0], limits, width, room, left)
+        value = float(labels.best.min())
+        bound = min(value, float(labels.dropped[-1]), limit)
+        if labels.last < 0:
+            return LabelResult(np.inf, bound, None, labels.labels)
         places = np.full(len(self.tables), HOST, dtype=np.int64)
-        label, ideal, facts, call = found.last, len(self.ideals.sets) - 1, found.facts, 0
+        label, ideal, facts, call = labels.last, len(self.ideals.sets) - 1, labels.facts, 0
         while label >= 0 and ideal > 0:
             before, came, called = (int(fact) for fact in facts[label, [2, 3, 5]])
             if called:
                 places[self.member[ideal] & ~self.member[came]] = call * self.tables.calls
                 call += 1
             label, ideal = before, came
-        return LabelResult(value, bound, places, found.labels)
+        return LabelResult(value, bound, places, labels.labels)
 
     def _search(  # noqa: PLR0917
         self,
@@ -415,7 +415,7 @@ class _LabelsFound:
 
 
 def _packed(tables: OperatorTables) -> tuple[Floats, Ints, Ints, Ints, Ints, Ints, Ints]:
-    """Values: cost, source, number of readers; (pointers, entries) made by and read by each."""
+    """Return cost, source and number of readers of values; those of each operator as arrays."""
     read: list[list[int]] = [[] for _ in range(len(tables))]
     for number, value in enumerate(tables.values):
         for reader in value.readers:
@@ -426,27 +426,27 @@ def _packed(tables: OperatorTables) -> tuple[Floats, Ints, Ints, Ints, Ints, Int
 
 
 def heads(tables: OperatorTables, operators: tuple[Floats, ...]) -> Floats:
-    """Longest path of least times up to the end of each operator."""
+    """Return the longest path of least times up to the end of each operator."""
     fastest = np.minimum(operators[0], operators[1])
-    found = np.zeros(len(tables))
+    times = np.zeros(len(tables))
     for i in tables.order:
-        found[i] = max((found[source] for source in tables.before[i]), default=0.0) + fastest[i]
-    return found
+        times[i] = max((times[source] for source in tables.before[i]), default=0.0) + fastest[i]
+    return times
 
 
 def _gates(tables: OperatorTables) -> list[int]:
-    """Operators one after another, with few others beside them."""
+    """Return a chain of operators with few incomparable ones."""
     down, up = tables.closures
-    most = BESIDE * len(tables)
+    most = MAX_INCOMPARABLE * len(tables)
 
-    def beside(i: int) -> int:
+    def incomparable(i: int) -> int:
         return len(tables) - 1 - up[i].bit_count() - down[i].bit_count()
 
     chosen: list[int] = []
-    ranked = sorted((i for i in tables.order if up[i]), key=lambda i: (beside(i), down[i]))
-    step = len(tables) / MOST_GATES
+    ranked = sorted((i for i in tables.order if up[i]), key=lambda i: (incomparable(i), down[i]))
+    step = len(tables) / MAX_GATES
     for i in ranked:
-        if beside(i) > most:
+        if incomparable(i) > most:
             break
         if all(
             (up[i] | down[i]) >> j & 1 and abs(down[i].bit_count() - down[j].bit_count()) >= step

@@ -14,10 +14,10 @@ ROUNDED = 1 + 1e-9
 """A call that holds so much more than a step or than fits does so indeed."""
 
 PARTS = 16
-"""What a call holds that keeps its device is rounded down to such parts of the device's memory."""
+"""Parts of a device's memory to which bytes of a call that reserves it are rounded down."""
 
 HOSTED, NEW = -1, 60
-"""Who holds a class: hosts, or the call at hand; others are numbered from 0 on."""
+"""Holder of a class: hosts, or the current call; others are numbered from 0 on."""
 
 
 @compiled
@@ -57,7 +57,7 @@ def estimate(fresh, there, live_ptr, path):
 
 @compiled
 def hopeful(reach, dead, gate, count, bounds, limit):
-    """Whether a label may still lead below the limit of some number of devices."""
+    """Return whether a label may still lead below the limit of some number of devices."""
     for total in range(count, limit.shape[0]):
         if max(dead, reach + bounds[gate, total - count]) < limit[total]:
             return True
@@ -112,7 +112,7 @@ def inherit(classes, there, slot_of, store, label, base, own, held, fresh, at, o
 
 @compiled
 def partner(classes, there, slot_of, store, label, base, touched, bound_for, held, memory):
-    """Whether a call may be the second one of the device that holds the classes it touches.
+    """Return whether a call may be the second one of the device that holds the classes it touches.
 
     It has to hold all that is left of them, and of the others that the first call holds; and it
     may not begin a class without ending it. Their bytes have to fit together.
@@ -137,7 +137,7 @@ def partner(classes, there, slot_of, store, label, base, touched, bound_for, hel
 
 @compiled
 def begins(classes, there, slot_of):
-    """Whether a class is open in an ideal that is not open in the one before."""
+    """Return whether a class is open in an ideal that is not open in the one before."""
     _, open_ptr, opened = classes
     count = 0
     for k in range(open_ptr[there], open_ptr[there + 1]):
@@ -244,9 +244,9 @@ def search(
     where = np.full(atoms, -1, dtype=np.int64)  # position among the live ones of the ideal
     slot_of = np.full(atoms, -1, dtype=np.int64)  # of classes among the open ones of the ideal
     owner, renamed = np.empty(NEW, dtype=np.int64), np.empty(NEW + 1, dtype=np.int64)
-    left = np.zeros(cost.shape[0], dtype=np.int64)  # readers not in the call; or see ``asked``
+    left = np.zeros(cost.shape[0], dtype=np.int64)  # readers not in the call, or the depth
     inside = np.zeros(atoms, dtype=np.bool_)  # operators of the call
-    asked = np.zeros(cost.shape[0], dtype=np.bool_)  # received; ``left`` is the depth that asked
+    received = np.zeros(cost.shape[0], dtype=np.bool_)  # received; ``left`` is then the depth
     fresh = np.empty(times.shape[1])
     depth_set = np.empty(atoms + 1, dtype=np.int64)
     depth_slot = np.empty(atoms + 1, dtype=np.int64)
@@ -282,8 +282,8 @@ def search(
                         v = read[slot]
                         if inside[source[v]]:
                             left[v] += 1
-                        elif asked[v] and left[v] == depth:
-                            asked[v] = False
+                        elif received[v] and left[v] == depth:
+                            received[v] = False
                 depth -= 1
                 continue
             slot = depth_slot[depth]
@@ -347,8 +347,8 @@ def search(
                     if left[v] == 0:
                         load[new] -= cost[v]
                 else:
-                    if not asked[v]:
-                        asked[v] = True
+                    if not received[v]:
+                        received[v] = True
                         left[v] = new
                         load[new] += cost[v]
                         sure[new] += cost[v]

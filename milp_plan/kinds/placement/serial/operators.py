@@ -1,8 +1,8 @@
-"""A latency problem under the serial law, operator by operator, and what a placement takes.
+"""A latency problem under the serial law, operator by operator, and the latency of placements.
 
 A *place* numbers a call: ``device * calls + call`` on a payer, ``HOST`` on the first host. Hosts
-run any number of operators at once and pay nothing, so a second host can only serve memory; none
-is used.
+run any number of operators at once and pay nothing, so a second host can only add memory; it is
+not used.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HOST = -1
 
 @dataclass(frozen=True)
 class OperatorValue:
-    """A value that another operator reads: what each end is charged, its maker, its readers."""
+    """A value that another operator reads: the charge of each end, its maker, its readers."""
 
     ticks: int
     source: int
@@ -34,7 +34,7 @@ class OperatorValue:
 class OperatorTables:
     """Tables by operator number of a latency problem.
 
-    Operators that an optimal plan may keep together (see :mod:`.atoms`) can be one entry.
+    Operators that an optimal plan may group (see :mod:`.atoms`) can be one entry.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class OperatorTables:
     parts
         Numbers in the file of the operators that each entry stands for.
     hosted
-        Numbers of operators that are on the first host in every plan that is looked for.
+        Operators that are on the first host in every plan that is considered.
     """
 
     graph: SerialGraph
@@ -65,12 +65,12 @@ class OperatorTables:
 
     @property
     def calls(self) -> int:
-        """Calls of each payer."""
+        """Number of calls of each payer."""
         return self.graph.law.calls or 1
 
     @property
     def num_places(self) -> int:
-        """Calls of all payers together."""
+        """Number of calls of all payers together."""
         return self.calls * len(self.graph.payers)
 
     def __len__(self) -> int:
@@ -79,28 +79,28 @@ class OperatorTables:
     @cached_property
     def made_by(self) -> tuple[tuple[int, ...], ...]:
         """Values that each operator makes."""
-        found: list[list[int]] = [[] for _ in self.work]
+        rows: list[list[int]] = [[] for _ in self.work]
         for number, value in enumerate(self.values):
-            found[value.source].append(number)
-        return tuple(tuple(numbers) for numbers in found)
+            rows[value.source].append(number)
+        return tuple(tuple(numbers) for numbers in rows)
 
     @cached_property
     def before(self) -> tuple[tuple[int, ...], ...]:
         """Operators whose values each operator reads."""
-        found: list[set[int]] = [set() for _ in self.work]
+        rows: list[set[int]] = [set() for _ in self.work]
         for value in self.values:
             for reader in value.readers:
-                found[reader].add(value.source)
-        return tuple(tuple(sorted(entry)) for entry in found)
+                rows[reader].add(value.source)
+        return tuple(tuple(sorted(entry)) for entry in rows)
 
     @cached_property
     def after(self) -> tuple[tuple[int, ...], ...]:
         """Operators that read what each operator makes."""
-        found: list[set[int]] = [set() for _ in self.work]
+        rows: list[set[int]] = [set() for _ in self.work]
         for number, entry in enumerate(self.before):
             for source in entry:
-                found[source].add(number)
-        return tuple(tuple(sorted(entry)) for entry in found)
+                rows[source].add(number)
+        return tuple(tuple(sorted(entry)) for entry in rows)
 
     @cached_property
     def order(self) -> tuple[int, ...]:
@@ -123,10 +123,10 @@ class OperatorTables:
     @cached_property
     def members(self) -> tuple[tuple[int, ...], ...]:
         """Operators of each class; none where all joined operators of other classes."""
-        found: list[list[int]] = [[] for _ in range(len(self.graph))]
+        rows: list[list[int]] = [[] for _ in range(len(self.graph))]
         for number, kind in enumerate(self.class_of):
-            found[kind].append(number)
-        return tuple(tuple(numbers) for numbers in found)
+            rows[kind].append(number)
+        return tuple(tuple(numbers) for numbers in rows)
 
     @cached_property
     def float_work(self) -> Floats:
@@ -144,7 +144,7 @@ class OperatorTables:
         return self.floats([value.ticks for value in self.values])
 
     def floats(self, ticks: Sequence[int | None]) -> Floats:
-        """Ticks in the unit of the source."""
+        """Return ticks in the unit of the source."""
         unit = self.graph.problem.units.time_scale
         return np.array([np.inf if t is None else t / unit for t in ticks], dtype=np.float64)
 
@@ -170,27 +170,27 @@ class OperatorTables:
         return Plan(problem.name, every, fingerprint=problem.fingerprint, planner=planner)
 
     def places(self, plan: Plan) -> Ints:
-        """Place of each entry in a valid plan, that of its first operator."""
+        """Return the place of each entry in a valid plan, that of its first operator."""
         number = {device.name: i for i, device in enumerate(self.graph.payers)}
-        found = np.full(len(self), HOST, dtype=np.int64)
+        places = np.full(len(self), HOST, dtype=np.int64)
         operators = self.graph.problem.graph.operators
         for i, part in enumerate(self.parts):
             run = plan.run(operators[part[0]].name)
             if run.devices[0] in number:
-                found[i] = number[run.devices[0]] * self.calls + (run.call or 0)
-        return found
+                places[i] = number[run.devices[0]] * self.calls + (run.call or 0)
+        return places
 
     def device_bytes(self, places: Sequence[int] | Ints) -> list[int]:
-        """Bytes on each payer."""
-        found = [0] * len(self.graph.payers)
+        """Return the bytes on each payer."""
+        sizes = [0] * len(self.graph.payers)
         for kind, numbers in enumerate(self.members):
             place = int(places[numbers[0]]) if numbers else HOST
             if place != HOST:
-                found[place // self.calls] += self.size[kind]
-        return found
+                sizes[place // self.calls] += self.size[kind]
+        return sizes
 
     def fits(self, places: Sequence[int] | Ints) -> bool:
-        """Whether every class lies on one device, and memory suffices everywhere."""
+        """Return whether every class is on one device, and memory suffices everywhere."""
         memory, calls = self.graph.memory, self.calls
         for numbers in self.members:
             devices = {HOST if places[i] == HOST else int(places[i]) // calls for i in numbers}
@@ -206,30 +206,30 @@ class OperatorTables:
         return self.graph.host_memory is None or held <= self.graph.host_memory
 
     def loads(self, places: Sequence[int] | Ints) -> list[int]:
-        """Ticks of each call: its operators, what it reads and what it sends."""
-        found = [0] * self.num_places
+        """Return the ticks of each call: its operators, what it reads and what it sends."""
+        loads = [0] * self.num_places
         for number, place in enumerate(places):
             if place != HOST:
                 ticks = self.work[number]
                 assert ticks is not None, "an operator on a device that cannot run it"
-                found[place] += ticks
+                loads[place] += ticks
         for value in self.values:
             home = places[value.source]
             away = {int(places[reader]) for reader in value.readers} - {int(home)}
             for place in away:
                 if place != HOST:
-                    found[place] += value.ticks
+                    loads[place] += value.ticks
             if away and home != HOST:
-                found[home] += value.ticks
-        return found
+                loads[home] += value.ticks
+        return loads
 
     def latency(self, places: Sequence[int] | Ints) -> int | None:
-        """Exact ticks until the last operator is done; ``None`` when calls wait in a circle."""
+        """Return the exact latency, ticks; ``None`` when calls wait in a circle."""
         ends = self.ends(places)
         return None if ends is None else max(ends, default=0)
 
     def ends(self, places: Sequence[int] | Ints) -> list[int] | None:
-        """Exact time at which each operator is done; ``None`` when calls wait in a circle."""
+        """Return the exact end of each operator, ticks; ``None`` when calls wait in a circle."""
         loads, first = self.loads(places), self.num_places
         task = [first + i if place == HOST else int(place) for i, place in enumerate(places)]
         needs: list[set[int]] = [set() for _ in range(first + len(self))]
@@ -282,7 +282,7 @@ def operator_tables(graph: SerialGraph) -> OperatorTables:
 
 
 def _any_order(needs: Sequence[set[int]]) -> Iterator[int]:
-    """Numbers, each after all it needs; those on a circle and behind one are left out."""
+    """Yield numbers, each after all it needs; those on a cycle and behind one are left out."""
     missing = [len(entry) for entry in needs]
     after: list[list[int]] = [[] for _ in needs]
     for number, entry in enumerate(needs):

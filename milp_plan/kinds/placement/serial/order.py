@@ -1,4 +1,4 @@
-"""The chain law as a partial order: what shares a device, what comes first, and what it costs.
+"""The chain law as a partial order: blocks that share a device, their order and their costs.
 
 Devices of a plan under ``Contiguity.CHAIN`` can be numbered so that no arc goes back. So the
 classes of devices 1 to j form an *ideal* (with a class come all classes before it), for each j,
@@ -22,14 +22,14 @@ LARGEST_EXACT = 2**53
 
 
 def bit_rows(sets: Iterable[int], count: int) -> Bits:
-    """Return sets of ``count`` things, each as bits of a number, as rows of 64-bit words."""
+    """Return sets of numbers below ``count``, each as bits of a number, as rows of 64-bit words."""
     words = max(1, -(-count // 64))
     data = b"".join(entry.to_bytes(8 * words, "little") for entry in sets)
     return np.frombuffer(data, dtype="<u8").astype(np.uint64).reshape(-1, words)
 
 
 def unpacked(rows: Bits, count: int) -> NDArray[np.uint8]:
-    """Return rows of bits as 0 and 1 for each of ``count`` things."""
+    """Return rows of bits as 0 and 1, ``count`` per row."""
     as_bytes = np.ascontiguousarray(rows).view(np.uint8)
     return np.unpackbits(as_bytes, axis=1, bitorder="little")[:, :count]
 
@@ -46,7 +46,7 @@ class ChainGraph:
     Parameters
     ----------
     graph
-        What it was made from.
+        The hypergraph that was read.
     unit
         Ticks per unit of ``work``, ``host_work`` and ``cost``. Where it is 1 these are exact.
     blocks
@@ -62,7 +62,7 @@ class ChainGraph:
     pins
         Blocks of each net: at least two.
     cost
-        What each paying device with a part of a net, but not all of it, is charged, by pass.
+        Charge of each paying device with a part of a net, but not all of it, by pass.
     """
 
     graph: SerialGraph
@@ -88,53 +88,53 @@ class ChainGraph:
     @cached_property
     def after(self) -> tuple[tuple[int, ...], ...]:
         """Blocks that each block has an arc to."""
-        found: list[list[int]] = [[] for _ in self.blocks]
+        rows: list[list[int]] = [[] for _ in self.blocks]
         for number, earlier in enumerate(self.before):
             for other in earlier:
-                found[other].append(number)
-        return tuple(map(tuple, found))
+                rows[other].append(number)
+        return tuple(map(tuple, rows))
 
     @cached_property
     def ancestors(self) -> tuple[int, ...]:
         """Blocks that come before each block, directly or not, as bits of a number."""
-        found: list[int] = []
+        masks: list[int] = []
         for earlier in self.before:
             bits = 0
             for other in earlier:
-                bits |= found[other] | 1 << other
-            found.append(bits)
-        return tuple(found)
+                bits |= masks[other] | 1 << other
+            masks.append(bits)
+        return tuple(masks)
 
     @cached_property
     def nets_of(self) -> tuple[tuple[int, ...], ...]:
         """Nets of each block."""
-        found: list[list[int]] = [[] for _ in self.blocks]
+        rows: list[list[int]] = [[] for _ in self.blocks]
         for number, pins in enumerate(self.pins):
             for block in pins:
-                found[block].append(number)
-        return tuple(map(tuple, found))
+                rows[block].append(number)
+        return tuple(map(tuple, rows))
 
     def bits(self, sets: Iterable[int]) -> Bits:
         """Return sets of blocks, each as bits of a number, as rows of bits."""
         return bit_rows(sets, len(self))
 
     def places(self, devices: Sequence[int]) -> list[int]:
-        """Device of each class from the device of each block."""
-        found = [0] * len(self.graph)
+        """Return the device of each class from the device of each block."""
+        places = [0] * len(self.graph)
         for block, device in zip(self.blocks, devices, strict=True):
             for number in block:
-                found[number] = device
-        return found
+                places[number] = device
+        return places
 
     def devices(self, places: Sequence[int]) -> list[int]:
-        """Device of each block from the device of each class."""
+        """Return the device of each block from the device of each class."""
         return [places[block[0]] for block in self.blocks]
 
 
 def chain_graph(graph: SerialGraph) -> ChainGraph:
-    """Fuse classes that wait for each other: the chain law puts them on one device."""
+    """Return the order with classes on cycles fused: the chain law puts them on one device."""
     from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components  # loads for a quarter of a second
+    from scipy.sparse.csgraph import connected_components  # takes a quarter of a second to load
 
     count = len(graph)
     before, after = (np.array(graph.arcs, dtype=np.intp).reshape(-1, 2)).T
@@ -147,7 +147,7 @@ def chain_graph(graph: SerialGraph) -> ChainGraph:
 
 
 def grouped(graph: SerialGraph, blocks: Sequence[tuple[int, ...]]) -> ChainGraph:
-    """Return the order of given blocks; they must be such that it has no circle."""
+    """Return the order of given blocks, which must be acyclic."""
     blocks, before = _sorted_blocks(graph, blocks)
     home = {number: i for i, block in enumerate(blocks) for number in block}
     unit = _unit(graph)
@@ -174,7 +174,7 @@ def grouped(graph: SerialGraph, blocks: Sequence[tuple[int, ...]]) -> ChainGraph
 def _sorted_blocks(
     graph: SerialGraph, blocks: Sequence[tuple[int, ...]]
 ) -> tuple[list[tuple[int, ...]], tuple[tuple[int, ...], ...]]:
-    """Blocks in an order of the arcs (depth first, so that neighbours stay close), and arcs."""
+    """Return blocks in a depth-first order of the arcs, and the arcs."""
     home = {number: i for i, block in enumerate(blocks) for number in block}
     arcs = {(home[a], home[b]) for a, b in graph.arcs if home[a] != home[b]}
     after: list[list[int]] = [[] for _ in blocks]
@@ -192,7 +192,7 @@ def _sorted_blocks(
 
 
 def _unit(graph: SerialGraph) -> int:
-    """1 where every sum of ticks is small enough to be exact as a float, else the source's unit."""
+    """Return 1 where every sum of ticks is exact as a float, else the source's unit."""
     total = sum(net.ticks for net in graph.nets) * 2
     total += sum(ticks or 0 for ticks in (*graph.work, *graph.host_work))
     return 1 if total < LARGEST_EXACT else graph.problem.units.time_scale

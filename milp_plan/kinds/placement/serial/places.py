@@ -1,6 +1,6 @@
-"""Any problem under the serial law by places: operators, devices one by one, and what a plan takes.
+"""Any problem under the serial law by places: operators, single devices, and scores of plans.
 
-Where :func:`.graph.read_serial` asks for alike devices whose bytes add up, this reads everything
+Where :func:`.graph.read_serial` requires alike devices whose bytes add up, this reads everything
 that the law allows: devices of all kinds, workspaces, persistent values that several classes share.
 """
 
@@ -30,7 +30,7 @@ Place = tuple[int, int]
 
 
 class PlaceValue(NamedTuple):
-    """A value that other operators read: what each end is charged, its maker, its readers."""
+    """A value that other operators read: the charge of each end, its maker, its readers."""
 
     ticks: int
     source: int
@@ -39,7 +39,7 @@ class PlaceValue(NamedTuple):
 
 
 class Score(NamedTuple):
-    """How a placement does: what breaks a law (0: nothing), then its value in ticks."""
+    """Score of a placement: the amount of violations (0: none), then its value in ticks."""
 
     broken: float
     value: int
@@ -52,9 +52,9 @@ class PlaceTables:
     Parameters
     ----------
     problem
-        What it was read from.
+        The problem that was read.
     members, class_of
-        Operators of each class (colocation group, or operator without one), and the way back.
+        Operators of each class (colocation group, or operator without one), and the inverse.
     devices, pays
         All devices, and whether each is charged for transfers.
     work
@@ -64,9 +64,9 @@ class PlaceTables:
     values
         Values with readers, in file order.
     held, workspace
-        Bytes that each class alone puts on its device, and its largest workspace.
+        Bytes of each class alone on its device, and its largest workspace.
     shared
-        Persistent bytes that lie on a device once, whichever of these classes are there.
+        Persistent bytes that count once per device, for any number of these classes.
     arcs
         (before, after) pairs of classes that ``Contiguity.CHAIN`` keeps in order; none otherwise.
     """
@@ -94,17 +94,17 @@ class PlaceTables:
 
     @property
     def apart(self) -> bool:
-        """Whether the passes have a largest load each."""
+        """Whether each pass has its own largest load."""
         return self.problem.serial is not None and self.problem.serial.passes is Passes.SEPARATE
 
     def calls(self, device: int) -> int:
-        """How many calls a device has to choose from."""
+        """Return the number of calls of a device."""
         assert self.problem.serial is not None
         return (self.problem.serial.calls or 1) if self.pays[device] else 1
 
     @cached_property
     def homes(self) -> tuple[tuple[int, ...], ...]:
-        """Devices that can run all of a class."""
+        """Devices that can run all operators of a class."""
         return tuple(
             tuple(
                 d
@@ -128,13 +128,13 @@ class PlaceTables:
         return Plan(self.problem.name, runs, fingerprint=self.problem.fingerprint, planner=planner)
 
     def places(self, plan: Plan) -> list[Place]:
-        """Place of each operator in a valid plan."""
+        """Return the place of each operator in a valid plan."""
         number = {device.name: d for d, device in enumerate(self.devices)}
         runs = [plan.run(operator.name) for operator in self.problem.graph.operators]
         return [(number[run.devices[0]], run.call or 0) for run in runs]
 
     def excess(self, on: Sequence[int]) -> float:
-        """Bytes above the memories, in shares of them, of classes on devices."""
+        """Return the bytes above the memories of devices, as shares of these memories."""
         total = 0.0
         for d, device in enumerate(self.devices):
             limit = device.memory_bytes
@@ -147,20 +147,20 @@ class PlaceTables:
         return total
 
     def loads(self, places: Sequence[Place]) -> dict[Place, list[int]]:
-        """Forward and backward ticks of every place that runs anything."""
-        found: dict[Place, list[int]] = {place: [0, 0] for place in places}
+        """Return forward and backward ticks of every place that runs anything."""
+        loads: dict[Place, list[int]] = {place: [0, 0] for place in places}
         for i, place in enumerate(places):
-            found[place][self.backward[i]] += self.work[i][place[0]] or 0
+            loads[place][self.backward[i]] += self.work[i][place[0]] or 0
         for value in self.values:
             home = places[value.source]
             away = {places[reader] for reader in value.readers} - {home}
             for place in (*away, home) if away else ():
                 if self.pays[place[0]]:
-                    found[place][value.backward] += value.ticks
-        return found
+                    loads[place][value.backward] += value.ticks
+        return loads
 
     def score(self, places: Sequence[Place]) -> Score:
-        """Exact value of a placement of operators, classes kept together, and what it breaks."""
+        """Return exact value and violations of a placement of operators, classes on one device."""
         on = [places[numbers[0]][0] for numbers in self.members]
         broken = self.excess(on)
         loads = self.loads(places)
@@ -175,7 +175,7 @@ class PlaceTables:
         return Score(broken, max(sum(load) for load in loads.values()))
 
     def ends(self, places: Sequence[Place]) -> list[int | None]:
-        """Time at which each operator is done; ``None`` behind calls that wait for each other."""
+        """Return the end of each operator; ``None`` behind calls that wait for each other."""
         loads, tasks = self.loads(places), self.tasks(places)
         needs: dict[tuple[int, ...], set[tuple[int, ...]]] = {task: set() for task in tasks}
         for value in self.values:
@@ -202,7 +202,7 @@ class PlaceTables:
         return [end.get(task) for task in tasks]
 
     def tasks(self, places: Sequence[Place]) -> list[tuple[int, ...]]:
-        """What each operator waits with: its call, or itself where devices do not pay."""
+        """Return the task of each operator: its call, or itself where devices do not pay."""
         return [
             place if self.pays[place[0]] else (place[0], place[1], i)
             for i, place in enumerate(places)
@@ -210,7 +210,7 @@ class PlaceTables:
 
 
 def _circling(carried: set[tuple[int, int]]) -> int:
-    """Devices on a circle of arrows, or behind one."""
+    """Return the number of devices on a cycle of arrows, or behind one."""
     left = {device for pair in carried for device in pair}
     while True:
         free = {d for d in left if not any(a in left and b == d for a, b in carried)}
@@ -221,7 +221,7 @@ def _circling(carried: set[tuple[int, int]]) -> int:
 
 @view
 def read_places(problem: PlanningProblem) -> PlaceTables:
-    """Read any problem under the serial law."""
+    """Return any problem under the serial law by places."""
     assert problem.serial is not None
     graph, devices = problem.graph, problem.cluster.devices
     names, class_of = classes_of(problem)
@@ -263,7 +263,7 @@ def read_places(problem: PlanningProblem) -> PlaceTables:
 def _bytes(
     problem: PlanningProblem, class_of: dict[str, int]
 ) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Bytes that lie on a device once, with the classes of which one must be there."""
+    """Yield bytes that count once per device, with the classes of which one must be there."""
     graph = problem.graph
     for value in graph.values:
         if value.producer is not None:

@@ -1,12 +1,12 @@
-"""What calls may still be made: the memory of devices with several calls, in steps.
+"""Calls that may still be made: the memory of devices with several calls, in steps.
 
-Calls of one device share its memory. Which calls fit together is looked at in steps of a device's
+Calls of one device share its memory. Which calls fit together is decided in steps of a device's
 memory: a call of more than ``b / steps`` of it, and of no more than ``(b + 1) / steps``, is of
 *step* ``b``. Two calls of steps ``a`` and ``b`` hold more than ``(a + b) / steps``, so they share
-no device if ``a + b >= steps``. A *state* counts the calls made of each step; calls that find no
-devices by that rule find none at all, so states without devices are left out and bounds hold.
+no device if ``a + b >= steps``. A *state* counts the calls made of each step; calls that have no
+devices by that rule have none at all, so such states are left out and bounds hold.
 
-A call may also keep its device for a second one that has to follow: that one comes for nothing.
+A call may also reserve its device for a second one that has to follow: that one is free.
 Two calls of the first step take no more than those two.
 
 States that allow the same calls from there on are one state. One *covers* another if it allows
@@ -23,19 +23,19 @@ from numpy.typing import NDArray
 
 from .graph import Ints
 
-MOST_STATES = 1_200
-"""States of one stock, at most."""
+MAX_STATES = 1_200
+"""Largest number of states of one stock."""
 
-MOST_COUNTS = 25_000
-"""Counts that are looked at for them, at most."""
+MAX_COUNTS = 25_000
+"""Largest number of counts that are examined for them."""
 
-MOST_STEPS = 8
-"""Steps of a device's memory, at most."""
+MAX_STEPS = 8
+"""Largest number of steps of a device's memory."""
 
 
 @dataclass(frozen=True)
 class Stock:
-    """States and what calls do to them; state 0 is that without calls.
+    """States and their transitions by calls; state 0 is that without calls.
 
     Parameters
     ----------
@@ -56,29 +56,29 @@ class Stock:
 def separate(calls: int, each: int = 1) -> Stock:
     """Return the stock of ``calls`` calls, ``each`` per device, whatever their bytes."""
     number = np.arange(calls + 1, dtype=np.int64)
-    kept = np.where((each > 1) & (number + 2 <= calls), number + 2, -1)
-    after = np.stack([np.append(number[1:], -1), kept], axis=1)
+    reserved = np.where((each > 1) & (number + 2 <= calls), number + 2, -1)
+    after = np.stack([np.append(number[1:], -1), reserved], axis=1)
     return Stock(number, after, number[:, None] <= number[None, :])
 
 
 def shared(devices: int) -> Stock:
-    """Return the stock of devices with two calls each, in as many steps as there is room for."""
+    """Return the stock of devices with two calls each, in as many steps as sizes allow."""
     best = separate(2 * devices, 2)
-    for steps in range(2, MOST_STEPS + 1):
+    for steps in range(2, MAX_STEPS + 1):
         counted = _counted(devices, steps)
         if counted is None:
             break
         after = _merged(counted)
-        if len(after) > MOST_STATES:
+        if len(after) > MAX_STATES:
             break
         best = Stock(_made(after), after, _covers(after))
     return best
 
 
 def _counted(devices: int, steps: int) -> list[list[int]] | None:
-    """Return all counts, the empty one first, each with those that follow it, or -1.
+    """Return all counts, the empty one first, each with its successors, or -1.
 
-    Behind the steps are counted the calls that keep their device.
+    After the steps come the calls that reserve their device.
     """
     empty = (0,) * (steps + 1)
     number, counts = {empty: 0}, [empty]
@@ -91,7 +91,7 @@ def _counted(devices: int, steps: int) -> list[list[int]] | None:
                 if _devices(more) > devices:
                     row.append(-1)
                     continue
-                if len(counts) >= MOST_COUNTS:
+                if len(counts) >= MAX_COUNTS:
                     return None
                 number[more] = len(counts)
                 counts.append(more)
@@ -101,21 +101,21 @@ def _counted(devices: int, steps: int) -> list[list[int]] | None:
 
 
 def _devices(count: Sequence[int]) -> int:
-    """Return how many devices calls need: the largest takes the largest that fits beside it.
+    """Return how many devices calls need: the largest takes the largest that fits with it.
 
-    That is optimal: what fits beside the largest fits beside any other, so in a packing where two
-    others stand beside the two, they can change places.
+    That is optimal: what fits with the largest fits with any other, so in a packing where
+    others are with these two, they can change places.
     """
-    *left, found = count
+    *left, largest = count
     for step in range(len(left) - 1, -1, -1):
         while left[step]:
             left[step] -= 1
-            found += 1
-            beside = range(min(step, len(left) - 1 - step), -1, -1)
-            partner = next((other for other in beside if left[other]), None)
+            largest += 1
+            fitting = range(min(step, len(left) - 1 - step), -1, -1)
+            partner = next((other for other in fitting if left[other]), None)
             if partner is not None:
                 left[partner] -= 1
-    return found
+    return largest
 
 
 def _merged(counted: list[list[int]]) -> Ints:
@@ -140,11 +140,11 @@ def _made(after: Ints) -> Ints:
 
 
 def _covers(after: Ints) -> NDArray[np.bool_]:
-    """Compare what states allow: each call of one must lead where the other is covered, too."""
+    """Return which states allow the calls of which others: each call must lead to such a pair."""
     count = len(after)
-    found = np.ones((count + 1, count + 1), dtype=np.bool_)
-    found[count] = False  # no call covers none but no call
-    found[:, count] = True
+    covers = np.ones((count + 1, count + 1), dtype=np.bool_)
+    covers[count] = False  # no call allows nothing but no call
+    covers[:, count] = True
     for state in range(count - 1, -1, -1):
-        found[state, :count] = np.all(found[after[state][None, :], after], axis=1)
-    return np.ascontiguousarray(found[:count, :count])  # as others: loops compile once
+        covers[state, :count] = np.all(covers[after[state][None, :], after], axis=1)
+    return np.ascontiguousarray(covers[:count, :count])  # as others: loops compile once

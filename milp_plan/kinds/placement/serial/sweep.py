@@ -1,8 +1,8 @@
-"""Classes one after another, and what a set has to remember of those it has passed.
+"""Classes one after another, and the state of a set after each of them.
 
 Take the classes in an order. What a set pays for nets later on depends on the past only through the
 nets that are begun and not done: whether all their classes so far are in the set, none, or some. On
-graphs of few branches side by side a good order leaves few such *states*, so that questions about
+graphs with few parallel branches a good order has few such *states*, so that questions about
 all sets that a device may hold are answered by a dynamic programme over states and loads.
 """
 
@@ -19,28 +19,28 @@ from .graph import SerialGraph
 IN_PART = 2
 """State of a net that is paid for already; 0 and 1 are those of nets all outside, all inside."""
 
-MOST_STATES = 20_000
-"""States of all classes together, at most."""
+MAX_STATES = 20_000
+"""Largest number of states of all classes together."""
 
-MOST_ABREAST = 128
-"""States after one class, at most: a move is then a number of one byte."""
+MAX_ABREAST = 128
+"""Largest number of states after one class: a move is then a number of one byte."""
 
 TRIES, FUTILE = 16, 3
-"""Orders that are tried; the search ends after this many failures without a success."""
+"""Number of orders that are tried; consecutive failures that end the search."""
 
 NetStates = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
 class SweepStep:
-    """What one class does to the states.
+    """Transitions of states by one class.
 
     Parameters
     ----------
     number
         The class.
     moves
-        (state before, whether the class is in the set, state after, nets that begin to be paid).
+        (state before, whether the class is in the set, state after, nets that become paid).
     states
         Number of states after it.
     """
@@ -52,7 +52,7 @@ class SweepStep:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Classes in an order, with the nets that have a cost; those of the same classes are one."""
+    """Classes in an order, with the nets that have a cost; those of the same classes are merged."""
 
     steps: tuple[SweepStep, ...]
     costs: tuple[int, ...]
@@ -77,7 +77,7 @@ def read_sweep(graph: SerialGraph, budget: Budget) -> Sweep | None:
 def _fewest(graph: SerialGraph, budget: Budget) -> Sweep | None:
     nets = _Nets(len(graph), tuple(graph.merged_nets))
     best: tuple[SweepStep, ...] | None = None
-    most = MOST_STATES
+    most = MAX_STATES
     for seed in range(TRIES):
         if best is None and seed >= FUTILE:
             return None
@@ -99,7 +99,7 @@ class _Nets:
                 self.of[member].append(net)
 
     def order(self, rng: Random) -> list[int]:
-        """Return the classes so that each leaves as few nets open as it can."""
+        """Return an order of the classes in which each leaves as few nets open as possible."""
         left = [len(members) for members in self.pins]
         begun = [False] * len(self.pins)
         rest = dict.fromkeys(range(len(self.of)))
@@ -128,7 +128,7 @@ class _Nets:
         return int(left[net] > 1 and not begun[net]) - int(left[net] == 1)
 
     def steps(self, order: list[int], most: int) -> tuple[SweepStep, ...] | None:
-        """Return the states along an order, ``None`` if they are more than ``most``."""
+        """Return the states along an order, ``None`` if there are more than ``most``."""
         left = [len(members) for members in self.pins]
         states: dict[NetStates, int] = {(): 0}
         steps = []
@@ -139,11 +139,11 @@ class _Nets:
             moves = []
             for state, before in states.items():
                 for inside in (0, 1):
-                    found, paid = self._next(state, number, inside, left)
-                    moves.append((before, inside, after.setdefault(found, len(after)), paid))
+                    following, paid = self._next(state, number, inside, left)
+                    moves.append((before, inside, after.setdefault(following, len(after)), paid))
             states = after
             most -= len(states)
-            if most < 0 or len(states) > MOST_ABREAST:
+            if most < 0 or len(states) > MAX_ABREAST:
                 return None
             steps.append(SweepStep(number, tuple(moves), len(states)))
         return tuple(steps)
@@ -151,7 +151,7 @@ class _Nets:
     def _next(
         self, state: NetStates, number: int, inside: int, left: list[int]
     ) -> tuple[NetStates, tuple[int, ...]]:
-        """State after a class, and the nets that it makes be paid."""
+        """Return the state after a class, and the nets that become paid."""
         known, paid = dict(state), []
         for net in self.of[number]:
             before = known.get(net, inside)

@@ -18,7 +18,7 @@ def bottleneck(graph: SerialGraph, places: Sequence[int]) -> int:
 
 
 def fits(graph: SerialGraph, places: Sequence[int]) -> bool:
-    """Whether every class can run where it is and every device has memory for its bytes."""
+    """Return whether every class can run on its device and every memory suffices."""
     count = len(graph.payers)
     used = [0] * (count + len(graph.hosts))
     for number, place in enumerate(places):

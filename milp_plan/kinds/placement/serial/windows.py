@@ -1,4 +1,4 @@
-"""Stages of the chain law that a block can be in, where no load is above a limit.
+"""Possible stages of a block under the chain law, where no load is above a limit.
 
 A chain has one stage per device, payers and hosts in some order. Blocks that come before a block
 are in its stage or earlier. So the work on payers of a block and all before it is at most what
@@ -15,11 +15,11 @@ from .graph import Floats
 from .order import ChainGraph
 
 MARGIN = 1e-9
-"""Relative margin for rounding: windows are wider by it."""
+"""Relative margin for rounding, by which windows are wider."""
 
 
 def most_within(gain: Floats, cost: Floats, allowed: np.ndarray, room: float) -> float:
-    """Fractional knapsack: most gain of allowed items whose cost fits into the room.
+    """Return the fractional knapsack: most gain of allowed items whose cost fits into the room.
 
     Best ratio first, the last in part.
     """
@@ -58,11 +58,11 @@ def stage_windows(chain: ChainGraph, limit: float) -> list[tuple[int, int]] | No
         before[block] = work[members].sum() + work[block]
         after[block] += work[block]
         after[members] += work[block]
-    found = []
+    windows = []
     for block in range(len(chain)):
         first = next((s for s, most in enumerate(rooms) if before[block] <= most), stages)
         last = next((s for s, most in enumerate(rooms) if after[block] <= most), stages)
         if first + last >= stages:
             return None
-        found.append((first, stages - 1 - last))
-    return found
+        windows.append((first, stages - 1 - last))
+    return windows

@@ -1,1 +1,1 @@
-"""IdealLevels of problems under the serial law."""
+"""Strategies of problems under the serial law."""

@@ -1,4 +1,4 @@
-"""Contiguous throughput: baselines, dynamic programmes over ideals, and the model where they end.
+"""Contiguous throughput: baselines, dynamic programmes over ideals, and otherwise the model.
 
 Every plan goes through the checker; every bound is on the whole problem.
 """
@@ -21,20 +21,20 @@ from ..serial.value import bottleneck, fits
 from .serial import SerialStrategy
 
 ROUNDS, MANY_ROUNDS = 2, 400
-"""Rounds of the search on several orders: before the exact one, and where there is none."""
+"""Rounds of the search on several orders: before the exact one, and in place of it."""
 
 WIDE_SHARE = 0.4
-"""Part of the time left for the search on several orders where the exact one gave up."""
+"""Share of the time left for the search on several orders where the exact one gave up."""
 
 BOUND_SHARE = 0.1
-"""Part of the time left for bounds by cuts, where the exact search gave up."""
+"""Share of the time left for bounds by cuts, where the exact search gave up."""
 
 BASELINE_SHARE = 0.3
-"""Part of the time limit after which no further baseline is asked."""
+"""Share of the time limit after which no further baseline is run."""
 
 
 class ContiguousStrategy(SerialStrategy):
-    """The way for bottleneck problems under the chain law."""
+    """The strategy for bottleneck problems under the chain law."""
 
     name = "contiguous"
     formulation = "contiguous_load"
@@ -47,15 +47,15 @@ class ContiguousStrategy(SerialStrategy):
 
     @classmethod
     def suits(cls, law: SerialLaw) -> bool:
-        """Bottleneck with contiguity."""
+        """Accept bottleneck laws with contiguity."""
         return law.calls is None and law.contiguity is Contiguity.CHAIN
 
     def go_on(self) -> bool:
-        """Whether there is time left."""
+        """Return whether there is time left."""
         return not self.part.over
 
     def steps(self) -> Iterable[Step]:
-        """Published planners, some orders, all ideals; else more orders, cuts and the model."""
+        """Run published planners, some orders, all ideals; else more orders, cuts and the model."""
         ledger = self.ledger
         return (
             Step("obstacle", ledger.prove_infeasible, always=True),
@@ -69,11 +69,11 @@ class ContiguousStrategy(SerialStrategy):
         )
 
     def open(self) -> bool:
-        """Whether the ideals did not settle it."""
+        """Return whether the ideals left a gap."""
         return not self.settled
 
     def orders(self) -> None:
-        """Cuts of the best plan's order, and of a few others."""
+        """Cut the best plan's order, and a few others."""
         if self.ledger.plan is not None:
             self.search.start(self.graph.places(self.ledger.plan))
         with self.ledger.budget.phase("orders"):
@@ -83,7 +83,7 @@ class ContiguousStrategy(SerialStrategy):
         self.offer("several orders")
 
     def cuts(self) -> None:
-        """Bounds on any partition; every chain is one."""
+        """Prove bounds on any partition; every chain is one."""
         ledger = self.ledger
         with ledger.budget.phase("bounds"):
             part = ledger.budget.part("bounds", BOUND_SHARE, of_limit=False)
@@ -91,7 +91,7 @@ class ContiguousStrategy(SerialStrategy):
                 ledger.prove(bound)
 
     def baselines(self) -> None:
-        """Published planners; one whose plan breaks a law has no value."""
+        """Run published planners; one whose plan breaks a law has no value."""
         ledger, graph = self.ledger, self.graph
         part = ledger.budget.part("baselines", BASELINE_SHARE)
         for name, planner in CONTIGUOUS.items():
@@ -111,7 +111,7 @@ class ContiguousStrategy(SerialStrategy):
             self.ledger.offer(plan, planner, "search")
 
     def exact(self) -> None:
-        """The dynamic programme over all ideals."""
+        """Run the dynamic programme over all ideals."""
         ledger, search = self.ledger, self.search
         ledger.say("ideals", f"{len(search.chain)} blocks of {len(self.graph)} classes")
         with ledger.budget.phase("ideals"):
@@ -126,7 +126,7 @@ class ContiguousStrategy(SerialStrategy):
             ledger.prove(Bound("ideals", search.bound, text))
 
     def more_orders(self) -> None:
-        """Where there are too many ideals: a search on some of them."""
+        """Search on some of the ideals, where there are too many."""
         ledger = self.ledger
         self.part = ledger.budget.part("orders", WIDE_SHARE, of_limit=False)
         with ledger.budget.phase("orders"):
@@ -135,7 +135,7 @@ class ContiguousStrategy(SerialStrategy):
         self.part = ledger.budget
 
     def solve(self) -> None:
-        """Ask the model for anything better than the best plan."""
+        """Solve the model for a plan better than the best one."""
         ledger = self.ledger
         ledger.say("model", ledger.solver.formulation.card.name)
         self.solve_below(ledger.value, ledger.budget, start=ledger.plan)

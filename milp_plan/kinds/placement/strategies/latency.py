@@ -1,8 +1,8 @@
-"""Planning the latency of one sample under the serial law.
+"""Plans the latency of one sample under the serial law.
 
 Baselines and cuts of a line give a plan at once. Then the graph is bounded from gate to gate, and
-its ideals are searched, wider and wider, for plans and bounds, while annealing improves the best
-plan; the exact model comes last, where something is left to prove.
+its ideals are searched with more and more labels for plans and bounds, while annealing improves
+the best plan; the exact model comes last, where a gap is left.
 """
 
 from __future__ import annotations
@@ -34,39 +34,39 @@ from .serial import SerialStrategy
 from .tiny_serial import is_tiny, offer_best_of_all
 
 LINE_SHARE = 0.03
-"""Part of the time limit for random lines."""
+"""Share of the time limit for random lines."""
 
 GATE_SHARE = 0.5
-"""Part of the time left for the bound from gate to gate, before the ideals of the whole graph."""
+"""Share of the time left for the bound from gate to gate, before the ideals of the graph."""
 
 SEARCH_SHARE = 0.6
-"""Part of the time limit for the ideals, where nothing runs beside them."""
+"""Share of the time limit for the ideals, where nothing runs concurrently."""
 
 ANNEALING_SHARE = 0.1
-"""Part of the time limit for one annealing."""
+"""Share of the time limit for one annealing run."""
 
 MODEL_SHARE = 0.3
-"""Part of the time limit for the exact model of small problems."""
+"""Share of the time limit for the exact model of small problems."""
 
-MOST_MODEL_OPERATORS = 60
-"""Operators up to which the exact model is tried as a whole."""
+MAX_MODEL_OPERATORS = 60
+"""Largest number of operators for which the exact model is solved."""
 
 HOT = (0.02, 0.006, 0.01, 0.006)
-"""Temperatures that annealings begin with, in turn; the first begins at the best plan."""
+"""First temperatures of annealing runs, in turn; the first starts at the best plan."""
 
 TURN_S = 1.0
-"""Seconds between two looks at what was found elsewhere."""
+"""Seconds between two readings of the other thread's results."""
 
 ROUNDS = 1 << 30
-"""Rounds of an annealing that the clock ends."""
+"""Rounds of an annealing run that ends by the clock."""
 
 LINES, LOOKS, ANNEALINGS, FEW_ROUNDS = 40, 2_000, 4, 50
-"""Where nothing may depend on the clock: lines, looks of the search through ideals, annealings, and
-rounds of each."""
+"""Numbers of a repeatable run, in which nothing may depend on the clock: lines, clock readings of
+the search through ideals, annealing runs, and rounds of each."""
 
 
 class LatencyStrategy(SerialStrategy):
-    """The way for latency problems under the serial law."""
+    """The strategy for latency problems under the serial law."""
 
     name = "latency"
     formulation = "latency"
@@ -83,7 +83,7 @@ class LatencyStrategy(SerialStrategy):
 
     @classmethod
     def why_not(cls, problem: PlanningProblem, repeatable: bool) -> str | None:
-        """As for all these ways; and several hosts with limited memory, as one is used here."""
+        """Reject what all these strategies do; and several hosts with limited memory."""
         graph = read_serial(problem)
         if not isinstance(graph, str) and len(graph.hosts) > 1 and graph.host_memory is not None:
             return "there are several hosts with limited memory"
@@ -91,15 +91,15 @@ class LatencyStrategy(SerialStrategy):
 
     @classmethod
     def suits(cls, law: SerialLaw) -> bool:
-        """Whatever counts calls."""
+        """Accept laws that count calls."""
         return law.calls is not None
 
     def steps(self) -> Iterable[Step]:
-        """Simple plans, all of them where there are few; lines, ideals and annealing; a model."""
+        """Run simple plans, all plans if they are few; lines, ideals and annealing; a model."""
         ledger, repeatable = self.ledger, self.ledger.repeatable
         return (
             Step("bounds", self.find_bounds, always=True),
-            Step("baselines", self.ask_baselines, always=True, loops=(LATENCY,)),
+            Step("baselines", self.run_baselines, always=True, loops=(LATENCY,)),
             Step("obstacle", ledger.prove_infeasible, lambda: ledger.value is None),
             Step("every placement", lambda: offer_best_of_all(ledger), lambda: is_tiny(ledger)),
             Step("lines", self.try_lines, loops=(LATENCY,)),
@@ -110,7 +110,7 @@ class LatencyStrategy(SerialStrategy):
         )
 
     def offer_initial_plan(self) -> None:
-        """A greedy fill, and everything on the host."""
+        """Offer a greedy fill, and everything on the host."""
         tables = self.atoms
         greedy = self.line.greedy(self.line.order(None), tables.calls)
         host = np.full(len(tables), HOST, dtype=np.int64)
@@ -119,7 +119,7 @@ class LatencyStrategy(SerialStrategy):
                 self.ledger.offer(tables.plan(places, name), name, "first plan")
 
     def find_bounds(self) -> None:
-        """Paths, and what memory drives to hosts."""
+        """Prove bounds by paths, and by memory that moves classes to hosts."""
         with self.ledger.budget.phase("bounds"):
             for bound in simple_bounds(self.tables):
                 self.ledger.prove(bound)
@@ -127,7 +127,7 @@ class LatencyStrategy(SerialStrategy):
             self.consider(self.atoms.places(self.ledger.plan))
 
     def search(self) -> None:
-        """The ideals in a thread, and annealing beside them where there is another one."""
+        """Search the ideals in a thread, and anneal concurrently where there is another one."""
         search = _IdealThread(self)
         try:
             if self.ledger.threads > 1:
@@ -144,11 +144,11 @@ class LatencyStrategy(SerialStrategy):
         """Search gates and ideals for a fixed number of clock readings."""
         search = _IdealThread(self)
         search.use_gates(lambda: self.ledger.budget.left_s)
-        search.hear()
+        search.collect()
         search.use_ideals(_CountedClock(self.ledger.budget, LOOKS))
 
     def anneal_repeatably(self) -> None:
-        """A fixed number of short annealings."""
+        """Run a fixed number of short annealing runs."""
         for number in range(0, 2 * ANNEALINGS, 2):
             if self.ledger.done:
                 return
@@ -169,30 +169,30 @@ class LatencyStrategy(SerialStrategy):
             self.ledger.offer(self.atoms.plan(places, planner), planner, phase)
 
     def consider(self, places: Ints) -> None:
-        """Take note of a plan that the ledger has."""
+        """Record the places of the ledger's plan."""
         value = self.arrays.latency(places)
         if value < self.value and self.atoms.fits(places):
             self.best, self.value = places.copy(), value
 
-    def ask_baselines(self) -> None:
-        """Simple plans, each with its exact value where it is one."""
+    def run_baselines(self) -> None:
+        """Offer simple plans, each with its exact value if it is valid."""
         ledger, tables, calls = self.ledger, self.atoms, self.atoms.calls
         with ledger.budget.phase("baselines"):
             order = self.line.order(None)
-            found = {
+            plans = {
                 "greedy topological fill": self.line.greedy(order, calls),
                 "all on the host": np.full(len(tables), HOST, dtype=np.int64),
                 "sequential cut": self.line.cut(order)[0],
             }
-            for name, places in found.items():
+            for name, places in plans.items():
                 runs = np.isfinite(self.arrays.latency(places)) and tables.fits(places)
                 ledger.baselines[name] = tables.latency(places) if runs else None
-        for name, places in found.items():
+        for name, places in plans.items():
             if ledger.baselines[name] is not None:
                 self.take(places, name, "baselines")
 
     def try_lines(self) -> None:
-        """Cut random lines."""
+        """Offer the best cuts of random lines."""
         ledger = self.ledger
         part = ledger.budget.part("lines", LINE_SHARE)
         most = LINES if ledger.repeatable else sys.maxsize
@@ -203,16 +203,16 @@ class LatencyStrategy(SerialStrategy):
                     self.take(places, "cuts of a line", "search")
 
     def random_line(self) -> Ints | None:
-        """Places of the next random line's best cut; ``None`` where it cannot be cut to fit."""
+        """Return places of the next random line's best cut; ``None`` where it cannot fit."""
         self.lines += 1
         order = self.line.order(1_000_000 * self.ledger.settings.seed + self.lines)
         places, value = self.line.cut(order)
         return places if np.isfinite(value) else None
 
     def anneal(self, search: _IdealThread) -> None:
-        """Anneal again and again, and hear what the search has found."""
+        """Anneal again and again, and collect the results of the search."""
         ledger, number = self.ledger, 0
-        reserve = MODEL_SHARE if len(self.atoms) <= MOST_MODEL_OPERATORS else 0.0
+        reserve = MODEL_SHARE if len(self.atoms) <= MAX_MODEL_OPERATORS else 0.0
         reserve *= ledger.budget.limit_s
         heard = ledger.budget.elapsed_s
 
@@ -220,7 +220,7 @@ class LatencyStrategy(SerialStrategy):
             nonlocal heard
             if ledger.budget.elapsed_s - heard > TURN_S:
                 heard = ledger.budget.elapsed_s
-                search.hear()
+                search.collect()
             return 0.0 if ledger.settled else ledger.budget.left_s
 
         while left() > reserve:
@@ -237,9 +237,9 @@ class LatencyStrategy(SerialStrategy):
     def anneal_once(
         self, number: int, left: Callable[[], float], take: Callable[[Ints], None]
     ) -> bool:
-        """Anneal for a share of the time; False if there is nothing to begin with.
+        """Anneal for a share of the time; return False if there is no start.
 
-        Most begin elsewhere than at the best plan, which can be hard to leave.
+        Most runs start elsewhere than at the best plan, which can be hard to leave.
         """
         start = self.start_of(number)
         if not np.isfinite(self.arrays.latency(start)):
@@ -257,7 +257,7 @@ class LatencyStrategy(SerialStrategy):
         return True
 
     def start_of(self, number: int) -> Ints:
-        """Where an annealing begins: in turns the best plan, and cut lines."""
+        """Return the start of an annealing run: the best plan and cut lines in turns."""
         start = self.best if number // 2 % len(HOT) == 0 else self.random_line()
         if start is None:
             start = self.best
@@ -266,13 +266,13 @@ class LatencyStrategy(SerialStrategy):
     # -- the exact model ---------------------------------------------------------------------
 
     def small_enough(self) -> bool:
-        """Whether the exact model is tried as a whole."""
+        """Return whether the exact model is solved as a whole."""
         ledger = self.ledger
-        few = len(self.atoms) <= MOST_MODEL_OPERATORS
+        few = len(self.atoms) <= MAX_MODEL_OPERATORS
         return few and ledger.formulation is not None and ledger.budget.left_s >= 1.0
 
     def solve_whole(self) -> None:
-        """Ask the exact model about small problems that the ideals did not settle."""
+        """Solve the exact model of small problems where the ideals left a gap."""
         ledger = self.ledger
         ledger.say("model", f"{len(self.atoms)} operators")
         self.solve_below(ledger.value, ledger.budget, start=ledger.plan, gap=ledger.settings.gap)
@@ -289,14 +289,14 @@ class _CountedClock:
         return 0.0 if self.budget.over else max(0.0, float(self.left))
 
     def share(self) -> float:
-        """What is left, as a fraction of a time that annealing never uses up."""
+        """Return the time left, as a fraction of a time that annealing never exhausts."""
         return min(1.0, self())
 
 
 class _IdealThread:
-    """Searches through the ideals in a thread of its own; the loops run side by side.
+    """Searches through the ideals in a background thread; the compiled loops run concurrently.
 
-    Where they can prove nothing and time is left, it anneals as the main thread does.
+    Where they cannot prove anything and time is left, it anneals like the main thread.
     """
 
     def __init__(self, run: LatencyStrategy) -> None:
@@ -306,7 +306,7 @@ class _IdealThread:
         self.thread: BackgroundThread | None = None
 
     def begin(self, share: float, *, anneal: bool = True) -> None:
-        """Start, for a share of the time that is left; anneal in what the ideals leave of it."""
+        """Start, for a share of the time left; anneal in the time that the ideals leave of it."""
         end = now() + share * self.run.ledger.budget.left_s
         self.thread = BackgroundThread(lambda: self._work(end, anneal))
         self.thread.start()
@@ -318,17 +318,17 @@ class _IdealThread:
             if for_plan and run.best is not None:
                 return
             thread.join(0.05)
-            self.hear()
-        self.hear()
+            self.collect()
+        self.collect()
 
     def end(self) -> None:
-        """Take what it still has once it is stopped; wait shortly where that may help."""
+        """Collect its results once it is stopped; wait briefly where that may help."""
         if self.thread is not None and not self.run.ledger.settled:
             self.thread.join(TURN_S)
-        self.hear()
+        self.collect()
 
-    def hear(self) -> None:
-        """Take plans and bounds found since the last time, and its error if it ended with one."""
+    def collect(self) -> None:
+        """Collect new plans and bounds, and raise its error if it ended with one."""
         while not self.news.empty():
             self.news.get()()
         if self.thread is not None:
@@ -343,29 +343,29 @@ class _IdealThread:
             number += 2
 
     def use_gates(self, left: Callable[[], float]) -> None:
-        """Bound from gate to gate, as long as ``left`` says so."""
+        """Bound from gate to gate, while ``left`` is positive."""
         run = self.run
         bound = gate_bound(run.atoms, left, run.ledger.value)
         if bound is not None:
             self.news.put(lambda: run.ledger.prove(bound))
 
     def use_ideals(self, left: Callable[[], float]) -> None:
-        """Search the ideals for plans and bounds, as long as ``left`` says so."""
+        """Search the ideals for plans and bounds, while ``left`` is positive."""
         run = self.run
-        found = ideal_levels(run.tables)
-        if found is None:
+        levels = ideal_levels(run.tables)
+        if levels is None:
             text = "too many ideals for a search through them"
             self.news.put(lambda: run.ledger.say("ideals", text))
             return
 
         def report(value: float, ideals: int) -> None:
-            detail = f"fastest ways through {ideals} ideals"
+            detail = f"fastest paths through {ideals} ideals"
             bound: Bound = proved("ideals", value, run.tables, detail)
             self.news.put(lambda: run.ledger.prove(bound))
 
-        found.run(lambda: run.value, left, self._take, report)
+        levels.run(lambda: run.value, left, self._take, report)
         if self.thread is None:
-            self.hear()
+            self.collect()
 
     def _until(self, end: float) -> Callable[[], float]:
         return lambda: 0.0 if self.stopped else max(0.0, end - now())

@@ -1,8 +1,8 @@
-"""Planning a bottleneck problem under the serial law whose parts need not be contiguous.
+"""Plans a bottleneck problem under the serial law whose parts need not be contiguous.
 
-Bounds by cuts, orders cut at the best places, annealing in as many threads as the run may use, a
-bound by prices of sets where the graph has few branches, the exact model asked for anything better
-where that leaves a gap, then annealing again until the bound is met or the time is up. Every plan
+Bounds by cuts, orders cut at the best places, annealing in all threads of the run, a
+bound by prices of sets where the graph has few branches, the exact model where that leaves a
+gap, then annealing again until the bound is met or the time is up. Every plan
 goes through the checker.
 """
 
@@ -29,45 +29,45 @@ from .serial import SerialStrategy
 from .tiny_serial import is_tiny, offer_best_of_all
 
 BOUND_SHARE = 0.1
-"""Part of the time limit for bounds by cuts."""
+"""Share of the time limit for bounds by cuts."""
 
 FIRST_SHARE, MODEL_SHARE = 0.15, 0.6
-"""Parts of the time limit for the first search, and of the time then left for the whole model."""
+"""Shares of the time limit for the first search, and of the time then left for the model."""
 
 MODEL_CLASSES = 128
-"""Classes up to which the model is asked for what prices leave open, where pairs can be split."""
+"""Largest number of classes for which the model closes the gap of prices, if pairs can be split."""
 
 PRICED_SHARE, APART_SHARE = 0.4, 0.1
-"""Parts of the time left then for prices of sets, and where passes count apart, which they do not
-see; the other threads search meanwhile."""
+"""Shares of the time then left for prices of sets; the second one where passes count apart, which
+prices ignore. The other threads search meanwhile."""
 
 REPEATABLE_STEPS = 24
-"""Steps to better prices where nothing may depend on the clock."""
+"""Steps to better prices in a repeatable run, in which nothing may depend on the clock."""
 
 ORDER_SHARE = 0.05
-"""Part of the time limit for an order along which pairs of devices are split."""
+"""Share of the time limit for an order along which pairs of devices are split."""
 
 REPEATABLE_CYCLES = 8
-"""Times that pairs are split from the best plan on where the clock does not count."""
+"""Restarts of pair splitting in a repeatable run."""
 
 PAIRS_SHARE = 0.8
-"""Part of a turn for splitting pairs, after the first search."""
+"""Share of a turn for splitting pairs, after the first search."""
 
 PATIENCE = 24
-"""Rounds without a better plan that end the first search."""
+"""Consecutive rounds without a better plan that end the first search."""
 
 REPEATABLE_ROUNDS = 12
-"""Rounds of annealing where nothing may depend on the clock."""
+"""Rounds of annealing in a repeatable run."""
 
 SETTLE_S = 2.0
-"""Seconds at most for the gap that a proof to the gap asked for leaves."""
+"""Time limit for closing the gap that remains within the required gap, seconds."""
 
 TURN_S = 1.0
-"""Seconds after which the threads compare what they have."""
+"""Seconds after which the threads compare their results."""
 
 
 class MaxLoadStrategy(SerialStrategy):
-    """The way for bottleneck problems under the serial law whose parts may lie anywhere."""
+    """The strategy for bottleneck problems under the serial law without contiguity."""
 
     name = "largest load"
     formulation = "max_load"
@@ -84,11 +84,11 @@ class MaxLoadStrategy(SerialStrategy):
 
     @classmethod
     def suits(cls, law: SerialLaw) -> bool:
-        """Bottleneck without contiguity."""
+        """Accept bottleneck laws without contiguity."""
         return law.calls is None and law.contiguity is Contiguity.FREE
 
     def steps(self) -> Iterable[Step]:
-        """Bounds by cuts, lines, annealing, prices of sets, the model, annealing again."""
+        """Run bounds by cuts, lines, annealing, prices of sets, the model, annealing again."""
         ledger, timed = self.ledger, lambda: not self.repeatable
         return (
             Step("bounds", self.find_bounds, always=True, loops=(LARGEST_LOAD,)),
@@ -105,16 +105,16 @@ class MaxLoadStrategy(SerialStrategy):
         )
 
     def run_steps(self) -> None:
-        """Take the steps; then look shortly for what a proof to a gap leaves."""
+        """Run the steps; then search briefly for a plan that closes the remaining gap."""
         super().run_steps()
         ledger = self.ledger
         if ledger.settled and ledger.gap and not self.repeatable:
             end = ledger.budget.at_most("settling", SETTLE_S).end
-            while self.idle <= PATIENCE and all(s.worth_while(end) for s in self.searches):
+            while self.idle <= PATIENCE and all(s.has_time(end) for s in self.searches):
                 self.turn(TURN_S / 4, end)
 
     def find_bounds(self) -> None:
-        """Bounds by cuts; those that look at slow classes know the best plan."""
+        """Prove bounds by cuts; those by slow classes use the best plan."""
         ledger = self.ledger
         with ledger.budget.phase("bounds"):
             part = ledger.budget.part("bounds", BOUND_SHARE)
@@ -122,20 +122,20 @@ class MaxLoadStrategy(SerialStrategy):
                 ledger.prove(bound)
 
     def price_sets(self) -> None:
-        """A bound by prices of classes, while the other threads cool."""
+        """Prove a bound by prices of classes, while the other threads anneal."""
         ledger = self.ledger
         assert ledger.value is not None
         steps = REPEATABLE_STEPS if self.repeatable else None
         apart = self.graph.law.passes is Passes.SEPARATE
         share = APART_SHARE if apart else PRICED_SHARE
         part = ledger.budget.part("priced sets", share, of_limit=False)
-        beside = self.beside()
-        with ledger.budget.phase("bounds"), _Searches(beside, part.end, part.end):
+        others = self.concurrent_searches()
+        with ledger.budget.phase("bounds"), _Searches(others, part.end, part.end):
             for bound in priced_bounds(self.graph, ledger.lower or 0, ledger.value, part, steps):
                 ledger.prove(bound)
                 if ledger.settled:
                     break
-            for search in beside:
+            for search in others:
                 search.stopped = True
         self.collect()
 
@@ -147,7 +147,7 @@ class MaxLoadStrategy(SerialStrategy):
             self.ledger.offer(self.graph.plan(search.best.tolist(), planner), planner, phase)
 
     def find_baselines(self) -> None:
-        """Orders cut at the best places; the user's start takes part."""
+        """Offer orders cut at the best places; the user's start takes part."""
         ledger, search = self.ledger, self.searches[0]
         with ledger.budget.phase("baselines"):
             search.cut_orders()
@@ -157,7 +157,7 @@ class MaxLoadStrategy(SerialStrategy):
         self.share()
 
     def share(self) -> None:
-        """Give every search the best plan."""
+        """Pass the best plan to every search."""
         if self.ledger.plan is not None:
             places = self.graph.places(self.ledger.plan)
             for search in (*self.searches, *(self.pairs or ())):
@@ -176,12 +176,12 @@ class MaxLoadStrategy(SerialStrategy):
             self.share()
         return self.pairs
 
-    def beside(self) -> list[SerialAnnealing] | list[Resplitting]:
-        """Searches for the threads that the bound and the model leave."""
+    def concurrent_searches(self) -> list[SerialAnnealing] | list[Resplitting]:
+        """Return the searches that run concurrently with the bound and the model."""
         return self.read_pairs()[1:] or self.searches[1:]
 
     def anneal_rounds(self) -> None:
-        """A fixed number of coolings."""
+        """Run a fixed number of annealing rounds."""
         search = self.searches[0]
         with self.ledger.budget.phase("anneal"):
             for _ in range(REPEATABLE_ROUNDS):
@@ -194,12 +194,12 @@ class MaxLoadStrategy(SerialStrategy):
         self.collect()
 
     def anneal(self, name: str, share: float, patience: float = float("inf")) -> None:
-        """Cool in all threads until time is up or ``patience`` rounds brought nothing better."""
+        """Anneal in all threads until time is up or ``patience`` rounds brought no improvement."""
         ledger = self.ledger
         end = ledger.budget.part(f"annealing, {name}", share).end
         turn_s = 0.1
         self.share()
-        while not ledger.settled and all(search.worth_while(end) for search in self.searches):
+        while not ledger.settled and all(search.has_time(end) for search in self.searches):
             if self.idle > patience:
                 return
             share = 0.5 if patience < float("inf") else PAIRS_SHARE
@@ -208,7 +208,7 @@ class MaxLoadStrategy(SerialStrategy):
             turn_s = min(TURN_S, 2.0 * turn_s)
 
     def turn(self, seconds: float, end: float) -> None:
-        """Let all threads cool for a while, until the end at most, and compare what they have."""
+        """Let all threads anneal for a while, until the end at most, and compare their results."""
         until = min(end, now() + seconds)
         with self.ledger.budget.phase("anneal"), _Searches(self.searches, until, end):
             pass
@@ -225,34 +225,34 @@ class MaxLoadStrategy(SerialStrategy):
 
     @property
     def idle(self) -> int:
-        """Rounds of each search since one of them found something better."""
-        return min(search.rounds - search.lucky for search in self.searches)
+        """Return the rounds of each search since the last improvement of any."""
+        return min(search.rounds - search.best_round for search in self.searches)
 
     def collect(self) -> None:
-        """Take what the searches found, and give it to all of them."""
+        """Offer the results of the searches, and pass the best one to all of them."""
         for search in self.searches:
             if search.value < self.taken:
                 self.taken = search.value
                 self.take(search, "annealing", "anneal")
         for pairs in self.pairs or ():
-            if pairs.found is not None:
-                places, pairs.found = pairs.found.tolist(), None
+            if pairs.improved is not None:
+                places, pairs.improved = pairs.improved.tolist(), None
                 self.ledger.offer(self.graph.plan(places, "pairs split anew"), "pairs", "anneal")
         self.share()
 
     # -- the model ---------------------------------------------------------------------------
 
     def model_may_help(self) -> bool:
-        """Whether there is a model, and its time would not be better spent on pairs of devices."""
+        """Return whether there is a model, and its time is not better spent on pairs of devices."""
         if self.ledger.formulation is None:
             return False
         small = self.repeatable or len(self.graph) <= MODEL_CLASSES
         return small or not self.read_pairs()
 
     def solve_whole(self) -> None:
-        """Ask the exact model for anything better than the best plan, until there is nothing.
+        """Solve the exact model repeatedly for a plan better than the best one.
 
-        Plans within the gap asked for are not looked for: refuting the rest is the proof.
+        Plans within the required gap are left out: refuting all others is the proof.
         """
         ledger, settings = self.ledger, self.ledger.settings
         share = 1.0 if self.repeatable or self.idle > PATIENCE else MODEL_SHARE
@@ -267,11 +267,11 @@ class MaxLoadStrategy(SerialStrategy):
                 )
             limits = ledger.limits(part.left_s)
             guide = Guide(cutoff, ledger.lower)
-            beside = self.beside() if self.idle <= PATIENCE else []
-            limits = dataclasses.replace(limits, threads=max(1, ledger.threads - len(beside)))
-            with _Searches(beside, end, end):
+            others = self.concurrent_searches() if self.idle <= PATIENCE else []
+            limits = dataclasses.replace(limits, threads=max(1, ledger.threads - len(others)))
+            with _Searches(others, end, end):
                 answer = ledger.solver.run(ledger.problem, guide, limits, ledger.budget)
-                for search in beside:
+                for search in others:
                     search.stopped = True
             self.collect()
             believed = ledger.accept_answer(answer, cutoff)
@@ -280,7 +280,7 @@ class MaxLoadStrategy(SerialStrategy):
 
 
 class _Searches:
-    """Searches that run in threads while something else happens; left when they are done."""
+    """Searches that run in threads within a ``with`` block, which waits for them at its end."""
 
     def __init__(
         self, searches: Sequence[SerialAnnealing | Resplitting], until: float, end: float
@@ -301,7 +301,7 @@ class _Searches:
         trace: TracebackType | None,
     ) -> None:
         try:
-            for thread in self.threads if kind is None else ():  # an interruption waits for none
+            for thread in self.threads if kind is None else ():  # an interruption does not wait
                 thread.join()
                 thread.check()
         finally:

@@ -1,4 +1,4 @@
-"""Planning any problem under the serial law, where devices or bytes are not as others need them.
+"""Plans any problem under the serial law, for devices or bytes that others do not support.
 
 Bounds of a relaxed problem, a local search over places, the exact model from the best plan on,
 then the search again until the time is up.
@@ -19,17 +19,17 @@ from ..serial.places import read_places
 from .tiny_serial import is_tiny, offer_best_of_all
 
 SEARCH_SHARE, MODEL_SHARE = 0.1, 0.8
-"""Parts of the time limit for the first search, and of the time then left for the model."""
+"""Shares of the time limit for the first search, and of the time then left for the model."""
 
 CLOSE = 1e-4
-"""Gap that may be due to rounding: then the model is asked whether anything is better at all."""
+"""Gap that may be due to rounding: then the model only proves that nothing is better."""
 
 ROUNDS, PATIENCE, MOVES = 12, 6, 400
-"""Coolings of the first search, those without a better plan that end it, and moves of each."""
+"""Rounds of the first search, those without improvement that end it, and moves of each."""
 
 
 class PlacesStrategy(Strategy[PlanningProblem, Plan]):
-    """The way for every problem under the serial law."""
+    """The strategy for every problem under the serial law."""
 
     name = "places"
 
@@ -40,16 +40,16 @@ class PlacesStrategy(Strategy[PlanningProblem, Plan]):
 
     @classmethod
     def formulation_for(cls, problem: PlanningProblem) -> str:
-        """The one for every such problem."""
+        """Return the formulation for every such problem."""
         return "serial_places"
 
     @classmethod
     def why_not(cls, problem: PlanningProblem, repeatable: bool) -> str | None:
-        """Other laws."""
+        """Reject other laws."""
         return "no serial law" if problem.serial is None else None
 
     def steps(self) -> Iterable[Step]:
-        """Bounds, search, model, search."""
+        """Run bounds, search, model, search."""
         ledger = self.ledger
         return (
             Step("obstacle", ledger.prove_infeasible, lambda: ledger.value is None),
@@ -67,7 +67,7 @@ class PlacesStrategy(Strategy[PlanningProblem, Plan]):
         yield "places", self.tables.plan(self.local.best)
 
     def search(self, name: str, share: float, rounds: int) -> None:
-        """Cool again and again; offer what is better."""
+        """Anneal again and again; offer improvements."""
         ledger, idle = self.ledger, 0
         part = ledger.budget.part(f"search, {name}", share)
         if ledger.plan is not None:
@@ -83,13 +83,13 @@ class PlacesStrategy(Strategy[PlanningProblem, Plan]):
                     return
 
     def offer(self) -> None:
-        """Offer the best placement, if it keeps the laws and is better."""
+        """Offer the best placement, if it is valid and better."""
         score, known = self.local.score, self.ledger.value
         if score.broken == 0 and (known is None or score.value < known):
             self.ledger.offer(self.tables.plan(self.local.best), "places", "search")
 
     def solve_whole(self) -> None:
-        """Ask the exact model, from the best plan on."""
+        """Solve the exact model, from the best plan on."""
         ledger = self.ledger
         part = ledger.budget.part("model", MODEL_SHARE, of_limit=False)
         ledger.say("model", f"{len(self.tables)} operators")
@@ -107,10 +107,10 @@ class PlacesStrategy(Strategy[PlanningProblem, Plan]):
             if ledger.done or not close or not (better or ledger.value == cutoff):
                 return
             assert ledger.value is not None
-            cutoff = ledger.value - 1  # what rounding has left between value and bound
+            cutoff = ledger.value - 1  # the gap that rounding left between value and bound
 
     def search_on(self) -> None:
-        """Search to the end of the time, while it finds something."""
+        """Search to the end of the time, while there are improvements."""
         while not self.ledger.done:
             before = self.ledger.value
             self.search("last", 1.0, ROUNDS)

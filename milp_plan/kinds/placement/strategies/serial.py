@@ -1,4 +1,4 @@
-"""What all ways of planning under the serial law have in common."""
+"""The common part of strategies under the serial law."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ..serial.graph import SerialGraph, read_serial
 
 
 class SerialStrategy(Strategy[PlanningProblem, Plan]):
-    """A way for some problems under the serial law, read as a hypergraph of classes.
+    """A strategy for some problems under the serial law, read as a hypergraph of classes.
 
     Attributes
     ----------
     formulation
-        Name of the one it uses unless another is named.
+        Name of its formulation unless another is named.
     """
 
     formulation: ClassVar[str]
@@ -46,17 +46,17 @@ class SerialStrategy(Strategy[PlanningProblem, Plan]):
 
     @classmethod
     def formulation_for(cls, problem: PlanningProblem) -> str:
-        """The exact formulation of this law."""
+        """Return the exact formulation of this law."""
         return cls.formulation
 
     @classmethod
     @abstractmethod
     def suits(cls, law: SerialLaw) -> bool:
-        """Whether it is for a law."""
+        """Return whether it applies to a law."""
 
     @classmethod
     def why_not(cls, problem: PlanningProblem, repeatable: bool) -> str | None:
-        """Other laws, and problems that are no hypergraph of classes."""
+        """Reject other laws, and problems that are no hypergraph of classes."""
         if problem.serial is None or not cls.suits(problem.serial):
             return "another law"
         graph = read_serial(problem)

@@ -1,6 +1,7 @@
-"""Few operators under the serial law: every placement is looked at before a model is asked.
+"""Enumerates every placement of a few operators under the serial law.
 
-A model's tolerances are shares of the value: among ticks of 10^8 a proof by it is some ticks short.
+A model's tolerances are relative to the value: with values of 10^8 ticks its proof has a gap of
+some ticks.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from ..serial.places import Place, PlaceTables, read_places
 
 EVERY_PLACEMENT = "every placement"
 
-MOST = 10_000
-"""Placements that are looked at: a second or two."""
+MAX_PLACEMENTS = 10_000
+"""Largest number of placements that are enumerated: a second or two."""
 
 SHARE = 0.3
-"""Part of the time limit."""
+"""Share of the time limit for the enumeration."""
 
-NO_PLAN = "every placement was looked at; none keeps the law and the memories"
+NO_PLAN = "every placement was enumerated; none satisfies the law and the memory limits"
 
 
 def is_tiny(ledger: Ledger[PlanningProblem, Plan]) -> bool:
-    """Whether every placement may be looked at; who names a formulation asks for its model."""
+    """Return whether to enumerate every placement; a named formulation is solved instead."""
     if ledger.settings.formulation != AUTO:
         return False
     tables = read_places(ledger.problem)
@@ -36,11 +37,11 @@ def is_tiny(ledger: Ledger[PlanningProblem, Plan]) -> bool:
         sum(tables.calls(device) ** len(numbers) for device in homes)
         for numbers, homes in zip(tables.members, tables.homes, strict=True)
     )
-    return bool(count <= MOST)
+    return bool(count <= MAX_PLACEMENTS)
 
 
 def offer_best_of_all(ledger: Ledger[PlanningProblem, Plan]) -> None:
-    """Look at every placement of a tiny problem; offer the best one, and prove that it is."""
+    """Enumerate every placement of a tiny problem; offer the best one, and prove it."""
     tables = read_places(ledger.problem)
     best: tuple[int, list[Place]] | None = None
     with ledger.budget.phase(EVERY_PLACEMENT):

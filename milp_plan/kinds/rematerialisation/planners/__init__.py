@@ -1,4 +1,4 @@
-"""Planners of rematerialisation: which results are made again, and when."""
+"""Planners of rematerialisation: which results are recomputed, and when."""
 
 from .annealing import Annealing
 from .greedy import NAME, greedy, keys_of, once, plan_of, relieved

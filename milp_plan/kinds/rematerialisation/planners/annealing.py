@@ -1,6 +1,6 @@
-"""Simulated annealing over what runs again and when, in a compiled loop.
+"""Simulated annealing over the runs and their times, in a compiled loop.
 
-A move takes an added run away, or shifts one, and then lets go what idles where too much is held,
+A move removes an added run, or shifts one, and then releases idle outputs where too much is held,
 a few times; worse plans are accepted with a probability that falls over time (Kirkpatrick, Gelatt,
 Vecchi 1983, Science 220).
 """
@@ -33,30 +33,30 @@ from .loops import (
 )
 
 HOT, COLD = 1.0, 0.02
-"""Worsening, in costs of a mean added run, accepted with probability 1/e at first and at last."""
+"""First and last temperature, in costs of a mean added run."""
 
 COOLING = 60_000
-"""Moves of one cooling."""
+"""Moves of one cooling run."""
 
 BLOCK = 2_000
-"""Moves between two looks at the clock."""
+"""Moves between two readings of the clock."""
 
 TRIES = 4
-"""Times that a move lets go something."""
+"""Number of releases per move."""
 
 DEAR = 2.0
-"""Cost of a byte of excess, in costs per byte that the first plan paid."""
+"""Cost of a byte of excess, as a multiple of the first plan's costs per byte."""
 
 
 NONE = 2**62
-"""More than any cost: there is no plan within the budget yet."""
+"""More than any cost: no plan within the budget is known."""
 
 GUESS = 0.1
-"""Parts of time and of operators that are added, where no plan says."""
+"""Shares of added time and of added operators where no plan shows them."""
 
 
 class AnnealedKeys(NamedTuple):
-    """Where annealing is: keys now and of the best plan; numbers in ``[now, best, best cost]``."""
+    """State of annealing: current and best keys; numbers in ``[current, best, best cost]``."""
 
     keys: Integers
     best: Integers
@@ -65,7 +65,7 @@ class AnnealedKeys(NamedTuple):
 
 @compiled
 def fullest(held: Integers, count: int, budget: int) -> int:
-    """A random one of the runs that hold too much; -1 where none does."""
+    """Return a random one of the runs above the budget; -1 where there is none."""
     found, seen = -1, 0
     for number in range(count):
         if held[number] > budget:
@@ -86,7 +86,7 @@ def let_go(  # noqa: PLR0917
     peak: int,
     stack: Integers,
 ) -> int:
-    """Run again later one of those that idle across a run: the cheapest per byte of a few."""
+    """Run an output that idles across a run again later: the cheapest per byte of a few."""
     chosen, least, seen = -1, np.inf, 0
     reader = keys[peak] & MASK
     for number in range(peak):
@@ -126,7 +126,7 @@ def anneal(  # noqa: PLR0917
     price: float,
     seed: int,
 ) -> None:
-    """Make moves from a state; what is best is kept in it."""
+    """Make moves from a state; the best keys are stored in it."""
     np.random.seed(seed)
     n = table.shape[1]
     space = len(state.keys)
@@ -167,16 +167,16 @@ def anneal(  # noqa: PLR0917
 
 
 class Annealing:
-    """A search from a plan, which may hold too much.
+    """A search from a plan, which may exceed the budget.
 
     Parameters
     ----------
     problem
-        With a budget.
+        The problem, with a budget.
     keys
         The plan, see :mod:`.loops`.
     seed
-        Of the random numbers.
+        Seed of the random numbers.
     """
 
     def __init__(self, problem: RematerialisationProblem, keys: Integers, seed: int = 0) -> None:
@@ -207,11 +207,11 @@ class Annealing:
 
     @property
     def best(self) -> Integers:
-        """Keys of the best plan."""
+        """Return the keys of the best plan."""
         return self.state.best[: self.state.numbers[1]].copy()
 
     def adopt(self, keys: Integers) -> None:
-        """Go on from another plan, which keeps the budget, if it is better than the best."""
+        """Continue from another plan within the budget if it is better than the best."""
         cost = cost_of(self.table.rows, keys, len(keys))
         if cost < self.state.numbers[2]:
             self.state.best[: len(keys)] = keys
@@ -220,7 +220,7 @@ class Annealing:
     def cool(
         self, go_on: Callable[[], bool], on_better: Callable[[], None], moves: int = COOLING
     ) -> None:
-        """Cool once from the best plan; asked every few moves whether to go on."""
+        """Cool once from the best plan; ``go_on`` is called every few moves."""
         numbers = self.state.numbers
         if self.value is not None:
             numbers[0] = numbers[1]

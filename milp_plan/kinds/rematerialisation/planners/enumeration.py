@@ -1,11 +1,11 @@
-"""Small problems of rematerialisation, solved by looking at every plan that could be the best.
+"""Exact search for small problems of rematerialisation.
 
-A state says how many operators have run for the first time, whose outputs are held, and whose are
-on the host. States are left in the order of what has been added so far, so the first one in which
-everything has run is an optimum. A state is looked at again only by a way that takes less time,
-which counts where added time is limited. Outputs are forgotten only when a run needs the room, and
-then no more of them than it needs: what is still held can be forgotten later. Where the peak is
-minimised every choice of what to forget is looked at, as less is then better.
+A state is the number of operators that have run for the first time, the outputs that are held, and
+those on the host. States are expanded in the order of added costs, so the first one in which
+everything has run is an optimum. A state is expanded again only by a path that takes less time,
+which matters where added time is limited. Outputs are dropped only when a run needs the room, and
+then no more of them than it needs: an output that is still held can be dropped later. Where the
+peak is minimised every choice of outputs to drop is tried, as less is then better.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from ..problem import RematerialisationObjective, RematerialisationPlan, Remater
 EVERY_PLAN = "every plan"
 
 LARGEST = 16
-"""Operators of problems that are small enough: every subset of their outputs may be looked at."""
+"""Largest number of operators of a small problem: every subset of outputs may be tried."""
 
-MOST_STATES, ALL_STATES = 30_000, 1_000_000
-"""States left before the search gives up: about a second's, and as many as memory allows."""
+MAX_STATES, ALL_STATES = 30_000, 1_000_000
+"""Largest number of states of the search: about a second, and as many as memory allows."""
 
 LOOKS = 50
-"""States between two looks at the clock."""
+"""States between two readings of the clock."""
 
 
 @dataclass(frozen=True)
 class BestOfAll:
-    """What looking at every plan has shown.
+    """Result of the exact search.
 
-    ``plan`` is the best one, ``None`` where there is none better than what was known; ``value`` is
+    ``plan`` is the best one, ``None`` where none is better than the known one; ``value`` is
     the least value of any plan, ``None`` where there is none.
     """
 
@@ -44,7 +44,7 @@ class BestOfAll:
 
 
 class _Reached(NamedTuple):
-    """A state, what it took to get there, and the number of the state before (-1: none)."""
+    """A state, its costs, and the number of the state before (-1: none)."""
 
     added: int
     ticks: int
@@ -60,20 +60,20 @@ def best_of_all(
     problem: RematerialisationProblem,
     budget: Budget,
     known: int | None = None,
-    states: int = MOST_STATES,
+    states: int = MAX_STATES,
 ) -> BestOfAll | None:
-    """Return the best plan of all; ``None`` where there are too many, or no time is left.
+    """Return the best plan of all; ``None`` where there are too many states, or no time is left.
 
     Parameters
     ----------
     problem
-        Of any objective, with or without a host.
+        A problem of any objective, with or without a host.
     budget
-        Looked at now and then.
+        Budget that is checked regularly.
     known
-        Value of a plan; only better ones are looked for.
+        Value of a plan; only better ones are searched.
     states
-        After how many to give up.
+        Largest number of states.
     """
     if not few(problem):
         return None
@@ -81,7 +81,7 @@ def best_of_all(
 
 
 def few(problem: RematerialisationProblem) -> bool:
-    """Whether a problem is small enough."""
+    """Return whether a problem is small enough."""
     return len(problem.computations) <= LARGEST
 
 
@@ -114,7 +114,7 @@ class _SequenceSearch:
         return BestOfAll(None, self.known)
 
     def steps(self, state: _Reached) -> Iterator[_Reached]:
-        """Every run and every reload that may come next."""
+        """Yield every run and every reload that may come next."""
         problem, before = self.problem, len(self.left) - 1
         for place in range(state.ran + 1):
             first, bit = place == state.ran, 1 << place
@@ -140,18 +140,18 @@ class _SequenceSearch:
                     yield _Reached(total, spent, ran, now, away, before, place, reload)
 
     def room(self, away: int) -> bool:
-        """Whether the host has room for these outputs."""
+        """Return whether the host has room for these outputs."""
         host = self.problem.host
         return host is not None and (host.memory is None or self.bytes(away) <= host.memory)
 
     def bytes(self, outputs: int) -> int:
-        """Size of outputs together."""
+        """Return the total size of outputs."""
         return sum(size for place, size in enumerate(self.sizes) if outputs >> place & 1)
 
     def kept(self, held: int, needed: int, size: int) -> Iterator[int]:
-        """What of the outputs held may stay beside a run's own output.
+        """Yield the subsets of held outputs that may stay with a run's own output.
 
-        As much as fits; all of it where it fits, unless less is better.
+        A maximal subset that fits; all outputs where they fit, unless less is better.
         """
         budget = self.problem.budget
         room = None if budget is None else budget - size
@@ -160,7 +160,7 @@ class _SequenceSearch:
             return
         loose = held & ~needed
         part = loose
-        while True:  # every subset of what is loose, the whole first
+        while True:  # every subset of the optional outputs, the whole first
             chosen = needed | part
             used = self.bytes(chosen)
             spare = None if room is None else room - used
@@ -171,11 +171,11 @@ class _SequenceSearch:
             part = (part - 1) & loose
 
     def full(self, gone: int, spare: int) -> bool:
-        """Whether none of the outputs forgotten would fit into the bytes that are spare."""
+        """Return whether none of the dropped outputs would fit into the spare bytes."""
         return all(size > spare for place, size in enumerate(self.sizes) if gone >> place & 1)
 
     def plan(self) -> RematerialisationPlan:
-        """The runs that led to the state left last."""
+        """Return the runs that led to the last expanded state."""
         steps, at = [], len(self.left) - 1
         while self.left[at].before >= 0:
             steps.append(self.left[at])

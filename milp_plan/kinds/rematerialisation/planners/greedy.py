@@ -1,4 +1,4 @@
-"""Plans of rematerialisation by letting go, again and again, what idles across the fullest run."""
+"""Plans of rematerialisation that repeatedly release outputs idling across the fullest run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .loops import BITS, MASK, Integers, relieve
 NAME = "peak-directed greedy"
 
 STEPS, ROOM = 12, 6
-"""Added runs, and all runs, per operator, at which the greedy gives up."""
+"""Largest numbers of added runs, and of all runs, per operator in the greedy."""
 
 
 class ProblemArrays(NamedTuple):
@@ -27,7 +27,7 @@ class ProblemArrays(NamedTuple):
     first, inputs
         Inputs of operator i are ``inputs[first[i]:first[i + 1]]``.
     budget
-        Bytes; without a limit what no plan holds.
+        Budget in bytes; without a limit more than any plan needs.
     """
 
     rows: Integers
@@ -57,12 +57,12 @@ def once(problem: RematerialisationProblem) -> Integers:
 
 def keys_of(problem: RematerialisationProblem, plan: RematerialisationPlan) -> Integers:
     """Return the keys of a plan: in a stage each operator runs again once, in the order."""
-    found, done = set(), 0
+    keys, done = set(), 0
     for name in plan.runs:
         operator = problem.numbers[name]
-        found.add((done << BITS) + operator)
+        keys.add((done << BITS) + operator)
         done += operator == done
-    return np.array(sorted(found), dtype=np.int64)
+    return np.array(sorted(keys), dtype=np.int64)
 
 
 def plan_of(
@@ -77,14 +77,14 @@ def plan_of(
 def relieved(
     problem: RematerialisationProblem, keys: Integers, seed: int = 0, noise: float = 0.0
 ) -> Integers | None:
-    """Add runs until nothing holds too much; ``None`` where that does not succeed.
+    """Add runs until no run exceeds the budget; ``None`` where that fails.
 
     Parameters
     ----------
     keys
-        Where to begin.
+        Keys of the plan to start from.
     seed, noise
-        How much chance there is in what is taken, relatively.
+        Seed, and relative size of the randomness in choices.
     """
     table, count = tables(problem), len(problem.computations)
     space = np.zeros(len(keys) + ROOM * count + 2, dtype=np.int64)
@@ -97,6 +97,6 @@ def relieved(
 
 
 def greedy(problem: RematerialisationProblem, seed: int = 0) -> RematerialisationPlan | None:
-    """Plan by the least time per byte of excess; ``None`` where that leads nowhere."""
+    """Plan by the least time per byte of excess; ``None`` where that fails."""
     keys = relieved(problem, once(problem), seed)
     return None if keys is None else plan_of(problem, keys, NAME)

@@ -1,4 +1,4 @@
-"""Loops over runs: what they hold, one change, and annealing over sets of changes.
+"""Loops over runs: memory of runs, single changes, and annealing over sets of changes.
 
 A plan is a sorted list of keys ``stage << BITS | operator``: stage t ends with the first run of
 operator t, before which any operators below t run again, each once, in their order.
@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 BITS = 24
 MASK = (1 << BITS) - 1
-"""An operator is what these bits of a key say."""
+"""Mask of the operator in a key."""
 
 COST, SIZE, AGAIN = 0, 1, 2
 """Rows of the table of operators."""
@@ -53,7 +53,7 @@ def hold(  # noqa: PLR0917 (loops take arrays)
 
 @compiled
 def excess(held: Integers, count: int, budget: int) -> float:
-    """Bytes above the budget, summed over runs."""
+    """Return the bytes above the budget, summed over runs."""
     total = 0.0
     for number in range(count):
         if held[number] > budget:
@@ -63,7 +63,7 @@ def excess(held: Integers, count: int, budget: int) -> float:
 
 @compiled
 def find(keys: Integers, count: int, key: int) -> int:
-    """Place of the first key that is not below ``key``."""
+    """Return the position of the first key that is not below ``key``."""
     low, high = 0, count
     while low < high:
         middle = (low + high) // 2
@@ -76,7 +76,7 @@ def find(keys: Integers, count: int, key: int) -> int:
 
 @compiled
 def insert(keys: Integers, count: int, key: int) -> int:
-    """Add a key, unless it is there; return how many there are now."""
+    """Add a key, unless it is there; return the number of keys."""
     place = find(keys, count, key)
     if (place < count and keys[place] == key) or count + 2 > len(keys):
         return count
@@ -88,7 +88,7 @@ def insert(keys: Integers, count: int, key: int) -> int:
 
 @compiled
 def remove(keys: Integers, count: int, place: int) -> int:
-    """Take away the key at a place; return how many are left."""
+    """Remove the key at a position; return the number of keys."""
     for number in range(place, count - 1):
         keys[number] = keys[number + 1]
     return count - 1
@@ -96,7 +96,7 @@ def remove(keys: Integers, count: int, place: int) -> int:
 
 @compiled
 def reads(first: Integers, inputs: Integers, reader: int, operator: int) -> bool:
-    """Whether an operator reads another's output."""
+    """Return whether an operator reads another's output."""
     for place in range(first[reader], first[reader + 1]):  # noqa: SIM110 (no generators in numba)
         if inputs[place] == operator:
             return True
@@ -107,7 +107,7 @@ def reads(first: Integers, inputs: Integers, reader: int, operator: int) -> bool
 def next_reader(  # noqa: PLR0917
     first: Integers, inputs: Integers, keys: Integers, count: int, operator: int, begin: int
 ) -> int:
-    """First run from ``begin`` on that reads an operator's output."""
+    """Return the first run from ``begin`` on that reads an operator's output."""
     for number in range(begin, count):
         if reads(first, inputs, keys[number] & MASK, operator):
             return number
@@ -162,7 +162,7 @@ def add_chain(  # noqa: PLR0917
 
 @compiled
 def cost_of(table: Integers, keys: Integers, count: int) -> int:
-    """Ticks of all runs, less those of one run of each operator."""
+    """Return the ticks of all runs, less those of one run of each operator."""
     n = table.shape[1]
     total = 0
     for number in range(count):
@@ -175,7 +175,7 @@ def cost_of(table: Integers, keys: Integers, count: int) -> int:
 
 @compiled
 def hope(held: Integers, begin: int, end: int, size: int, budget: int) -> float:
-    """Most excess that letting go of some bytes from run ``begin`` to before ``end`` removes."""
+    """Return the most excess that releasing bytes from run ``begin`` to before ``end`` removes."""
     total = 0.0
     for number in range(begin, end):
         if held[number] > budget:
@@ -195,10 +195,10 @@ def relieve(  # noqa: C901, PLR0912, PLR0917
     noise: float,
     most: int,
 ) -> int:
-    """Peak-directed greedy: while the fullest run holds too much, let go what idles across it.
+    """Peak-directed greedy: while a run exceeds the budget, release outputs that idle across it.
 
     Each candidate is run again just before its next reader, alone or with all inputs that are not
-    held there; the least time per byte of excess removed is taken, those that promise most first.
+    held there; the least time per byte of excess removed is taken, most promising ones first.
     Returns the number of keys, or -1 where nothing helps any more.
     """
     np.random.seed(seed)

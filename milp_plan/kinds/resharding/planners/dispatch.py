@@ -1,9 +1,9 @@
-"""Deliveries by the ports that have most left: for thousands of slices.
+"""Dispatches deliveries by the ports with most work left: for thousands of slices.
 
 Slices with equal senders and receivers are one class. At every instant at which a port gets free,
 of the classes that could leave the one whose busiest port has most left goes first, with its
-longest slice; of several senders the one goes that has least left. Cards without pauses are what
-makes a plan short, and where slices are short beside what cards have to do, the busiest card hardly
+longest slice; of several senders the one with least left sends. Cards without pauses make a plan
+short, and where slices are short compared to the work of cards, the busiest card hardly
 pauses (open shops with dense schedules; Bárány and Fiala 1982 for the idea).
 """
 
@@ -27,7 +27,7 @@ def busiest_first(problem: ReshardingProblem, seed: int = 0) -> ReshardingPlan |
 
 
 class _Dispatch:
-    """What waits, what ports have left, and which of them are free."""
+    """Waiting classes, remaining work of ports, and free ports."""
 
     def __init__(self, indexed: IndexedResharding) -> None:
         self.indexed = indexed
@@ -48,7 +48,7 @@ class _Dispatch:
                 self.at[port].append(kind)
 
     def count(self, number: int, sign: int) -> None:
-        """Add a waiting slice to what its ports have left; senders share it."""
+        """Add a waiting slice to the remaining work of its ports; senders share it."""
         for port in self.indexed.receives[number]:
             self.left[port] += sign * self.indexed.least[number]
         row = self.indexed.sends[number]
@@ -56,18 +56,18 @@ class _Dispatch:
             self.left[card] += sign * ticks / len(row)
 
     def order(self) -> list[Send]:
-        """Deliveries in the order in which they leave."""
-        found: list[Send] = []
+        """Return deliveries in the order in which they leave."""
+        sends: list[Send] = []
         events: list[tuple[int, int, tuple[int, ...]]] = []
         number, now, freed = count(), 0, set(range(len(self.left)))
         while True:
             for send in self.leaving(freed):
-                found.append(send)
+                sends.append(send)
                 heappush(
                     events, (now + self.indexed.ticks(send), next(number), self.indexed.ports(send))
                 )
             if not events:
-                return found
+                return sends
             now, freed = events[0][0], set()
             while events and events[0][0] == now:
                 for port in heappop(events)[2]:
@@ -75,11 +75,11 @@ class _Dispatch:
                     freed.add(port)
 
     def leaving(self, freed: set[int]) -> list[Send]:
-        """What leaves now: only classes that touch a port that got free can be new."""
+        """Return deliveries that leave now: only classes with a port that got free can be new."""
         touched = {kind for port in freed for kind in self.at[port] if self.waiting[kind]}
         ready = [kind for kind in touched if self.sender(kind) is not None]
         ready.sort(key=lambda kind: (-self.width(kind), -self.urgency(kind), kind))
-        found = []
+        sends = []
         for kind in ready:
             card = self.sender(kind)
             if card is None:
@@ -88,11 +88,11 @@ class _Dispatch:
             self.count(slice_number, -1)
             for port in self.indexed.ports((slice_number, card)):
                 self.free[port] = False
-            found.append((slice_number, card))
-        return found
+            sends.append((slice_number, card))
+        return sends
 
     def sender(self, kind: int) -> int | None:
-        """The free sender with least left, where receivers are free; ``None`` otherwise."""
+        """Return the free sender with least left, where receivers are free; ``None`` otherwise."""
         senders, receivers = self.kinds[kind]
         if not all(self.free[port] for port in receivers):
             return None
@@ -100,11 +100,11 @@ class _Dispatch:
         return min(ready, key=lambda card: (self.left[card], card), default=None)
 
     def width(self, kind: int) -> int:
-        """Ports that have to be free together: what waits for many while few are let through."""
+        """Return the number of ports that must be free at once: wide classes seldom find them."""
         return len(self.kinds[kind][1])
 
     def urgency(self, kind: int) -> float:
-        """What the busiest port of a class has left; any of several senders can stand back."""
+        """Return the remaining work of the busiest port of a class; other senders can wait."""
         senders, receivers = self.kinds[kind]
         last = min(self.left[card] for card in senders)
         return max(last, *(self.left[port] for port in receivers))

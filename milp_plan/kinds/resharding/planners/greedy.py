@@ -14,11 +14,11 @@ from .indexed import IndexedResharding, Send
 LOAD_ONLY, RANDOMISED = "load only", "randomised greedy"
 
 DRAWS, PLANS = 100, 8
-"""Conflict-free sets that are drawn in each round; plans that are made of such rounds."""
+"""Number of random conflict-free sets per round, and of plans made of such rounds."""
 
 
 def load_only(problem: ReshardingProblem, seed: int = 0) -> ReshardingPlan | None:  # noqa: ARG001
-    """Slices in the order of the file, each from the sender that has least to send so far."""
+    """Send slices in the order of the file, each from the sender with least to send so far."""
     if any(not entry.senders for entry in problem.slices):
         return None
     indexed = IndexedResharding(problem)
@@ -32,7 +32,7 @@ def load_only(problem: ReshardingProblem, seed: int = 0) -> ReshardingPlan | Non
 
 
 def randomised(problem: ReshardingProblem, seed: int = 0) -> ReshardingPlan | None:
-    """Whenever a card is free: of a hundred random conflict-free sets the best one leaves.
+    """Whenever a card is free, send the best of a hundred random conflict-free sets.
 
     The best one has most slices; of these, one after which no card has much left to do. Of several
     plans made in this way the shortest one is returned.
@@ -50,7 +50,7 @@ def randomised(problem: ReshardingProblem, seed: int = 0) -> ReshardingPlan | No
 
 
 def _rounds(indexed: IndexedResharding, rng: Random) -> list[Send]:
-    """Deliveries in the order in which they leave."""
+    """Return deliveries in the order in which they leave."""
     waiting = list(range(len(indexed.sends)))
     free = [0] * (2 * len(indexed.cards))
     order: list[Send] = []
@@ -75,7 +75,7 @@ def _rounds(indexed: IndexedResharding, rng: Random) -> list[Send]:
 def _round(
     indexed: IndexedResharding, rng: Random, ready: list[Send], waiting: list[int]
 ) -> list[Send]:
-    """Draw maximal conflict-free sets of what may leave now; return the best."""
+    """Draw maximal conflict-free sets of the ready deliveries; return the best."""
     if not ready:
         return []
     load = [0.0] * (2 * len(indexed.cards))
@@ -91,9 +91,9 @@ def _round(
         rng.shuffle(held_by)
         taken: set[int] = set()
         chosen: list[Send] = []
-        for send, held in held_by:
-            if taken.isdisjoint(held):
-                taken.update(held)
+        for send, ports in held_by:
+            if taken.isdisjoint(ports):
+                taken.update(ports)
                 chosen.append(send)
         idle = max((load[port] for port in range(len(load)) if port not in taken), default=0.0)
         trial = (-float(len(chosen)), idle)

@@ -25,7 +25,7 @@ class IndexedResharding:
 
     @cached_property
     def sends(self) -> tuple[tuple[tuple[int, int], ...], ...]:
-        """Of each slice: its senders with the ticks that each of them takes."""
+        """Senders of each slice, with the ticks of each."""
         problem = self.problem
         return tuple(
             tuple((self.cards[name], problem.ticks(entry, name)) for name in entry.senders)
@@ -34,7 +34,7 @@ class IndexedResharding:
 
     @cached_property
     def receives(self) -> tuple[tuple[int, ...], ...]:
-        """Of each slice: the ports at which it is received."""
+        """Receiving ports of each slice."""
         count = len(self.cards)
         return tuple(
             tuple(count + self.cards[name] for name in entry.receivers)
@@ -43,15 +43,15 @@ class IndexedResharding:
 
     @cached_property
     def least(self) -> tuple[int, ...]:
-        """Of each slice: the ticks of its fastest sender."""
+        """Ticks of each slice from its fastest sender."""
         return tuple(min(ticks for _, ticks in row) for row in self.sends)
 
     def ticks(self, send: Send) -> int:
-        """Ticks of a slice from a sender."""
+        """Return the ticks of a slice from a sender."""
         return dict(self.sends[send[0]])[send[1]]
 
     def ports(self, send: Send) -> tuple[int, ...]:
-        """What a delivery holds."""
+        """Return the ports of a delivery."""
         return (send[1], *self.receives[send[0]])
 
     def plan(self, order: Iterable[Send], planner: str) -> ReshardingPlan:
@@ -63,10 +63,10 @@ class IndexedResharding:
         free = [0] * (2 * len(self.cards))
         deliveries = []
         for send in order:
-            held = self.ports(send)
-            start = max(free[port] for port in held)
+            ports = self.ports(send)
+            start = max(free[port] for port in ports)
             stop = start + self.ticks(send)
-            for port in held:
+            for port in ports:
                 free[port] = stop
             name = self.problem.slices[send[0]].name
             deliveries.append(Delivery(name, self.problem.cards[send[1]].name, start, stop))

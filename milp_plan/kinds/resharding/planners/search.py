@@ -14,18 +14,18 @@ from .indexed import IndexedResharding, Send
 SEARCH = "orders of deliveries"
 
 NODES = 300_000
-"""Deliveries that are tried, at most: what takes more is for a model."""
+"""Largest number of deliveries that are tried; longer searches are left to the model."""
 
 CHECKED = 512
-"""Nodes between two looks at the clock."""
+"""Nodes between two readings of the clock."""
 
 
 class OrderSearch:
-    """Depth first, in the order of starts.
+    """Depth-first search in the order of starts.
 
     Proof that nothing better is left out. Some optimal plan has every delivery start at 0 or when
     one of its ports gets free, so it is that of its order of starts
-    (:meth:`IndexedResharding.plan`). Left out is only
+    (:meth:`IndexedResharding.plan`). Left out are only
 
     - a delivery that starts before the last one, or at the same time with a lower number: other
       orders of the same plan have it in its place;
@@ -86,8 +86,8 @@ class OrderSearch:
     def _next(
         self, left: int, free: list[int], now: int, order: tuple[Send, ...]
     ) -> list[tuple[int, Send]]:
-        """Deliveries that may be the next to start, soonest and longest first."""
-        found = []
+        """Return deliveries that may be the next to start, soonest and longest first."""
+        candidates = []
         last = order[-1][0] if order else -1
         soonest = None
         for number, row in enumerate(self.indexed.sends):
@@ -100,13 +100,13 @@ class OrderSearch:
                 start = max(ready, free[card])
                 soonest = start + ticks if soonest is None else min(soonest, start + ticks)
                 if first and (start > now or number > last):
-                    found.append((start, -ticks, (number, card)))
+                    candidates.append((start, -ticks, (number, card)))
         assert soonest is not None
-        found.sort()
-        return [(start, send) for start, _, send in found if start < soonest]
+        candidates.sort()
+        return [(start, send) for start, _, send in candidates if start < soonest]
 
     def _hopeless(self, left: int, free: list[int], now: int) -> bool:
-        """Whether nothing better can follow."""
+        """Return whether nothing better can follow."""
         if self.best is None:
             return False
         load = [max(time, now) for time in free]
@@ -128,7 +128,7 @@ class OrderSearch:
         return max(mean, *load) >= self.best
 
     def _known(self, left: int, free: list[int], now: int, order: tuple[Send, ...]) -> bool:
-        """Whether a state like this has been; otherwise it has now."""
+        """Return whether an equal state was seen before; record it otherwise."""
         last = order[-1][0] if order else -1
         key = (left, last, now, tuple(max(time, now) for time in free))
         known = key in self.seen

@@ -1,7 +1,7 @@
-"""Exact reductions of sharding problems: smaller problems with the same optimum, and the way back.
+"""Exact reductions of sharding problems: smaller problems with the same optimum.
 
-Everything here keeps the optimum; every step knows how a choice for the smaller problem becomes one
-for the larger.
+Every step preserves the optimum, and turns a choice for the smaller problem into one for the
+larger.
 """
 
 from .stage import ShardingReduction, infeasible_rows, reduce_sharding

@@ -1,4 +1,4 @@
-"""Functional tables: where a label of one operator leaves the other no choice, they merge."""
+"""Merges operators over functional tables: a label of one determines the label of the other."""
 
 # ruff: noqa: PLR0917 (compiled loops over arrays)
 
@@ -15,7 +15,7 @@ from .rebuild import offsets_of, regrouped, unchanged
 from .steps import Contracted
 
 GROWTH = 4
-"""A merge may make the tables of the operator that goes this many times as large."""
+"""Largest factor by which a merge may enlarge the tables of the merged operator."""
 
 
 def merged(labelling: Labelling) -> tuple[Labelling, Contracted] | None:
@@ -50,7 +50,7 @@ def summed(labelling: Labelling) -> Labelling:
 
 
 def contracted(labelling: Labelling, step: Contracted, counts: Integers) -> Labelling:
-    """Carry out a merge."""
+    """Return the labelling after a merge."""
     b = labelling
     cost, ends, table_offsets, table = regrouped(b, step, counts)
     moved = len(counts) != len(b)
@@ -76,7 +76,7 @@ def _joined(labelling: Labelling, step: Contracted) -> Labelling:
     places = places.reshape(-1, 2)
     change = np.bincount(places[:, 0], minlength=len(marks))
     held = (change - np.bincount(places[:, 1], minlength=len(marks))).cumsum() > 0
-    begins = np.flatnonzero(held)  # those of one operator end within it: it holds nothing after
+    begins = np.flatnonzero(held)  # those of one operator end within it: it uses nothing after
     parts = np.stack([marks[begins] % span, marks[begins + 1] % span], axis=1)
     part_offsets = offsets_of(np.bincount(marks[begins] // span, minlength=count))
     use_offsets = offsets_of(np.diff(b.offsets) * np.diff(part_offsets))
@@ -101,16 +101,16 @@ def adjacency(labelling: Labelling) -> tuple[Integers, Integers, Integers]:
 
 @compiled
 def _functional(table: Integers, rows: int, width: int, by_row: bool) -> bool:
-    """Whether each row (column) allows exactly one column (row)."""
+    """Return whether each row (column) allows exactly one column (row)."""
     for x in range(rows if by_row else width):
-        found = 0
+        partners = 0
         for y in range(width if by_row else rows):
             place = x * width + y if by_row else y * width + x
             if table[place] < BAN:
-                found += 1
-                if found > 1:
+                partners += 1
+                if partners > 1:
                     return False
-        if found != 1:
+        if partners != 1:
             return False
     return True
 
@@ -126,7 +126,7 @@ def _targets(
     edges: Integers,
     growth: int,
 ) -> tuple[Integers, Integers]:
-    """Choose into whom each operator goes, and over which edge; -1 for those that stay."""
+    """Choose the operator that each one joins, and the edge; -1 for those that stay."""
     count = len(offsets) - 1
     target = np.full(count, -1, dtype=np.int64)
     via = np.full(count, -1, dtype=np.int64)
@@ -183,7 +183,7 @@ def _maps(
     map_offsets: Integers,
     label_map: Integers,
 ) -> None:
-    """Write, for each label of the root, the label of everyone who goes into it."""
+    """Write, for each label of the root, the label of each operator that joins it."""
     done = target < 0
     path = np.empty(len(target), dtype=np.int64)
     for i in range(len(target)):
@@ -225,7 +225,7 @@ def _add_up(
     new_use_offsets: Integers,
     out: Integers,
 ) -> None:
-    """Write what operators use from where a part begins, less where it ends; then add it up."""
+    """Write usages as differences at the ends of parts; then accumulate them."""
     for i in range(len(root)):
         g = root[i]
         wide = part_offsets[i + 1] - part_offsets[i]

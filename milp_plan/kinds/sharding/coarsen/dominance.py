@@ -1,4 +1,4 @@
-"""Labels that another label of the same operator beats or equals, whatever the neighbours do."""
+"""Removes labels that another label of the same operator dominates for all neighbours."""
 
 # ruff: noqa: PLR0917 (compiled loops over arrays)
 
@@ -13,7 +13,7 @@ from .contraction import adjacency
 
 
 def undominated(labelling: Labelling) -> Flags:
-    """Return which labels stay.
+    """Return the labels that stay.
 
     Goldstein's criterion of dead-end elimination (Biophysical Journal 66, 1994) with memory: a
     label goes if another costs at most as much for every choice of the neighbours and uses at most
@@ -92,7 +92,7 @@ def _beats(
     a: int,
     b: int,
 ) -> bool:
-    """Whether label b never costs more than label a."""
+    """Return whether label b never costs more than label a."""
     saved = cost[offsets[i] + a] - cost[offsets[i] + b]
     labels = offsets[i + 1] - offsets[i]
     for q in range(starts[i], starts[i + 1]):
@@ -114,6 +114,6 @@ def _beats(
                 return False
             least = min(least, with_a - with_b)
         if least >= BAN:
-            return True  # label a has no partner here at all
+            return True  # label a has no allowed partner here
         saved += least
     return bool(saved >= 0)

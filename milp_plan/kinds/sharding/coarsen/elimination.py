@@ -1,4 +1,4 @@
-"""Operators that no row feels and that have at most two neighbours: their best answers suffice."""
+"""Eliminates operators without memory that have at most two neighbours."""
 
 # ruff: noqa: PLR0917, C901 (compiled loops over arrays)
 
@@ -16,7 +16,7 @@ from .rebuild import offsets_of
 from .steps import EliminatedOperator
 
 TABLE_CAP = 4096
-"""Entries of a new table that are always accepted; more only where that many disappear."""
+"""Size of a new table that is always accepted; larger ones must replace as many entries."""
 
 
 def eliminated(labelling: Labelling) -> tuple[Labelling, EliminatedOperator] | None:
@@ -61,7 +61,7 @@ def eliminated(labelling: Labelling) -> tuple[Labelling, EliminatedOperator] | N
 
 
 def _around(labelling: Labelling, gone: Flags) -> Labelling:
-    """Keep what best labels follow from: no memory, and no edge between operators that stay."""
+    """Return the part that determines best labels: no memory, no edge between others."""
     b = labelling
     touched = gone[b.ends].any(axis=1)
     sizes = np.diff(b.table_offsets)

@@ -1,4 +1,4 @@
-"""Rows of memory that matter: those no other row implies and that could overflow at all."""
+"""Selects the rows of memory that no other row implies and that could overflow."""
 
 # ruff: noqa: PLR0917 (compiled loops over arrays)
 
@@ -14,12 +14,12 @@ from ..labelling import Flags, Integers, Labelling
 from .rebuild import offsets_of
 
 REACH = 128
-"""How many rows away the row is looked for that implies another."""
+"""Distance in rows within which an implying row is searched."""
 _ROUNDS = 4
 
 
 def with_fewer_rows(labelling: Labelling) -> Labelling:
-    """Take what every label uses off the capacities, and leave out the rows that follow.
+    """Subtract what every label uses from the capacities, and drop implied rows.
 
     A row follows from another one, however labels are chosen, if what could be in use there beyond
     what is in use at the other is no more than the difference of their capacities; a row follows
@@ -77,7 +77,7 @@ def _part_at(parts: Integers, row: int) -> int:
 
 @compiled
 def _most_beyond(usage: Integers, labels: int, width: int, here: int, there: int) -> int:
-    """Return the largest difference that a label makes between two parts (-1: none)."""
+    """Return the largest difference of a label between two parts (-1: none)."""
     most = -(2**62)
     for x in range(labels):
         used = 0
@@ -161,7 +161,7 @@ def _largest(
 
 
 def _tidy(labelling: Labelling) -> Labelling:
-    """Parts without rows or without a difference go; neighbouring parts that agree become one."""
+    """Drop parts without rows or differences, and join equal neighbouring parts."""
     b = labelling
     base = np.zeros(len(b.capacity) + 1, dtype=np.int64)
     part_offsets, parts, use_offsets, usage = _tidied(

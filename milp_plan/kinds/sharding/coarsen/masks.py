@@ -1,4 +1,4 @@
-"""Labels that no plan can take: no allowed partner at a neighbour, or more than a row has left."""
+"""Removes labels that no plan can take: no allowed partner, or more memory than a row has left."""
 
 # ruff: noqa: PLR0917 (compiled loops over arrays)
 
@@ -12,7 +12,7 @@ from ..labelling import BAN, Flags, Integers, Labelling
 
 
 def possible_labels(labelling: Labelling) -> Flags:
-    """Return which labels may be part of a plan, by arc consistency and by capacities alone.
+    """Return the labels that may be part of a plan, by arc consistency and by capacities alone.
 
     An operator without any such label proves that there is no plan.
     """
@@ -37,7 +37,7 @@ def _fit(
     capacity: Integers,
     alive: Flags,
 ) -> int:
-    """Drop labels that do not fit beside the smallest usages of all others; return how many."""
+    """Drop labels that do not fit with the smallest usages of all others; return their number."""
     least = np.zeros(len(parts), dtype=np.int64)
     change = np.zeros(len(capacity) + 1, dtype=np.int64)
     for i in range(len(offsets) - 1):
@@ -72,7 +72,7 @@ def _fit(
 def _support(
     offsets: Integers, ends: Integers, table_offsets: Integers, table: Integers, alive: Flags
 ) -> int:
-    """Drop labels without an allowed partner on some edge; return how many."""
+    """Drop labels without an allowed partner on some edge; return their number."""
     dropped = 0
     for e in range(len(ends)):
         a, b = ends[e]

@@ -1,7 +1,7 @@
-"""From a choice for a problem to one for what reductions have left of it: a start.
+"""Projects a choice for a problem to its reduction, as a start.
 
-Reductions keep an optimum, not every plan: labels that were dominated are gone. So a choice comes
-down with gaps, and what is missing is chosen anew beside the neighbours that are known.
+Reductions preserve an optimum, not every plan: dominated labels are gone. So a projected choice
+has gaps, which are filled in the context of known neighbours.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ UNKNOWN = -1
 
 
 def projected(reduction: ShardingReduction, labels: Integers) -> Integers:
-    """Return labels of the smaller problem that are like the labels given, wherever those are left.
+    """Return labels of the smaller problem that are like the given labels, where those remain.
 
-    Where none was lost on the way, undoing the reductions leads to a plan that costs no more.
-    Whether the labels fit rows and masks is for the caller to find out.
+    Where none was lost, undoing the reductions leads to a plan that costs no more. The caller must
+    check whether the labels fit rows and masks.
 
     Parameters
     ----------
     reduction
-        What was done.
+        The reduction.
     labels
-        Of the problem before the first step: strategies.
+        Labels of the problem before the first step: strategies.
     """
     for step in reduction.steps:
         labels = _LOWER[type(step)](step, labels)
@@ -37,16 +37,16 @@ def projected(reduction: ShardingReduction, labels: Integers) -> Integers:
 
 
 def _relabelled(step: Relabelled, labels: Integers) -> Integers:
-    """Look the old numbers up; those that were left out are unknown."""
+    """Look the old numbers up; those that were removed are unknown."""
     owner = np.repeat(np.arange(len(labels)), np.diff(step.offsets))
-    found = np.flatnonzero(step.kept == labels[owner])
+    matches = np.flatnonzero(step.kept == labels[owner])
     lower = np.full(len(labels), UNKNOWN, dtype=np.int64)
-    lower[owner[found]] = found - step.offsets[owner[found]]
+    lower[owner[matches]] = matches - step.offsets[owner[matches]]
     return lower
 
 
 def _contracted(step: Contracted, labels: Integers) -> Integers:
-    """Find the label of a merged operator from which those of its members follow."""
+    """Find the label of a merged operator that implies those of its members."""
     count = int(step.root.max()) + 1 if len(step.root) else 0
     lower = np.full(count, UNKNOWN, dtype=np.int64)
     fits: dict[int, Any] = {}
@@ -72,7 +72,7 @@ _LOWER: dict[type, Callable[[Any, Integers], Integers]] = {
 
 
 def _filled(labelling: Labelling, labels: Integers) -> Integers:
-    """Choose unknown labels one by one, cheapest beside the neighbours that are known."""
+    """Choose unknown labels one by one, cheapest given the known neighbours."""
     b, labels = labelling, labels.copy()
     unknown = np.flatnonzero(labels == UNKNOWN)
     if not len(unknown):

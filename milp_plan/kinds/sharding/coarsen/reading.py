@@ -1,4 +1,4 @@
-"""From sharding problems to labellings."""
+"""Converts sharding problems to labellings."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .contraction import summed
 from .rebuild import offsets_of
 
 LARGEST_SUM = 2**61
-"""Sums of costs stay below this, so that 64 bits suffice everywhere."""
+"""Limit of sums of costs, so that 64 bits suffice everywhere."""
 
 
 def labelling_of(problem: ShardingProblem) -> Labelling:
-    """Write a sharding problem as a labelling: labels are strategies, rows are all its instants.
+    """Return a sharding problem as a labelling: labels are strategies, rows are all its instants.
 
     Raises
     ------

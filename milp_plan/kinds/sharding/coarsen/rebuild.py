@@ -1,4 +1,4 @@
-"""Writing a labelling anew: without some labels, or with operators merged and edges summed."""
+"""Rebuilds a labelling without some labels, or with operators merged and edges summed."""
 
 # ruff: noqa: PLR0917 (compiled loops over arrays)
 
@@ -20,16 +20,16 @@ def offsets_of(sizes: Integers) -> Integers:
 
 
 def without_labels(labelling: Labelling, alive: Flags) -> tuple[Labelling, Relabelled]:
-    """Leave out the labels that are not alive."""
+    """Remove the labels that are not alive."""
     b = labelling
     owner = np.repeat(np.arange(len(b)), b.counts)
     counts = np.bincount(owner[alive], minlength=len(b)).astype(np.int64)
     offsets = offsets_of(counts)
-    kept = (np.arange(len(alive)) - b.offsets[owner])[alive]
+    old_labels = (np.arange(len(alive)) - b.offsets[owner])[alive]
     sizes = counts[b.ends[:, 0]] * counts[b.ends[:, 1]]
     table_offsets = offsets_of(sizes)
     table = np.empty(table_offsets[-1], dtype=np.int64)
-    _gather(b.offsets, b.ends, b.table_offsets, b.table, offsets, kept, table_offsets, table)
+    _gather(b.offsets, b.ends, b.table_offsets, b.table, offsets, old_labels, table_offsets, table)
     width = np.diff(b.part_offsets)
     used = alive.repeat(width[owner])
     smaller = replace(
@@ -41,7 +41,7 @@ def without_labels(labelling: Labelling, alive: Flags) -> tuple[Labelling, Relab
         use_offsets=offsets_of(counts * width),
         usage=b.usage[used],
     )
-    return smaller, Relabelled(offsets, kept)
+    return smaller, Relabelled(offsets, old_labels)
 
 
 @compiled
@@ -74,9 +74,9 @@ def regrouped(
     Parameters
     ----------
     labelling, step
-        The problem before, and who goes into whom.
+        The problem before, and the merge.
     counts
-        Labels of each operator after the merge.
+        Number of labels of each operator after the merge.
     """
     b, count = labelling, len(counts)
     offsets = offsets_of(counts)

@@ -1,4 +1,4 @@
-"""Tables that are a part of the row plus a part of the column: they move into operator costs."""
+"""Moves tables that are a sum of a row part and a column part into operator costs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .rebuild import offsets_of
 
 
 def without_separable(labelling: Labelling) -> Labelling:
-    """Move every separable table into the costs of its operators; labels stay what they are."""
+    """Move every separable table into the costs of its operators; labels do not change."""
     b = labelling
     cost = b.cost.copy()
     keep = _absorb(b.offsets, b.ends, b.table_offsets, b.table, cost)

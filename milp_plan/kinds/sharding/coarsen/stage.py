@@ -1,4 +1,4 @@
-"""All reductions, over and over until none of them does anything."""
+"""All reductions, repeated until none changes anything."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from .steps import Undo
 
 @dataclass(frozen=True, eq=False)
 class ShardingReduction:
-    """A smaller labelling with the same optimum, and the way back.
+    """A smaller labelling with the same optimum, and the steps back.
 
     Parameters
     ----------
     labelling
-        What is left.
+        The reduced labelling.
     steps
-        Ways back, first step first.
+        Steps that undo the reduction, first step first.
     infeasible_because
-        Proof in words that no plan exists; then the labelling means nothing.
+        Proof in words that no plan exists; then the labelling is meaningless.
     history
-        What each step did: name, operators, labels, edges, entries and rows after it.
+        Name of each step, and operators, labels, edges, entries and rows after it.
     """
 
     labelling: Labelling
@@ -100,13 +100,13 @@ class _Work:
     def eliminate(self) -> bool:
         return self._take(eliminated(self.labelling), "eliminate")
 
-    def _take(self, found: tuple[Labelling, Undo] | None, name: str) -> bool:
-        if found is None:
+    def _take(self, result: tuple[Labelling, Undo] | None, name: str) -> bool:
+        if result is None:
             return False
-        self.labelling = found[0]
-        self.steps.append(found[1])
+        self.labelling = result[0]
+        self.steps.append(result[1])
         self.note(name)
-        if (self.labelling.cost >= BAN).any():  # no other step may meet them: they are no costs
+        if (self.labelling.cost >= BAN).any():  # other steps must not see them: they are no costs
             self.masks()
         return True
 
@@ -138,11 +138,11 @@ def infeasible_rows(problem: ShardingProblem) -> str | None:
     for (start, stop), used in zip(places.tolist(), least[lasting].tolist(), strict=True):
         change[start] += used
         change[stop] -= used
-    held, peak, instant = 0, -1, 0
+    current, peak, instant = 0, -1, 0
     for time_, added in zip(times.tolist(), change.tolist(), strict=False):
-        held += added
-        if held > peak:
-            peak, instant = held, time_
+        current += added
+        if current > peak:
+            peak, instant = current, time_
     if peak > problem.limit:
         used, limit = (size_text(Units(), amount) for amount in (peak, problem.limit))
         return f"at instant {instant} the smallest usages together are {used}, the limit is {limit}"

@@ -1,4 +1,4 @@
-"""Ways back: how a choice of labels for the smaller problem becomes one for the larger."""
+"""Steps back: turn a choice of labels for the smaller problem into one for the larger."""
 
 # ruff: noqa: PLR0917 (compiled loops over arrays)
 
@@ -15,7 +15,7 @@ from ..labelling import BAN, Flags, Integers, Labelling
 
 
 class Undo(Protocol):
-    """The way back of one exact step."""
+    """Undoes one exact step."""
 
     def lift(self, labels: Integers) -> Integers:
         """Return labels of the problem before the step."""
@@ -24,13 +24,13 @@ class Undo(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Relabelled:
-    """Labels left out: ``kept`` holds the old number of each label that stayed."""
+    """Labels removed: ``kept`` holds the old number of each label that stayed."""
 
     offsets: Integers
     kept: Integers
 
     def lift(self, labels: Integers) -> Integers:
-        """Look up the old numbers."""
+        """Return the old numbers."""
         return np.asarray(self.kept[self.offsets[:-1] + labels])
 
 
@@ -41,9 +41,9 @@ class Contracted:
     Parameters
     ----------
     root
-        New number of the operator that each went into.
+        New number of the operator that each one joined.
     map_offsets, label_map
-        Its own label for each label of that operator.
+        The operator's own label for each label of the joined operator.
     """
 
     root: Integers
@@ -51,27 +51,27 @@ class Contracted:
     label_map: Integers
 
     def lift(self, labels: Integers) -> Integers:
-        """Follow the maps."""
+        """Return labels of the operators before the merge."""
         return np.asarray(self.label_map[self.map_offsets[:-1] + labels[self.root]])
 
 
 @dataclass(frozen=True, eq=False)
 class EliminatedOperator:
-    """Operators without memory left out: each takes its best label, its neighbours' being known.
+    """Operators without memory eliminated: each takes its best label given its neighbours'.
 
     Parameters
     ----------
     before
-        The problem before the step: its labels, and the edges of operators that went.
+        The problem before the step: its labels, and the edges of eliminated operators.
     gone
-        Which of its operators went; no two of them are neighbours.
+        Flags of the eliminated operators; no two of them are neighbours.
     """
 
     before: Labelling
     gone: Flags
 
     def lift(self, labels: Integers) -> Integers:
-        """Choose best labels; the others keep theirs."""
+        """Choose best labels; the others do not change."""
         old = np.zeros(len(self.gone), dtype=np.int64)
         old[~self.gone] = labels
         b = self.before

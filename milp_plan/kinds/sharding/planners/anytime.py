@@ -1,16 +1,16 @@
 """Anytime planner of memory-limited sharding problems: plans and bounds until the time is up.
 
-Every worker goes through three phases over and over again: prices and messages are improved (the
+Every worker repeats three phases: prices and messages are improved (the
 bound), labels are decoded from them at perturbed prices and polished by tree moves (restarts), and
-the best choice is worked on by tree moves with noise (annealing). Once the bound has settled, the
-first worker leaves out labels that no better plan takes and reduces what stays again; everyone goes
-on there. Where little is left, it turns to branch and bound, and finds the best plan of all, or
-raises the bound until the time is up; elsewhere, where there are three workers, it branches over
+the best choice is improved by tree moves with noise (annealing). Once the bound has converged, the
+first worker removes labels that no better plan takes and reduces the rest again; all workers
+continue on it. Where the rest is small, it switches to branch and bound, and finds the best plan,
+or raises the bound until the time is up; elsewhere, where there are three workers, it branches over
 shared operators in place of restarts (:mod:`.probing`).
 
-**Proof of a narrowed bound.** Labels leave only if no plan below a known cost takes them
-(:mod:`.certificates`): plans that are left out cost that much, so the lesser of it
-and of the bound of what stays holds for every plan.
+**Proof of a narrowed bound.** Labels are removed only if no plan below a known cost takes them
+(:mod:`.certificates`): plans with them cost at least that, so the lesser of it
+and of the bound of the rest holds for every plan.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ from .probing import WORTH, ProbingTree
 from .trees import tree_search
 
 CALL_S = 0.2
-"""Length of one compiled call: workers look at the clock and at each other in between."""
+"""Duration of one compiled call: workers check the clock and the board in between, seconds."""
 _ASCENT = 0.35
 _RESTARTS = 0.6
-"""Shares of the time after which the first and the second phase end at the latest."""
+"""Share of the time after which the second phase ends at the latest."""
 _SETTLED = 0.05
 """Share of the time after which branch and bound begins at the latest."""
 _FEW, _NARROW = 1_000, 500_000
-"""Operators, and entries of tables, up to which branch and bound takes over."""
+"""Largest numbers of operators, and entries of tables, for which branch and bound takes over."""
 _SLOW = 0.005
-"""Part of the gap that an ascent has to close in 16 calls to go on, where branching follows."""
+"""Share of the gap that an ascent must close in 16 calls to go on, where branching follows."""
 _CROWD = 3
-"""Workers from which on one branches where much is left: of two, both are needed for plans."""
+"""Fewest workers of which one branches on large problems: of two, both search for plans."""
 _WORTH = 0.7
-"""Part of the labels that may stay, at most, for everyone to begin anew on what is left."""
+"""Largest share of labels that may stay for all workers to continue on the reduced problem."""
 _REDUCE_S = 30.0
-"""Seconds of that, at most."""
+"""Time limit of these reductions, seconds."""
 _ROOT_PASSES = 20
 """Passes of an ascent at the root."""
 _LOUDEST = 0.03
@@ -69,13 +69,13 @@ class Worker:
     Parameters
     ----------
     board
-        What it shares with others.
+        State that all workers share.
     graph
         The problem's arrays.
     number, seed
-        Which worker this is, and where its random numbers start.
+        Number of this worker, and seed of its random numbers.
     workers
-        How many there are.
+        Number of workers.
     """
 
     dual: Dual
@@ -91,7 +91,7 @@ class Worker:
 
     @property
     def labelling(self) -> Labelling:
-        """What is searched."""
+        """The problem that is searched."""
         return self.narrowed.reduction.labelling
 
     @property
@@ -100,21 +100,21 @@ class Worker:
         return len(self.labelling) <= _FEW and len(self.labelling.table) <= _NARROW
 
     def _begin(self, narrowed: Narrowed) -> None:
-        """Search there from now on."""
+        """Continue the search on a narrowed problem."""
         self.narrowed = narrowed
         self.dual = Dual(self.labelling)
         self.pool: list[tuple[int, Integers]] = []
         self._hold()
 
     def _hold(self) -> None:
-        """Remember where messages stand."""
+        """Save the messages."""
         self.anchor = self.dual.forward.copy(), self.dual.backward.copy()
 
     def _return(self) -> None:
         self.dual.forward[:], self.dual.backward[:] = self.anchor
 
     def _follow(self) -> None:
-        """Go where the problem has been narrowed since."""
+        """Switch to the latest narrowed problem."""
         if self.narrowed is not self.board.narrowed:
             self._begin(self.board.narrowed)
             self.graph = graph_of(self.labelling)
@@ -125,7 +125,7 @@ class Worker:
         return self.board.offer(self.narrowed.reduction.lift(labels))
 
     def _best(self) -> Integers | None:
-        """Return what the best choice is like here."""
+        """Return the best choice in terms of the current problem."""
         best = self.board.best()
         return None if best is None else projected(self.narrowed.reduction, best)
 
@@ -135,7 +135,7 @@ class Worker:
             self.board.prove(bound if target is None else min(bound, target), by)
 
     def run(self) -> None:
-        """Search until the board says stop; an error ends everyone."""
+        """Search until the board says stop; an error ends all workers."""
         try:
             self._search()
         except BaseException as error:
@@ -171,7 +171,7 @@ class Worker:
                 self._restart(0.5)
 
     def _target(self) -> float:
-        """Cost of a plan, or while there is none a guess above the bound."""
+        """Return the cost of a plan, or an estimate above the bound while there is none."""
         board = self.board
         if board.value is not None:
             return float(board.value)
@@ -179,7 +179,7 @@ class Worker:
         return base + 0.3 * abs(base) + 1.0
 
     def _ascend(self, share: float) -> None:
-        """Improve the bound while that still helps, with a decoded choice after every call."""
+        """Improve the bound while that helps, with a decoded choice after every call."""
         board, dual = self.board, self.dual
         dual.settle(20)
         passes, calls, last = 4, 0, -np.inf
@@ -204,7 +204,7 @@ class Worker:
             self._polish(self._decoded(dual.prices, 1), dual.prices, 6)
 
     def _branch(self) -> None:
-        """Branch and bound: to the end, or for a part of the time where nobody else searches."""
+        """Run branch and bound: to the end, or for a part of the time with a single worker."""
         board = self.board
         share = _RESTARTS if self.alone else 1.0
 
@@ -221,7 +221,7 @@ class Worker:
             board.settle(Choice(board.best()), BRANCHES)
 
     def _probe(self) -> None:
-        """Branch over shared operators in place of restarts, where the first split is worth it."""
+        """Branch over shared operators in place of restarts, where the first split pays."""
         board = self.board
 
         def over() -> bool:
@@ -238,7 +238,7 @@ class Worker:
             board.settle(Choice(board.best()), BRANCHES)
 
     def _narrow(self) -> bool:
-        """Leave out labels that no better plan takes, and reduce; whether that was worth it."""
+        """Remove labels that no better plan takes, and reduce; return whether that paid."""
         board, before = self.board, self.labelling
         target = board.value
         if target is None:
@@ -251,15 +251,15 @@ class Worker:
             return False
         smaller, step = without_labels(before, alive)
         left = board.time_limit_s - board.elapsed_s
-        found = reduced(smaller, min(_REDUCE_S, 0.2 * left))
-        steps = (*self.narrowed.reduction.steps, step, *found.steps)
-        whole = ShardingReduction(found.labelling, steps, found.infeasible_because)
-        if found.infeasible_because is None and len(found.labelling):
+        reduction = reduced(smaller, min(_REDUCE_S, 0.2 * left))
+        steps = (*self.narrowed.reduction.steps, step, *reduction.steps)
+        whole = ShardingReduction(reduction.labelling, steps, reduction.infeasible_because)
+        if reduction.infeasible_because is None and len(reduction.labelling):
             board.narrowed = Narrowed(whole, target)
             self._begin(board.narrowed)
             self.graph = graph_of(self.labelling)
             return True
-        if found.infeasible_because is None:
+        if reduction.infeasible_because is None:
             board.offer(whole.lift(np.zeros(0, dtype=np.int64)))
         board.settle(Choice(board.best()), BRANCHES)
         return False
@@ -269,7 +269,7 @@ class Worker:
             self._prove(self.dual.certified())
 
     def _decoded(self, prices: Floats, passes: int) -> Integers:
-        """Return the labels that the messages speak for, after some passes at these prices."""
+        """Return the labels that the messages favour, after some passes at these prices."""
         dual, graph = self.dual, self.graph
         costs = dual.priced(prices)
         forward, backward = dual.forward.copy(), dual.backward.copy()
@@ -295,16 +295,16 @@ class Worker:
         self._polish(self._decoded(prices, int(self.random.integers(2, 6))), prices)
 
     def _unit(self) -> float:
-        """A price that matters: a hundredth of the cost for all of the memory.
+        """Return a significant price: a hundredth of the cost for all of the memory.
 
-        Many times that while there is no plan: then what a plan costs is not known yet.
+        It is larger while there is no plan: then the cost of a plan is not known yet.
         """
         room = float(self.graph.capacity.max(initial=1.0))
         push = self.push if self.board.value is None else 1.0
         return 0.01 * push * abs(self._target()) / max(room, 1.0)
 
     def _polish(self, labels: Integers, prices: Floats, calls: int = 30) -> None:
-        """Tree moves until two calls bring nothing, or there were that many."""
+        """Run tree moves until two calls bring no improvement, or up to ``calls`` calls."""
         best, idle = labels.copy(), 0
         last = (np.inf, np.inf)
         board, first = self.board, self.board.value is None
@@ -342,7 +342,7 @@ class Worker:
         return cost, excess
 
     def _anneal(self) -> None:
-        """Work on a good choice with noise that fades, for a share of the time that is left."""
+        """Improve a good choice with decreasing noise, for a share of the time left."""
         board = self.board
         start = self._best()
         if start is None:
@@ -364,7 +364,7 @@ class Worker:
 
 
 def _adapted(amount: int, took_s: float) -> int:
-    """Return how much to do in the next call so that it takes about ``CALL_S``."""
+    """Return the amount of work for the next call so that it takes about ``CALL_S``."""
     return max(1, min(4 * amount, int(amount * CALL_S / max(took_s, 1e-4))))
 
 
@@ -384,26 +384,25 @@ def search(
     labelling
         The problem.
     time_limit_s
-        Seconds.
+        Time limit.
     gap
         Relative gap at which to stop.
     workers
-        Threads.
+        Number of threads.
     seed
-        Of the random numbers; results depend on the clock as well.
+        Seed of the random numbers; results depend on the clock as well.
     on_sighting
-        Called about every half second, and whenever there is news.
+        Called about every half second, and at every change.
 
     Returns
     -------
     Board
-        Best labels (exact value) and exact bound; labels are ``None`` where no plan was found,
-        ``infeasible`` says whether that is proved. Small problems are settled by looking at every
-        choice.
+        Best labels (exact value) and exact bound; labels are ``None`` where there is no plan,
+        ``infeasible`` says whether that is proved. Small problems are enumerated.
 
     Notes
     -----
-    Ctrl-C stops the workers and is kept as ``interrupted``.
+    Ctrl-C stops the workers and sets ``interrupted``.
     """
     board = Board(labelling, time_limit_s, gap)
     choice = best_choice(labelling)
@@ -435,15 +434,15 @@ def _watch(
     threads: list[threading.Thread],
     on_sighting: Callable[[Sighting], None] | None,
 ) -> None:
-    """Report until everyone is done; Ctrl-C ends the search and keeps what there is."""
-    said: tuple[int | None, int | None] | None = None
+    """Report until all workers are done; Ctrl-C ends the search and preserves its results."""
+    reported: tuple[int | None, int | None] | None = None
     spoke = 0.0
     while any(thread.is_alive() for thread in threads):
         board.stopped.wait(0.05)
         now = board.sighting()
         news = (now.value, now.bound)
-        if on_sighting is not None and (news != said or now.elapsed_s - spoke > 0.5):
+        if on_sighting is not None and (news != reported or now.elapsed_s - spoke > 0.5):
             on_sighting(now)
-            said, spoke = news, now.elapsed_s
+            reported, spoke = news, now.elapsed_s
         if board.stopped.is_set():
             return

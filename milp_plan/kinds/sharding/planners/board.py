@@ -1,4 +1,4 @@
-"""What the workers of a search share: best plan, best bound, and what is left to search."""
+"""State shared by the workers of a search: best plan, best bound, and the remaining problem."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..labelling import Integers, Labelling
 
 @dataclass(frozen=True)
 class Sighting:
-    """What is known at a moment: the best cost, the best bound and its name, when, and by what."""
+    """Progress at a moment: best cost, best bound with its name, elapsed time, and the source."""
 
     value: int | None
     bound: int | None
@@ -27,14 +27,14 @@ class Sighting:
 
 @dataclass(frozen=True, eq=False)
 class Narrowed:
-    """What is left to search below a known cost.
+    """The remaining problem below a known cost.
 
     Parameters
     ----------
     reduction
-        The problem without labels that no better plan takes, reduced; the way back.
+        The problem reduced without labels that no better plan takes; with its steps back.
     target
-        The known cost; ``None`` where nothing was left out.
+        The known cost; ``None`` where no label was removed.
     """
 
     reduction: ShardingReduction
@@ -42,14 +42,14 @@ class Narrowed:
 
 
 class Board:
-    """What the workers share; all of its methods may be called from any thread.
+    """State shared by the workers; all methods are thread-safe.
 
     Parameters
     ----------
     labelling
         The problem.
     time_limit_s
-        Seconds from now.
+        Time limit from now.
     gap
         Relative gap at which to stop.
     """
@@ -72,22 +72,22 @@ class Board:
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds since the beginning."""
+        """Seconds since the start."""
         return now() - self.began
 
     @property
     def over(self) -> bool:
-        """Whether to stop: time up, gap closed, or told so."""
+        """Whether to stop: time up, gap closed, or stop requested."""
         return self.stopped.is_set() or self.elapsed_s >= self.time_limit_s
 
     @property
     def proved(self) -> bool:
-        """Whether the gap asked for is reached."""
+        """Whether the required gap is reached."""
         with self._lock:
             return within(self.value, self.bound, self.gap)
 
     def offer(self, labels: Integers) -> int | None:
-        """Take a choice if it is a plan and better; return its exact cost if it is a plan."""
+        """Accept a choice if it is a plan and better; return its exact cost if it is a plan."""
         value = self.labelling.value(labels)
         if value is None or (self.labelling.load(labels) > self.labelling.capacity).any():
             return None
@@ -98,14 +98,14 @@ class Board:
         return value
 
     def prove(self, bound: int, by: str = BOUND) -> None:
-        """Take a bound if it is better."""
+        """Accept a bound if it is better."""
         with self._lock:
             if self.bound is None or bound > self.bound:
                 self.bound, self.bound_by = bound, by
                 self._close()
 
     def settle(self, choice: Choice, by: str) -> None:
-        """Take the best choice of all, or the proof that none is a plan."""
+        """Accept the optimal choice, or the proof that none is a plan."""
         self.settled = True
         value = None if choice.labels is None else self.offer(choice.labels)
         if value is not None:
@@ -123,11 +123,11 @@ class Board:
             return None if self.labels is None else self.labels.copy()
 
     def sighting(self) -> Sighting:
-        """Return what is known now."""
+        """Return the current progress."""
         with self._lock:
             return Sighting(self.value, self.bound, self.elapsed_s, self.phase, self.bound_by)
 
     def _close(self) -> None:
-        """Stop once the gap is closed; the lock is held."""
+        """Stop once the gap is closed; the caller holds the lock."""
         if within(self.value, self.bound, self.gap):
             self.stopped.set()

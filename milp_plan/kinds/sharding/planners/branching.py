@@ -1,16 +1,16 @@
-"""Branch and bound over what reductions have left: memory first, then structure.
+"""Branch and bound over a reduced problem: memory first, then structure.
 
 At each node messages and prices are improved, labels that no plan below the best known cost can
-take are left out (:mod:`.certificates`), and what is left is reduced again; without
-rows of memory it is eliminated exactly where that is narrow. A node is split by how much an
-operator may use in the rows that have a price (the multipliers' relaxation mixes large and small
+take are removed (:mod:`.certificates`), and the rest is reduced again; without
+rows of memory it is eliminated exactly where that is narrow. A node is split by the usage of an
+operator in the rows that have a price (the multipliers' relaxation mixes large and small
 usages there), else by the label that messages favour against the others.
 
-**Proof of the bound.** A split hands every label of one operator to one of two nodes, so a plan of
-the node is a plan of one of them. A node is closed when the certificate in integers says that it
-has no plan below the best known cost, when the exact steps say so, or when its optimum is known;
-labels leave for the same reasons. So no plan costs less than the least of the best known cost and
-of the bounds of the open nodes; and a node's bound is at least that of the node it came from.
+**Proof of the bound.** A split gives every label of one operator to one of two nodes, so a plan of
+the node is a plan of one of them. A node is closed when the certificate in integers proves that it
+has no plan below the best known cost, when the exact steps do, or when its optimum is known;
+labels are removed for the same reasons. So no plan costs less than the least of the best known cost
+and of the bounds of the open nodes; and a node's bound is at least that of its parent.
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ from .graph import Floats
 NAME = "branch and bound"
 
 PASSES, ROUNDS, SETTLE = 4, 4, 8
-"""Passes of an ascent, ascents of a node at most, and passes after each at the best prices."""
+"""Passes of an ascent, largest number of ascents of a node, passes after each at best prices."""
 
 PROGRESS = 0.002
-"""Part of the gap that an ascent has to close for another one to follow."""
+"""Share of the gap that an ascent must close for another one to follow."""
 
 AGAIN = 0.7
-"""Part of the labels since the last reductions at which they are tried again."""
+"""Share of the labels at the last reductions below which reductions are repeated."""
 
 CAPS = Caps(largest=500_000, entries=5_000_000, stored=2_000_000)
-"""MessageTables up to which a node without memory is eliminated: tenths of a second."""
+"""Largest tables for which a node without memory is eliminated: tenths of a second."""
 
-MOST_BYTES = 2**30
-"""Of open nodes; beyond it the youngest is looked at first, which opens few."""
+MAX_BYTES = 2**30
+"""Memory of open nodes, bytes; beyond it the youngest is examined first, which opens few."""
 
 
 @dataclass(frozen=True, eq=False)
 class Trail:
-    """The way back from a node's labels to those of the root."""
+    """Steps from a node's labels to those of the root."""
 
     step: Undo
     before: Trail | None
 
     def lift(self, labels: Integers) -> Integers:
-        """Undo every step."""
+        """Return the labels of the root."""
         trail: Trail | None = self
         while trail is not None:
             labels, trail = trail.step.lift(labels), trail.before
@@ -68,23 +68,23 @@ class Trail:
 
 @dataclass(eq=False)
 class Node:
-    """A part of the plans: what is left of the labelling, and where its messages stand.
+    """A subset of the plans: the remaining labelling, and its messages.
 
     Parameters
     ----------
     labelling
-        What is left.
+        The remaining labelling.
     trail
-        The way back to the root's labels.
+        Steps to the root's labels.
     bound
-        No plan of the node costs less.
+        Lower bound on the cost of the node's plans.
     prices, share, messages
-        To go on from; ``None``: from the beginning.
+        State to continue from; ``None`` for the initial state.
     whole
-        Labels at the last reductions.
+        Number of labels at the last reductions.
     waiting, family
-        Labels that are to stay once the node is looked at (``None``: all of them), and how many
-        nodes share its labelling and messages until then.
+        Labels that remain once the node is examined (``None``: all of them), and the number of
+        nodes that share its labelling and messages until then.
     """
 
     labelling: Labelling
@@ -99,7 +99,7 @@ class Node:
 
     @property
     def size(self) -> int:
-        """Bytes, roughly."""
+        """Approximate size in bytes."""
         b, sent = self.labelling, self.messages
         numbers = len(b.table) + len(b.usage) + 4 * len(b.cost)
         numbers += 0 if sent is None else 2 * len(sent[0])
@@ -116,25 +116,25 @@ class Node:
 
 
 class Tree:
-    """The search; :meth:`step` looks at one node.
+    """The search; :meth:`step` examines one node.
 
     Parameters
     ----------
     labelling
         The problem.
     value
-        Cost of the best plan known, asked for before each node; ``None`` if there is none.
+        Returns the cost of the best known plan; called before each node; ``None`` without one.
     offer
-        Called with the labels of every plan that is found.
+        Called with the labels of every plan.
     bound
-        No plan costs less.
+        Lower bound on the cost of all plans.
     over
-        Whether to stop, also in the middle of a node.
+        Returns whether to stop; called also within a node.
 
     Attributes
     ----------
     reduces
-        Whether nodes are reduced; operators keep their numbers where they are not.
+        Whether nodes are reduced; otherwise operators retain their numbers.
     passes
         Passes of an ascent.
     """
@@ -162,7 +162,7 @@ class Tree:
 
     @property
     def bound(self) -> int | None:
-        """No plan costs less; ``None`` if there is none at all."""
+        """Lower bound on the cost of all plans; ``None`` if there are none."""
         parts = [entry[0] for entry in self._open[:1]] + [
             part for part in (self._working, self.value()) if part is not None
         ]
@@ -172,10 +172,10 @@ class Tree:
 
     @property
     def _depth_first(self) -> bool:
-        return self.bytes > MOST_BYTES
+        return self.bytes > MAX_BYTES
 
     def step(self) -> None:
-        """Look at the open node with the least bound (the youngest where memory is short)."""
+        """Examine the open node with the least bound (the youngest where memory is short)."""
         node = self._pop()
         self._working = node.bound
         if not self._closed(node.bound):
@@ -225,7 +225,7 @@ class Tree:
     # -- a node ------------------------------------------------------------------------------
 
     def _examine(self, node: Node, passes: int) -> tuple[Node, Dual] | None:
-        """Improve a node until that stalls; ``None`` where it is closed."""
+        """Improve a node until that stalls; return ``None`` where it is closed."""
         for _ in range(ROUNDS if passes == self.passes else 4 * ROUNDS):
             changed = len(node.labelling.cost) <= AGAIN * node.whole or not node.whole
             if self.reduces and changed:
@@ -262,34 +262,34 @@ class Tree:
         return node, node.dual()
 
     def _reduce(self, node: Node) -> bool:
-        """Apply the exact reductions; whether anything is left to choose from."""
-        found = reduced(node.labelling)
-        if found.infeasible_because is not None:
+        """Apply the exact reductions; return whether choices remain."""
+        reduction = reduced(node.labelling)
+        if reduction.infeasible_because is not None:
             return False
-        for step in found.steps:
+        for step in reduction.steps:
             node.trail = Trail(step, node.trail)
-        if found.steps or len(found.labelling.capacity) != len(node.labelling.capacity):
+        if reduction.steps or len(reduction.labelling.capacity) != len(node.labelling.capacity):
             node.prices = node.share = node.messages = None
-        node.labelling, node.whole = found.labelling, max(1, len(found.labelling.cost))
-        if len(found.labelling):
+        node.labelling, node.whole = reduction.labelling, max(1, len(reduction.labelling.cost))
+        if len(reduction.labelling):
             return True
         self._report(node, np.zeros(0, dtype=np.int64))
         return False
 
     def _eliminate(self, node: Node) -> bool:
         """Close a node without memory by its optimum, where elimination is cheap."""
-        found = _eliminated(node.labelling)
-        if found is None or not found.exact:
+        result = _eliminated(node.labelling)
+        if result is None or not result.exact:
             return False
-        if found.chosen is not None:
-            self._report(node, np.array(found.chosen, dtype=np.int64))
+        if result.chosen is not None:
+            self._report(node, np.array(result.chosen, dtype=np.int64))
         return True
 
     def _report(self, node: Node, labels: Integers) -> None:
         self.offer(labels if node.trail is None else node.trail.lift(labels))
 
     def _leave(self, node: Node, alive: Flags) -> None:
-        """Leave labels out; messages to the others stay."""
+        """Remove labels; messages to the others stay."""
         b, sent = node.labelling, node.messages
         smaller, step = without_labels(b, alive)
         node.labelling, node.trail = smaller, Trail(step, node.trail)
@@ -299,9 +299,9 @@ class Tree:
             node.share = node.share[alive]
 
     def _split(self, node: Node, dual: Dual) -> list[Node]:
-        """Return two nodes that share the plans of one."""
-        found = splits(node.labelling, dual)
-        operator, low = found
+        """Return two nodes that partition the plans of one."""
+        split = splits(node.labelling, dual)
+        operator, low = split
         keep(node, dual)
         children = []
         first = node.labelling.offsets[operator]
@@ -319,13 +319,13 @@ class Tree:
 
 
 def splits(labelling: Labelling, dual: Dual) -> tuple[int, Flags]:
-    """Return the operator to split, and which of its labels go into the first node.
+    """Return the operator to split, and the flags of its labels in the first node.
 
     Usages are split where what messages favour pays for memory on both sides, more than elsewhere.
     """
     b = labelling
     sums = np.concatenate([[0.0], np.cumsum(dual.prices)])
-    best, found = 0.0, None
+    best, best_split = 0.0, None
     for i in range(len(b)):
         width = int(b.part_offsets[i + 1] - b.part_offsets[i])
         if not width or b.counts[i] < 2:
@@ -342,13 +342,13 @@ def splits(labelling: Labelling, dual: Dual) -> tuple[int, Flags]:
             apart = share[~low] @ paid[~low] / there - share[low] @ paid[low] / here
             score = min(here, there) / (here + there) * apart
             if score > best:
-                best, found = score, (i, low)
-    return found if found is not None else _by_label(b, dual)
+                best, best_split = score, (i, low)
+    return best_split if best_split is not None else _by_label(b, dual)
 
 
 def _by_label(b: Labelling, dual: Dual) -> tuple[int, Flags]:
-    """Split the operator about which messages agree least: its best labels against the rest."""
-    best, found = -1.0, (0, np.zeros(0, dtype=bool))
+    """Split the operator about which messages disagree most: its best labels against the rest."""
+    best, best_split = -1.0, (0, np.zeros(0, dtype=bool))
     degree = np.bincount(b.ends.ravel(), minlength=len(b))
     for i in np.flatnonzero(b.counts > 1):
         share = dual.share[b.offsets[i] : b.offsets[i + 1]]
@@ -360,23 +360,23 @@ def _by_label(b: Labelling, dual: Dual) -> tuple[int, Flags]:
         part = float(share[low].sum()) / total
         score = (min(part, 1.0 - part) + 0.01) * (1 + degree[i])
         if score > best:
-            best, found = score, (int(i), low)
-    return found
+            best, best_split = score, (int(i), low)
+    return best_split
 
 
 def keep(node: Node, dual: Dual) -> None:
-    """Write down where messages and prices stand."""
+    """Save messages and prices in the node."""
     node.prices, node.share = dual.prices.copy(), dual.share.copy()
     node.messages = dual.forward.copy(), dual.backward.copy()
 
 
 def _everyone(labelling: Labelling, alive: Flags) -> bool:
-    """Whether every operator has a label left."""
+    """Return whether every operator has a label left."""
     return bool(np.logical_or.reduceat(alive, labelling.offsets[:-1]).all())
 
 
 def _lines(b: Labelling, alive: Flags, operators: Integers) -> Flags:
-    """Flags of the labels of these operators, one after the other."""
+    """Return flags of the labels of these operators, concatenated."""
     sizes = b.counts[operators]
     starts = np.repeat(b.offsets[operators] - np.concatenate([[0], sizes.cumsum()[:-1]]), sizes)
     return np.asarray(alive[starts + np.arange(sizes.sum())])

@@ -1,4 +1,4 @@
-"""From messages to a choice of labels."""
+"""Decodes messages into a choice of labels."""
 
 from __future__ import annotations
 

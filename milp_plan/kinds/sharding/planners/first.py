@@ -1,4 +1,4 @@
-"""A plan of a sharding problem without any compiled loop: greedy, looking one operator ahead.
+"""A plan of a sharding problem without any compiled loop: greedy with one step of lookahead.
 
 Operators are decided in their order. A strategy counts with its own cost, with those of the pairs
 it makes with neighbours that are decided, with the least that each other neighbour may add, and
@@ -19,7 +19,7 @@ from milp_plan.core.sharding import Integers, ShardingProblem
 NAME = "greedy, one operator ahead"
 
 ROUNDS = 6
-"""Prices that are tried where the cheapest choices do not fit: each a quarter of the one before."""
+"""Prices that are tried where the cheapest choices do not fit: each a quarter of the last."""
 
 Floats = NDArray[np.float64]
 
@@ -32,7 +32,7 @@ class Neighbour(NamedTuple):
 
 
 def first_choices(problem: ShardingProblem, budget: Budget) -> Iterator[tuple[int, ...]]:
-    """Yield choices within the limit, memory dearest first; more than one while time is left."""
+    """Yield choices within the limit, highest price of memory first; several while time is left."""
     tables = _Tables(problem)
     cheapest = tables.decided(0.0)
     if cheapest is None or tables.fits(cheapest):
@@ -44,10 +44,10 @@ def first_choices(problem: ShardingProblem, budget: Budget) -> Iterator[tuple[in
     yield _plan(smallest)
     price = tables.dear
     for _ in range(ROUNDS):
-        found = None if budget.over else tables.decided(price)
-        if found is None or not tables.fits(found):
+        choice = None if budget.over else tables.decided(price)
+        if choice is None or not tables.fits(choice):
             return
-        yield _plan(found)
+        yield _plan(choice)
         price /= 4.0
 
 
@@ -77,7 +77,7 @@ class _Tables:
 
     @property
     def dear(self) -> float:
-        """A price at which bytes count as much as costs, or more."""
+        """Return a price at which bytes count as much as costs, or more."""
         spread = sum(float(np.ptp(own[np.isfinite(own)])) for own in self.own if len(own) > 1)
         used = sum(float(np.ptp(used)) for used in self.usage)
         return 64.0 * max(1.0, spread) / max(1.0, used)
@@ -103,7 +103,7 @@ class _Tables:
         return chosen
 
     def fits(self, chosen: Integers) -> bool:
-        """Whether the bytes in use stay within the limit."""
+        """Return whether the bytes in use stay within the limit."""
         problem = self.problem
         if problem.limit is None:
             return True

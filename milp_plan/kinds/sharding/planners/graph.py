@@ -1,4 +1,4 @@
-"""A labelling as the compiled searches read it: floating point costs, a penalty for forbidden."""
+"""A labelling as arrays for compiled searches: floating point costs, a penalty for forbidden."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..messages import links_of
 Floats = NDArray[np.float64]
 
 FORBIDDEN = 1e18
-"""What a pair that is not allowed costs in a search that does not yet have a plan."""
+"""Cost of a pair that is not allowed in a search that has no plan yet."""
 
 
 class Graph(NamedTuple):

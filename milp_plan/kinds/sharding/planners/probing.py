@@ -1,15 +1,15 @@
-"""Branch and bound over operators that many others share: each label is tried before a split.
+"""Branch and bound over operators with many neighbours: each label is probed before a split.
 
 One operator with hundreds of neighbours (a weight that all micro-batches read) may take a mixture
 of labels in the local polytope, and each neighbour another one: that is where the relaxation loses
 most, and no consistency within a neighbourhood finds it. With the label fixed the bound rises by a
 good part of the gap whichever label it is. So nodes are split by all labels of one such operator.
 
-**Proof of the bounds.** A split hands every label to one node, so the proof of
-:mod:`.branching` holds. What a label is tried with are messages, passed a few times as if the
+**Proof of the bounds.** A split gives every label to one node, so the proof of
+:mod:`.branching` holds. A label is probed with messages, passed a few times as if the
 operator had no other label; any messages make a certificate, and its excess bounds the plans that
 take the label (:mod:`.certificates`). A node whose bound reaches the best known
-cost holds no better plan.
+cost contains no better plan.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ from .branching import Node, Tree, keep
 from .graph import Floats
 
 PASSES = 10
-"""Passes of an ascent: prices follow the labels that are left."""
+"""Passes of an ascent: prices follow the remaining labels."""
 
 SENDS = 4
-"""Passes up and down with which a label is tried."""
+"""Passes up and down with which a label is probed."""
 
 FIRST, KNOWN = 16, 2
-"""Operators tried at the root, and later, beside one that was not tried before."""
+"""Operators probed at the root, and later, in addition to one that was not probed before."""
 
 WORTH = 0.01
-"""Part of the gap that the best operator at the root has to close for branching to begin."""
+"""Share of the gap that the best operator at the root must close for branching to begin."""
 
 
 class ProbingTree(Tree):
-    """The search, from messages that are known; see :class:`.branching.Tree`.
+    """The search from known messages; see :class:`.branching.Tree`.
 
     Parameters
     ----------
     dual
-        Messages and prices to go on from.
+        Messages and prices to continue from.
     value, offer, over
-        As there.
+        See :class:`.branching.Tree`.
 
     Attributes
     ----------
     worth
-        Part of the gap that the first split closes; ``None`` before it.
+        Share of the gap that the first split closes; ``None`` before it.
     """
 
     reduces = False
@@ -71,7 +71,7 @@ class ProbingTree(Tree):
         self.worth: float | None = None
 
     def _examine(self, node: Node, passes: int) -> tuple[Node, Dual] | None:
-        """Leave labels out first that the split left to others."""
+        """Remove labels first that the split gave to others."""
         if node.waiting is not None:
             self._leave(node, node.waiting)
             node.waiting, node.family = None, 1
@@ -80,18 +80,18 @@ class ProbingTree(Tree):
     def _split(self, node: Node, dual: Dual) -> list[Node]:
         """Return a node per label of the operator whose labels all raise the bound most."""
         keep(node, dual)
-        found: tuple[int, int, list[int]] | None = None
+        best_split: tuple[int, int, list[int]] | None = None
         for operator in self._candidates(node.labelling, dual.share):
             if self.over():
                 return [node]
             bounds = tried(dual, operator, self._far(node.bound))
             least = min(bounds) - node.bound
             self.rises[operator] = least
-            if found is None or least > found[0]:
-                found = least, operator, bounds
-        if found is None:  # one choice is left: the next look at the node takes it
+            if best_split is None or least > best_split[0]:
+                best_split = least, operator, bounds
+        if best_split is None:  # one choice is left: the next examination of the node uses it
             return [node]
-        least, operator, bounds = found
+        least, operator, bounds = best_split
         if self.worth is None:
             value = self.value()
             room = 0 if value is None else value - node.bound
@@ -107,7 +107,7 @@ class ProbingTree(Tree):
         return children
 
     def _candidates(self, labelling: Labelling, share: Floats) -> Integers:
-        """Operators to try: those that raised bounds most, and some with many torn neighbours."""
+        """Return operators to probe: those that raised bounds most, some with torn neighbours."""
         b = labelling
         several = b.counts > 1
         total = np.maximum(np.add.reduceat(share, b.offsets[:-1]), 1e-9)
@@ -116,7 +116,7 @@ class ProbingTree(Tree):
         new = np.isnan(self.rises)
         number = FIRST if new.all() else 1
         fresh = _largest(np.where(new, score, -1.0), number)
-        rises = np.maximum(np.nan_to_num(self.rises), 0.0)  # whoever never raised one comes last
+        rises = np.maximum(np.nan_to_num(self.rises), 0.0)  # those that never raised one come last
         known = _largest(np.where(several & ~new, rises, -1.0), KNOWN)
         return np.concatenate([known, fresh])
 
@@ -147,6 +147,6 @@ def tried(dual: Dual, operator: int, far: float) -> list[int]:
 
 
 def _largest(score: Floats, number: int) -> Integers:
-    """Numbers of the largest scores that are not negative."""
+    """Return the numbers of the largest scores that are not negative."""
     order = np.argsort(-score, kind="stable")[:number]
     return np.asarray(order[score[order] >= 0.0])

@@ -1,9 +1,9 @@
-"""Tree moves: choose the labels of a random induced tree anew, all at once, by dynamic programming.
+"""Tree moves: optimise the labels of a random induced tree by dynamic programming.
 
-Given the labels of everyone else and a price on memory at each row, the best labels of an induced
-tree follow exactly. Prices at rows that overflow go up until the outcome fits or is given up. Such
-moves are block moves of MAP inference (tree sampling: Hamze and de Freitas, UAI 2004), with the
-rows of memory relaxed within the move.
+Given all other labels and a price on memory at each row, the best labels of an induced
+tree follow exactly. Prices at rows that overflow rise until the result fits or the move is dropped.
+Such moves are block moves of MAP inference (tree sampling: Hamze and de Freitas, UAI 2004), with
+the rows of memory relaxed within the move.
 """
 
 # ruff: noqa: PLR0917, C901, PLR0912, PLR0915 (compiled loops over arrays)
@@ -18,12 +18,12 @@ from ..labelling import Integers
 from .graph import Floats, Graph
 
 RETRIES = 7
-"""How often the prices of a move go up before it is given up."""
+"""Number of price rises of a move before it is dropped."""
 
 
 @compiled
 def pair_cost(g: Graph, e: int, first: int, second: int) -> float:
-    """Cost of an edge."""
+    """Return the cost of an edge."""
     b = g.ends[e, 1]
     width = g.offsets[b + 1] - g.offsets[b]
     return float(g.table[g.table_offsets[e] + first * width + second])
@@ -31,7 +31,7 @@ def pair_cost(g: Graph, e: int, first: int, second: int) -> float:
 
 @compiled
 def total_cost(g: Graph, labels: Integers) -> float:
-    """Cost of a choice."""
+    """Return the cost of a choice."""
     total = 0.0
     for i in range(len(labels)):
         total += g.cost[g.offsets[i] + labels[i]]
@@ -52,7 +52,7 @@ def add_usage(g: Graph, i: int, label: int, sign: float, change: Floats) -> None
 
 @compiled
 def load_of(g: Graph, labels: Integers) -> Floats:
-    """Bytes in use at each row."""
+    """Return the bytes in use at each row."""
     change = np.zeros(len(g.capacity) + 1)
     for i in range(len(labels)):
         add_usage(g, i, labels[i], 1.0, change)
@@ -63,7 +63,7 @@ def load_of(g: Graph, labels: Integers) -> Floats:
 
 @compiled
 def excess_of(load: Floats, capacity: Floats) -> float:
-    """Overflow of all rows together."""
+    """Return the overflow of all rows together."""
     total = 0.0
     for r in range(len(capacity)):
         total += max(0.0, load[r] - capacity[r])
@@ -111,7 +111,7 @@ def _own_costs(
     g: Graph, i: int, labels: Integers, seen: Integers, chosen: int, sums: Floats, factor: float,
     more: Floats, out: Floats,
 ) -> None:  # fmt: skip
-    """Cost of each label given the neighbours outside of the tree, memory at its price.
+    """Return the cost of each label given the neighbours outside of the tree, memory at its price.
 
     ``sums`` and ``more`` are running sums of prices; the former count ``factor`` times.
     """
@@ -182,7 +182,7 @@ def _difference(
     g: Graph, order: Integers, size: int, seen: Integers, chosen: int, labels: Integers,
     found: Integers,
 ) -> float:  # fmt: skip
-    """Cost of the tree's new labels less that of the old ones."""
+    """Return the cost of the tree's new labels less that of the old ones."""
     total = 0.0
     for k in range(size):
         i = order[k]
@@ -226,15 +226,15 @@ def tree_search(
     prices
         Cost per byte at each row from which moves start.
     moves, largest
-        How many moves, and of how many operators at most.
+        Number of moves, and largest number of operators of one.
     slack
         A move is accepted if it ends at most this far above the best.
     noise
         Mean of the random costs (exponential) added to labels within a move.
     unit
-        Cost per byte that a price goes up by at least.
+        Least rise of a price, cost per byte.
     seed
-        Of the random numbers.
+        Seed of the random numbers.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Annealing over places of operators, each step judged by the exact latency.
+"""Annealing over places of operators, each step evaluated by the exact latency.
 
 Moves: a class, a connected cluster or a stretch of the order to the place of a neighbour, to
 another call, to a host; two classes change places; a place is cut in two or joined with another.
@@ -23,25 +23,25 @@ from ...serial.operators import HOST
 from .timing import Arrays, scratch, sweep
 
 STEPS = 20_000
-"""Steps between two looks at the clock."""
+"""Steps between two readings of the clock."""
 
 LARGEST_CLUSTER = 24
-"""Operators a cluster has at most."""
+"""Largest number of operators of a cluster."""
 
 COLD = 2e-4
-"""Last temperature but for the frozen part, relative to the latency of the start."""
+"""Last temperature before the frozen phase, relative to the latency of the start."""
 
 FROZEN_SHARE, FROZEN = 0.05, 1e-7
-"""Last part of the time, and its temperature: it distinguishes plans that differ by little."""
+"""Share of the time and temperature of the last phase, which separates near-equal plans."""
 
 SMOOTHING = 0.002
-"""Part of all loads together that counts besides the latency: short calls off the critical path
+"""Weight of the sum of all loads in addition to the latency: short calls off the critical path
 leave more room for later moves."""
 
 
 @dataclass
 class Annealing:
-    """One annealing from a given start.
+    """One annealing run from a given start.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Annealing:
     start
         Places of operators; memory may be overrun.
     seed
-        Of the random numbers.
+        Seed of the random numbers.
     hot
         First temperature, relative to the latency of the start.
     """
@@ -74,7 +74,7 @@ class Annealing:
         rounds
             Rounds of the whole cooling.
         left
-            Fraction of the time given that is left: the temperature follows the later of both.
+            Returns the fraction of the time left: the temperature follows the later of both.
         take
             Called with each better placement that fits, a few times a round at most.
         """
@@ -82,13 +82,13 @@ class Annealing:
         scale = arrays.latency(self.places)
         if not np.isfinite(scale) or scale <= 0:
             return self.best
-        done, found, frozen = 0, False, False
+        done, improved, frozen = 0, False, False
         while done < rounds and left() > 0:
             progress = max(done / rounds, 1 - left()) / (1 - FROZEN_SHARE)
             heat = scale * self.hot * (COLD / self.hot) ** progress
             if progress >= 1.0:
                 heat = scale * FROZEN
-                if found and not frozen:
+                if improved and not frozen:
                     self.places[:] = self.best
                 frozen = True
             before = self.value
@@ -105,7 +105,7 @@ class Annealing:
                 scratch(arrays.calls * arrays.devices, len(self.places)),
             )
             if self.value < before:
-                found = True
+                improved = True
                 take(self.best)
             done += 1
         return self.best

@@ -1,11 +1,11 @@
 """Plans and bounds from the ideals of a problem: exact where one search gets through.
 
-Where a graph has many ideals, plans with chains of operators kept together come first: they are
-found fast, and how long their ways take limits the search for others.
+Where a graph has many ideals, plans that group chains of operators come first: they are
+found fast, and the times of their paths prune the search for others.
 
-Where devices have several calls, these ways are a relaxation: devices for their calls are found
-afterwards by matching. With two calls the number of calls is limited first; where that leaves a
-gap, so is what they hold together (:mod:`milp_plan.kinds.placement.serial.stock`).
+Where devices have several calls, these paths are a relaxation: devices for their calls are
+assigned afterwards by matching. With two calls the number of calls is limited first; where that
+leaves a gap, so are their bytes together (:mod:`milp_plan.kinds.placement.serial.stock`).
 """
 
 # mypy: disable-error-code="no-untyped-call"
@@ -26,36 +26,36 @@ from ...serial.lattice import LabelSearch, Lattice, lattice
 from ...serial.operators import HOST, OperatorTables
 from ...serial.stock import Stock, shared
 
-MOST_IDEALS = 60_000
-"""Ideals beyond which no search is tried."""
+MAX_IDEALS = 60_000
+"""Number of ideals beyond which no search is tried."""
 
 FEW_IDEALS = 8_000
-"""Ideals up to which no chains are joined first."""
+"""Number of ideals up to which no chains are joined first."""
 
 CHAINS = (3, 2)
 """Longest chains that are joined, from the first search to the last but one."""
 
 FORGIVEN = 0.01
-"""Part of a device's memory that is not counted for an idle operator nobody reads from, where the
-ideals would be too many otherwise."""
+"""Share of a device's memory that is ignored for an idle operator without readers, where there
+would be too many ideals otherwise."""
 
 ROOM = 2_000_000
-"""Labels of one search."""
+"""Largest number of labels of one search."""
 
 LEARN, ALL = 0, 1 << 30
 
 EARLY = (1, LEARN, ALL, 8, 64)
-"""Labels per ideal and number of calls, from search to search, where there are few ideals; and when
-to find the ways from gates."""
+"""Labels per ideal and number of calls of successive searches, where there are few ideals;
+:data:`LEARN` computes the paths from gates."""
 
 LATE = (1, LEARN, 2, 8, 32, 128, ALL)
-"""The same with many ideals."""
+"""The same where there are many ideals."""
 
 LEARNED = 100
-"""The same for the ways from gates."""
+"""Labels per ideal and number of calls for the paths from gates."""
 
 LEARNING_SHARE = 0.3
-"""Part of the time left for the ways from gates of one level, after a first narrow search."""
+"""Share of the time left for the paths from gates of one level, after a first narrow search."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,9 @@ class IdealLevels:
     Parameters
     ----------
     tables
-        Operators as they stand in plans.
+        Operators of plans.
     levels
-        The same, merged: with chains joined, and last without. Only the last one gives bounds.
+        Merged tables: with chains joined, and last without. Only the last one gives bounds.
     """
 
     tables: OperatorTables
@@ -80,22 +80,22 @@ class IdealLevels:
         take: Callable[[Ints], None],
         report: Callable[[float, int], None],
     ) -> None:
-        """Search wider and wider until the bound meets the value, or no time is left.
+        """Search with more and more labels until the bound meets the value, or no time is left.
 
         Parameters
         ----------
         value
-            Latency of the best plan known, in the unit of the source.
+            Returns the latency of the best known plan, in the unit of the source.
         left
-            Seconds left.
+            Returns the seconds left.
         take
-            Called with places of the operators of ``tables``: they may not fit.
+            Called with places of the operators of ``tables``, which may exceed the memory.
         report
             Called with bounds, in the unit of the source, and the number of ideals.
         """
         before: LabelSearch | None = None
         for level in self.levels:
-            ideals = lattice(level, MOST_IDEALS)
+            ideals = lattice(level, MAX_IDEALS)
             if ideals is None or left() <= 0:
                 return
             search = self._level(level, ideals, before)
@@ -107,21 +107,21 @@ class IdealLevels:
                     learning = _ClockUntil(left, (1 - LEARNING_SHARE) * left())
                     search.learn(value(), LEARNED, ROOM, learning, self._hints(search, before))
                     continue
-                found = search.run(value() * (1 + 1e-9), width, ROOM, left, stock)
-                if found.places is not None:
-                    take(self.places(level, found.places))
+                result = search.run(value() * (1 + 1e-9), width, ROOM, left, stock)
+                if result.places is not None:
+                    take(self.places(level, result.places))
                 if level is self.levels[-1]:
-                    report(found.bound * (1 - 1e-9), len(ideals.sets))
-                if found.bound >= value() * (1 - 1e-7) or left() <= 0:
+                    report(result.bound * (1 - 1e-9), len(ideals.sets))
+                if result.bound >= value() * (1 - 1e-7) or left() <= 0:
                     break
-                if found.bound >= found.value * (1 - 1e-7):
+                if result.bound >= result.value * (1 - 1e-7):
                     solved = stock
             before = search
 
     def _level(
         self, level: OperatorTables, ideals: Lattice, before: LabelSearch | None
     ) -> LabelSearch:
-        """The searches of a level, with those gates of the one before that it has, too."""
+        """Return the search of a level, with the gates that it shares with the one before."""
         gates = None
         if before is not None:
             at = {self._end(level, i): i for i in range(len(level))}
@@ -130,7 +130,7 @@ class IdealLevels:
         return LabelSearch(level, ideals, must_be_hosted(level), gates)
 
     def _hints(self, search: LabelSearch, before: LabelSearch | None) -> NDArray[np.float64] | None:
-        """Times of ways known from the level before: chains joined are only a restriction."""
+        """Return times of known paths of the level before: joining chains only restricts."""
         if before is None:
             return None
         row = {self._end(before.tables, gate): k for k, gate in enumerate(before.gates)}
@@ -138,7 +138,7 @@ class IdealLevels:
         return before.reached[rows]
 
     def _end(self, level: OperatorTables, i: int) -> int:
-        """Number in the file of the last operator of an entry."""
+        """Return the number in the file of the last operator of an entry."""
         position = self._position
         return max(level.parts[i], key=position.__getitem__)
 
@@ -146,19 +146,19 @@ class IdealLevels:
     def _position(self) -> dict[int, int]:
         return {number: k for k, number in enumerate(self.tables.order)}
 
-    def places(self, level: OperatorTables, found: Ints) -> Ints:
+    def places(self, level: OperatorTables, places: Ints) -> Ints:
         """Return places of the operators of ``tables`` for places of a level's entries."""
         if level.calls > 1:
-            found = paired(level, found)
+            places = paired(level, places)
         everywhere = np.full(len(self.tables), HOST)
-        for part, place in zip(level.parts, found, strict=True):
+        for part, place in zip(level.parts, places, strict=True):
             everywhere[list(part)] = place
         return everywhere.astype(np.int64)
 
 
 @dataclass(frozen=True)
 class _ClockUntil:
-    """Seconds left until ``end`` seconds are left of a longer time."""
+    """Returns the seconds left until ``end`` seconds are left of a longer time."""
 
     left: Callable[[], float]
     end: float
@@ -171,7 +171,7 @@ def ideal_levels(tables: OperatorTables) -> IdealLevels | None:
     """Return the searches of a problem (nothing merged), or ``None`` if it has too many ideals."""
     for forgiven in (0.0, FORGIVEN):
         atoms = merge_idle(tables, forgiven)
-        ideals = lattice(atoms, MOST_IDEALS)
+        ideals = lattice(atoms, MAX_IDEALS)
         if ideals is None:
             continue
         if len(ideals.sets) <= FEW_IDEALS:
@@ -181,7 +181,7 @@ def ideal_levels(tables: OperatorTables) -> IdealLevels | None:
 
 
 def turns(search: LabelSearch) -> Iterator[tuple[Stock, int]]:
-    """What calls may be made and how many labels are kept, from search to search."""
+    """Yield allowed calls and number of labels of successive searches."""
     tables = search.tables
     widths = EARLY if len(search.ideals.sets) <= FEW_IDEALS else LATE
     yield from ((search.stock, width) for width in widths)
@@ -191,16 +191,16 @@ def turns(search: LabelSearch) -> Iterator[tuple[Stock, int]]:
 
 
 def must_be_hosted(tables: OperatorTables) -> NDArray[np.bool_]:
-    """Operators whose class fits into no single call.
+    """Return operators whose class fits into no single call.
 
     Proof: with one call per device, a class on a device is in one call, and so is every operator
     between two of its members: otherwise its call would wait for itself. Where the classes of all
     these are larger than a device together, the class is on a host.
     """
-    found = np.zeros(len(tables), dtype=np.bool_)
+    hosted = np.zeros(len(tables), dtype=np.bool_)
     memory = tables.graph.memory
     if tables.calls > 1 or memory is None:
-        return found
+        return hosted
     down, up = tables.closures
     for members in tables.members:
         if len(members) > 1:
@@ -210,16 +210,16 @@ def must_be_hosted(tables: OperatorTables) -> NDArray[np.bool_]:
             hull = (ahead & behind) | own
             kinds = {tables.class_of[i] for i in range(len(tables)) if hull >> i & 1}
             if sum(tables.size[kind] for kind in kinds) > memory:
-                found[list(members)] = True
-    return found
+                hosted[list(members)] = True
+    return hosted
 
 
 def paired(atoms: OperatorTables, found: Ints) -> Ints:
-    """Give calls that were devices of their own to devices, two by two where that fits.
+    """Assign calls that were devices of their own to devices, in pairs where that fits.
 
     ``found`` numbers calls by ``device * calls`` for more devices than there are. Calls with
     operators of one class share a device. Calls of one device must not overlap in time, or one
-    would wait for the other. What finds no partner has the last devices to share, which may overrun
+    would wait for the other. Calls without a partner share the last devices, which may overrun
     their memory.
     """
     wide = _Wide(atoms, found)
@@ -252,26 +252,26 @@ def paired(atoms: OperatorTables, found: Ints) -> Ints:
 
 
 class _Wide:
-    """Calls of a placement with more devices than there are: when they run, and their bytes.
+    """Calls of a placement with more devices than there are: their times and bytes.
 
     ``mates`` are calls with operators of one class.
     """
 
-    def __init__(self, atoms: OperatorTables, found: Ints) -> None:
+    def __init__(self, atoms: OperatorTables, places: Ints) -> None:
         from .timing import arrays, scratch, sweep
 
-        self.calls = sorted({int(place) for place in found if place != HOST})
+        self.calls = sorted({int(place) for place in places if place != HOST})
         most = max(self.calls, default=0) + 1
         table = arrays(atoms)
-        room = scratch(most, len(found))
+        room = scratch(most, len(places))
         times = (1, most, *table.times[2:])
-        sweep(times, found, *room, np.inf)
+        sweep(times, places, *room, np.inf)
         self.start = {c: float(room[1][c]) for c in self.calls}
         self.end = {c: float(room[1][c] + room[0][c]) for c in self.calls}
         self.size = dict.fromkeys(self.calls, 0)
         self.mates: set[tuple[int, ...]] = set()
         for kind, members in enumerate(atoms.members):
-            at = {int(found[i]) for i in members if found[i] != HOST}
+            at = {int(places[i]) for i in members if places[i] != HOST}
             for c in at:
                 self.size[c] += atoms.size[kind]
             if len(at) == 2:

@@ -3,7 +3,7 @@
 For a given topological order of the classes, dynamic programming finds the cuts for which calls
 and hosts, taken one after another, need the least time. Its value is the latency of a plan that
 never does two things at once, so the plan itself is at least as fast. Random orders give other
-plans; every plan with one call per device comes from some order.
+plans; every plan with one call per device results from some order.
 
 Source: the ideal-based programme of Tarnawski et al. (NeurIPS 2020, section 5.1), on one chain of
 ideals, with the sum of loads in place of their maximum.
@@ -27,7 +27,7 @@ from .timing import Arrays
 
 
 class Line:
-    """The classes of a problem, merged where they wait for each other, and orders of them.
+    """The classes of a problem, merged on cycles, and orders of them.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class Line:
         self.ends = self._ends()
 
     def _host_time(self, part: Sequence[int]) -> float:
-        """Longest chain of a block's operators on a host."""
+        """Return the longest chain of a block's operators on a host."""
         end: dict[int, float] = {}
         inside = set(part)
         for i in self.tables.order:
@@ -83,7 +83,7 @@ class Line:
         return max(end.values())
 
     def _ends(self) -> tuple[Floats, Ints, Ints, Ints, Ints]:
-        """Values between blocks: cost, blocks of each (source first), values of each block."""
+        """Return values between blocks: cost, blocks per value (source first), values per block."""
         block = [int(self.block_of[c]) for c in self.tables.class_of]
         cost, ends = [], []
         for value, each in zip(self.tables.values, self.tables.float_costs, strict=True):
@@ -109,10 +109,10 @@ class Line:
         if seed is not None:
             rng.shuffle(stack)
             breadth = float(rng.choice([0.0, 0.0, 0.1, 0.5]))
-        found = []
+        order = []
         while stack:
             number = stack.pop(0 if breadth and rng.random() < breadth else -1)
-            found.append(number)
+            order.append(number)
             after = list(reversed(self.after[number]))
             if seed is not None:
                 rng.shuffle(after)
@@ -120,10 +120,10 @@ class Line:
                 missing[other] -= 1
                 if missing[other] == 0:
                     stack.append(other)
-        return np.array(found, dtype=np.int64)
+        return np.array(order, dtype=np.int64)
 
     def greedy(self, order: Ints, calls: int = 1) -> Ints:
-        """Fill one device after another in the order; what is left goes to the host.
+        """Fill one device after another in the order; the rest goes to the host.
 
         Source: the greedy baseline of Tarnawski et al. (2020), section 6.
         """
@@ -166,7 +166,7 @@ class Line:
 
 @compiled
 def segment_times(order, work, host, size, ends, devices, memory):
-    """Least time of each prefix by number of devices, and where its last segment begins.
+    """Return the least time of each prefix by number of devices, and where its last segment begins.
 
     A last step on the host has begin -1.
     """

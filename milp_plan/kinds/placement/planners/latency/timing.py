@@ -17,7 +17,7 @@ from ...serial.graph import Floats, Ints, ragged
 from ...serial.operators import HOST, OperatorTables
 
 NONE = np.int64(1 << 62)
-"""Bytes of a device without limit."""
+"""Memory of a device without limit, bytes."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Arrays:
 
     @property
     def times(self) -> tuple[int, int, Floats, Floats, Ints, Ints, Floats, Ints, Ints]:
-        """What :func:`sweep` reads."""
+        """Arguments of :func:`sweep`."""
         return (
             self.calls,
             self.calls * self.devices,
@@ -62,7 +62,7 @@ class Arrays:
         )
 
     def latency(self, places: Ints) -> float:
-        """Latency in the unit of the source; infinite when calls wait in a circle."""
+        """Return the latency in the unit of the source; infinite when calls wait in a circle."""
         room = scratch(self.calls * self.devices, len(places))
         return float(sweep(self.times, places, *room, np.inf))
 
@@ -99,7 +99,7 @@ def arrays(tables: OperatorTables) -> Arrays:
 
 
 def scratch(places: int, operators: int) -> tuple[Floats, Floats, Ints, NDArray[np.float64]]:
-    """Return room for :func:`sweep`: numbers of tasks, and ends of operators."""
+    """Return buffers for :func:`sweep`: numbers of tasks, and ends of operators."""
     tasks = places + operators
     return (
         np.empty(tasks, dtype=np.float64),
