@@ -43,16 +43,16 @@ _WRITTEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """A number as it was written, and the unit behind it.
+    """A number and its unit, as they were written.
 
     Parameters
     ----------
     number
-        Exact, at least 0.
+        Exact number, at least 0.
     unit
-        As written; empty for a plain number, which is in the unit of what it is given for.
+        The unit as written; empty for a plain number, whose unit depends on its use.
     per_second
-        Whether ``/s`` stands behind it.
+        Whether ``/s`` follows the unit.
     """
 
     number: Fraction
@@ -68,13 +68,13 @@ class Amount:
         ValueError
             The text is no amount.
         """
-        found = _WRITTEN.fullmatch(text)
+        match = _WRITTEN.fullmatch(text)
         if text.strip().startswith("-"):
             raise ValueError(f"{text} is negative")
         try:
-            if found is None or (found[3] and not rate):
+            if match is None or (match[3] and not rate):
                 raise ValueError
-            return cls(Fraction(found[1]), found[2], found[3] is not None)
+            return cls(Fraction(match[1]), match[2], match[3] is not None)
         except (ValueError, ZeroDivisionError):
             forms = "25GB/s" if rate else "10, 0.5, 1/3 or 1.5GiB"
             raise ValueError(f"{text!r} is no amount; write for example {forms}") from None
@@ -89,7 +89,7 @@ class Amount:
         Raises
         ------
         ValueError
-            The unit is none of size.
+            The unit is not a unit of size.
         """
         return self.number * _factor(self.unit or "bytes", BYTES, "size")
 
@@ -99,7 +99,7 @@ class Amount:
         Raises
         ------
         ValueError
-            The unit is none of time, or there is none.
+            The unit is not a unit of time, or it is missing.
         """
         return self.number * _factor(self.unit, NANOSECONDS, "time")
 
@@ -112,7 +112,7 @@ def _factor(unit: str, known: Mapping[str, int], what: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """What one tick and one byte of a problem stand for in its source.
+    """Units of a problem's source, and their multiples in ticks and bytes.
 
     Parameters
     ----------
@@ -122,9 +122,9 @@ class Units:
         ``"bytes"``, the source's own unit (``"GiB"``), or ``"unspecified"``.
     time_scale
         Ticks per unit of time of the source. 1 for native instances; a decimal source is scaled
-        up exactly, so ``ticks / time_scale`` is the figure that stood in the file.
+        up exactly, so ``ticks / time_scale`` is the number in the file.
     size_scale
-        The same of sizes: what the problem counts as bytes, per unit of size of the source.
+        The problem's bytes per unit of size of the source.
     """
 
     time: str = "ns"
@@ -134,25 +134,25 @@ class Units:
 
     @property
     def ticks_per_ns(self) -> Fraction | None:
-        """Ticks of a nanosecond; ``None`` where the source's unit of time is not known."""
+        """Ticks per nanosecond; ``None`` where the source's unit of time is not known."""
         known = NANOSECONDS.get(self.time)
         return None if known is None else Fraction(self.time_scale, known)
 
     @property
     def counts_per_byte(self) -> Fraction | None:
-        """What the problem counts per byte; ``None`` where the source's unit is not known."""
+        """The problem's bytes per real byte; ``None`` where the source's unit is not known."""
         known = BYTES.get(self.size)
         return None if known is None else Fraction(self.size_scale, known)
 
     def ticks_of(self, other: Units) -> Fraction | None:
-        """Ticks per tick of other units; ``None`` where that is not known."""
+        """Return ticks per tick of other units; ``None`` where that is not known."""
         if self.time == other.time:
             return Fraction(self.time_scale, other.time_scale)
         one, two = self.ticks_per_ns, other.ticks_per_ns
         return None if one is None or two is None else one / two
 
     def counts_of(self, other: Units) -> Fraction | None:
-        """What is counted as bytes per count of other units; ``None`` where that is not known."""
+        """Return the problem's bytes per byte of other units; ``None`` where that is not known."""
         if self.size == other.size:
             return Fraction(self.size_scale, other.size_scale)
         one, two = self.counts_per_byte, other.counts_per_byte
@@ -169,7 +169,7 @@ class Units:
         return _converted(amount, self.time, NANOSECONDS, "time") * self.time_scale
 
     def counts(self, amount: Amount) -> Fraction:
-        """Return a size as the problem counts it; a plain number is in the source's unit.
+        """Return a size in the problem's bytes; a plain number is in the source's unit.
 
         Raises
         ------
@@ -179,9 +179,9 @@ class Units:
         return _converted(amount, self.size, BYTES, "size") * self.size_scale
 
     def rate(self, amount: Amount) -> tuple[Fraction, int]:
-        """Return what the problem counts of an amount per second, and the ticks of a second.
+        """Return a rate as the problem's bytes in a number of ticks, and that number.
 
-        Where the source's unit of time is not known, a unit of it stands for the second.
+        Where the source's unit of time is not known, one such unit is taken as a second.
 
         Raises
         ------
@@ -202,7 +202,7 @@ def units_of(problem: object) -> Units:
 
 
 def _converted(amount: Amount, unit: str, known: Mapping[str, int], what: str) -> Fraction:
-    """Return an amount in the unit of a source; a plain number is in it already."""
+    """Return an amount in the unit of a source; a plain number already is."""
     if amount.unit in ("", unit):
         return amount.number
     if unit not in known:
@@ -212,30 +212,29 @@ def _converted(amount: Amount, unit: str, known: Mapping[str, int], what: str) -
 
 
 def scale_of(unit: str, units: Mapping[str, int], numbers: Iterable[Fraction | int]) -> int:
-    """Return how often a unit is counted so that all numbers of it are whole.
+    """Return the scale of a unit with which all numbers become integers.
 
-    Of a unit that is known what is counted is a nanosecond or a byte, or the part of one that
-    makes them whole.
+    For a known unit, one count is a nanosecond or a byte, or the fraction of one that is needed.
     """
     return lcm(units.get(unit, 1), *(Fraction(number).denominator for number in numbers))
 
 
 def decimal(number: Fraction) -> str:
-    """Write a number as a decimal, exactly where it ends within 30 digits."""
+    """Return a number as a decimal, exactly where it ends within 30 digits."""
     whole, rest = divmod(abs(number.numerator), number.denominator)
     digits = f".{rest * 10**30 // number.denominator:030d}".rstrip("0") if rest else ""
     return f"{'-' if number < 0 else ''}{whole}{digits}"
 
 
 def plain(number: Fraction | int, digits: int | None = None) -> str:
-    """Write a number without an exponent.
+    """Return a number as text without an exponent.
 
     Parameters
     ----------
     number
-        Exact.
+        Exact number.
     digits
-        Significant ones, rounded; by default all, as a fraction where a decimal has no end.
+        Significant digits, rounded; by default all, and a fraction where the decimal is infinite.
     """
     exact = Fraction(number)
     if digits is None:
@@ -265,15 +264,15 @@ def ceil_div(numerator: int, denominator: int) -> int:
 def exact_scale(numbers: Iterable[float | int]) -> int:
     """Return the smallest factor that turns every decimal literal into an integer.
 
-    A float is read as the shortest decimal that prints it (``0.1`` is one tenth), which is what
-    its JSON source says.
+    A float is read as the shortest decimal that prints it (``0.1`` is one tenth), as in its JSON
+    source.
     """
     denominators = {Fraction(Decimal(repr(number))).denominator for number in numbers}
     return lcm(*denominators) if denominators else 1
 
 
 def to_ticks(number: float | int, scale: int) -> int:
-    """Scale one decimal literal to an integer exactly.
+    """Return a decimal literal times a scale, as an exact integer.
 
     Raises
     ------
