@@ -157,7 +157,7 @@ def code_of_outcome(outcome: Outcome[Any, Any]) -> Exit:
         return interrupts.code()
     if outcome.plan is not None:
         return Exit.DONE
-    if outcome.infeasible_because is not None:
+    if outcome.infeasible_reason is not None:
         return Exit.INFEASIBLE
     if outcome.stop in (Stop.ERROR, Stop.KILLED, Stop.MEMORY_LIMIT):
         return Exit.SOLVER_FAILURE
@@ -177,7 +177,7 @@ def solved(path: Path, outcome: Outcome[Any, Any], written: Writing) -> wire.Sol
             | {name: file for name, file in written.files.items() if name in members}
             | {
                 "formulation": None if formulation is None else formulation["name"],
-                "about": outcome.kind.about(outcome.problem),
+                "about": outcome.kind.summary(outcome.problem),
                 "exit_code": int(code),
                 "errors": written.failures,
             }

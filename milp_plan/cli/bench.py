@@ -167,10 +167,10 @@ class SuiteRuns:
 
     def _executor(self) -> Executor:
         if self.dask is None:
-            from milp_plan.run.identity import frozen
+            from milp_plan.run.identity import snapshot
             from milp_plan.study.driver import Local
 
-            return Local(self.jobs, frozen(self.store_folder / "sources"))
+            return Local(self.jobs, snapshot(self.store_folder / "sources"))
         from milp_plan.study.cluster import Dask
 
         return Dask(self.dask)

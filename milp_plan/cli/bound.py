@@ -67,7 +67,7 @@ def bound(
             bound=None if best is None else best.value,
             bound_in_unit=None if best is None else measure.decimal(best.value),
             bound_name=None if best is None else best.name,
-            infeasible_because=found.infeasible_because,
+            infeasible_because=found.infeasible_reason,
             bounds=[wire.Bound(**asdict(entry)) for entry in found.bounds],
         )
 
@@ -77,14 +77,14 @@ def bound(
 def _code(found: Bounds) -> Exit:
     if found.interrupted:
         return interrupts.code()
-    return Exit.DONE if found.infeasible_because is None else Exit.INFEASIBLE
+    return Exit.DONE if found.infeasible_reason is None else Exit.INFEASIBLE
 
 
 def _show(item: Item, found: Bounds) -> None:
     assert item.kind is not None
     name, measure = item.problem.name, item.kind.measure(item.problem)
-    if found.infeasible_because is not None:
-        say(f"{name}: no plan exists: {found.infeasible_because}")
+    if found.infeasible_reason is not None:
+        say(f"{name}: no plan exists: {found.infeasible_reason}")
     elif not found.bounds:
         say(f"{name}: no bound found in the time")
     else:

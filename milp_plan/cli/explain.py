@@ -125,7 +125,7 @@ def _planned(item: Item, request: _Request, *, text: bool) -> wire.Explain:
     return wire.Explain(
         **head(item),
         exit_code=int(interrupts.code() if stopped else code_of_outcome(outcome)),
-        infeasible_because=outcome.infeasible_because,
+        infeasible_because=outcome.infeasible_reason,
         infeasibility=infeasibility_wire(conflict),
     )
 
@@ -140,7 +140,7 @@ def _explained(
     assert kind is not None
     words = kind.explain(problem, plan, verdict)
     answer = head(item) | verdict_members(item, verdict) | members
-    answer |= {"explanation": words, "details": kind.details(problem, plan, verdict)}
+    answer |= {"explanation": words, "details": kind.explain_data(problem, plan, verdict)}
     if text:
         say(words)
         say_scope(scope_of(problem))
@@ -174,13 +174,13 @@ def _asked(
             settings = Settings(time_limit_s=request.time_limit)
             effect = ask(question, plan, verdict.value, settings, show)
         found.append(effect)
-        if effect.found.stop is Stop.INTERRUPTED:
+        if effect.result.stop is Stop.INTERRUPTED:
             return found, True
     return found, False
 
 
 def _effect_wire(effect: Effect) -> reason_wire.Effect:
-    found, measure, change = effect.found, effect.measure, effect.change
+    found, measure, change = effect.result, effect.measure, effect.change
     return reason_wire.Effect(
         question=effect.question.text,
         value=found.value,
@@ -188,11 +188,11 @@ def _effect_wire(effect: Effect) -> reason_wire.Effect:
         bound=found.bound,
         bound_in_unit=measure.decimal(found.bound),
         change=whole(change),
-        change_in_unit=effect.asked.decimal(change),
+        change_in_unit=effect.original_measure.decimal(change),
         ticks_per_unit=measure.per_unit,
         proved=found.proved,
         stop=str(found.stop),
-        infeasible_because=found.infeasible_because,
+        infeasible_because=found.infeasible_reason,
         seconds=round(found.seconds, 3),
     )
 
@@ -208,7 +208,7 @@ def infeasibility(
     """Look for what is at odds in a problem without a plan, and say whether Ctrl-C ended that."""
     from milp_plan.run.conflict import why_infeasible
 
-    because = outcome.infeasible_because
+    because = outcome.infeasible_reason
     if because is None or outcome.plan is not None or time_limit_s <= 0:
         return None, False
     try:

@@ -133,7 +133,7 @@ def write_instance(made: Any, output: Path | None) -> None:
 
 
 def _say_size(path: Path, kind: Kind[Any, Any], problem: Any) -> None:
-    what, count = next(iter(kind.about(problem).items()))
+    what, count = next(iter(kind.summary(problem).items()))
     say(f"{path}: {problem.name}, {count:,} {what}")
 
 

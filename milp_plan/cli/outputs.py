@@ -216,11 +216,11 @@ def write_run(
     """
     from milp_plan.io.files import write_document
     from milp_plan.run import record_files
-    from milp_plan.run.record import whereabouts
+    from milp_plan.run.record import instance_reference
 
     written = Writing()
     if instance is not None:
-        outcome.record.update(whereabouts(instance, changes or {}, records))
+        outcome.record.update(instance_reference(instance, changes or {}, records))
     for member, (path, data) in record_files(outcome, records).items():
         written.write(member, path, partial(write_document, data=data))
     if outcome.plan is not None and plan_file is not None:

@@ -181,7 +181,7 @@ def _code(done: Sweep) -> Exit:
 def _code_of(point: Point) -> Exit:
     if point.value is not None:
         return Exit.DONE
-    proved = point.found is not None and point.found.infeasible_because is not None
+    proved = point.found is not None and point.found.infeasible_reason is not None
     return Exit.INFEASIBLE if proved else Exit.NO_PLAN
 
 
@@ -194,8 +194,8 @@ def _show(done: Sweep, written: Writing) -> None:
     say_table(heads, rows, title=title, numeric=range(number + 3))
     say_scope(scope_of(done.problem))
     for point in done.points:
-        if point.found is not None and point.found.infeasible_because is not None:
-            say(f"  {point.label()}: no plan exists: {point.found.infeasible_because}")
+        if point.found is not None and point.found.infeasible_reason is not None:
+            say(f"  {point.label()}: no plan exists: {point.found.infeasible_reason}")
     again = sum(point.again for point in done.points)
     if again:
         say(f"{again} of {len(done.points)} were in the store")
@@ -257,7 +257,7 @@ def _point(point: Point, done: Sweep) -> reason_wire.Point:
         bound_in_unit=measure.decimal(bound),
         proved=found is not None and found.proved,
         stop=None if found is None else str(found.stop),
-        infeasible_because=None if found is None else found.infeasible_because,
+        infeasible_because=None if found is None else found.infeasible_reason,
         front=point in done.front(),
         started=found is not None and found.started,
         again=point.again,

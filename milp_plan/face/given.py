@@ -67,7 +67,7 @@ def a_problem(given: Any, where: str) -> Any:
 def a_plan(problem: Any, given: Any, where: str) -> Any:
     """Return a plan of the kind of a problem; or of any kind, where there is no problem."""
     known = kinds() if problem is None else (kind_of(problem),)
-    if not any(kind.answers(given) for kind in known):
+    if not any(kind.owns_plan(given) for kind in known):
         expected = "a plan" if problem is None else f"a plan of a {known[0].name} problem"
         remedy = "read one by mp.read_plan(path, problem), or plan it by mp.solve"
         if isinstance(given, Outcome):

@@ -126,7 +126,7 @@ def explain(
 
 def _without_plan(outcome: Outcome[Any, Any], limit: float) -> Explanation:
     """Explain that there is no plan, as far as that is proved."""
-    problem, because = outcome.problem, outcome.infeasible_because
+    problem, because = outcome.problem, outcome.infeasible_reason
     conflict, lines = None, [headline(outcome), f"scope: {outcome.scope}"]
     if because is not None:
         conflict = why_infeasible(problem, because, limit)

@@ -68,7 +68,7 @@ class Variants(Shown):
                 "stop": None if point.found is None else str(point.found.stop),
                 "infeasible_because": None
                 if point.found is None
-                else point.found.infeasible_because,
+                else point.found.infeasible_reason,
                 "front": point in self.front,
             }
             for point in self.points

@@ -374,7 +374,7 @@ def plan_kind(plan: Any) -> Any:
         It is no plan.
     """
     for kind in kinds():
-        if kind.answers(plan):
+        if kind.owns_plan(plan):
             return kind
     raise TypeError(f"{type(plan).__name__} is no plan of a known kind")
 

@@ -42,7 +42,7 @@ def _result(point: Point) -> str:
     found = point.found
     if found is None:
         return "not planned"
-    if found.infeasible_because is not None:
+    if found.infeasible_reason is not None:
         return "no plan exists"
     if found.value is None:
         return f"no plan found ({found.stop})"
@@ -74,7 +74,7 @@ def sweep_figure(done: Sweep) -> Figure:
             amount(point, point.value),
             amount(point, point.bound),
             point in best,
-            point.found is not None and point.found.infeasible_because is not None,
+            point.found is not None and point.found.infeasible_reason is not None,
         )
         for point in done.points
     ]

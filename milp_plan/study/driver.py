@@ -12,8 +12,8 @@ from threading import Lock as Mutex
 from typing import Any, Protocol
 
 from milp_plan.core.budget import now
-from milp_plan.run.identity import cool, warm
-from milp_plan.run.record import whereabouts
+from milp_plan.run.identity import drop_caches, link_caches
+from milp_plan.run.record import instance_reference
 
 from .job import Child, Result, job_of
 from .rows import ABSENT
@@ -59,7 +59,7 @@ class Local:
     jobs
         Processes at a time.
     path
-        Folder they import this package from; see :func:`milp_plan.run.identity.frozen`.
+        Folder they import this package from; see :func:`milp_plan.run.identity.snapshot`.
     """
 
     def __init__(self, jobs: int, path: Path | None = None) -> None:
@@ -71,7 +71,7 @@ class Local:
         self._asked = False
         self._closed = False
         if path is not None:
-            warm(path)
+            link_caches(path)
 
     def submit(self, job: dict[str, Any]) -> Future[Result]:
         """Begin a run."""
@@ -111,7 +111,7 @@ class Local:
                 child.kill()
         self._pool.shutdown(wait=True, cancel_futures=True)
         if self._path is not None:
-            cool(self._path)
+            drop_caches(self._path)
 
 
 @dataclass
@@ -321,12 +321,12 @@ class _Driver:
             self.state.running.pop(task.title, None)
             self.on_event(self.state, task, record)
 
-    def _whereabouts(self, task: Task) -> Record:
+    def _instance_reference(self, task: Task) -> Record:
         """For reports: where the instance lies; one that a recipe made lies nowhere."""
         source = task.source
         if source is None or not Path(source.file).is_file():
             return {}
-        return whereabouts(Path(source.file), source.changes, self.store.folder)
+        return instance_reference(Path(source.file), source.changes, self.store.folder)
 
     def _keep(self, task: Task, attempts: int, future: Future[Result]) -> Record:
         error = future.exception()
@@ -336,7 +336,12 @@ class _Driver:
             text = f"{type(error).__name__}: {error}"
             result = {"status": "failed", "error": text, "outcome": None}
         plan = result.pop("plan", None)
-        record = {**task.description, **self._whereabouts(task), "attempts": attempts, **result}
+        record = {
+            **task.description,
+            **self._instance_reference(task),
+            "attempts": attempts,
+            **result,
+        }
         status = record["status"]
         if status == "interrupted" and record["outcome"] is None:
             self.state.stopped += 1  # there is nothing to keep

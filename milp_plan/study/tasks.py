@@ -189,7 +189,7 @@ def about_of(kind: AnyKind, problem: Any) -> dict[str, Any]:
         "objective": measure.objective,
         "unit": measure.unit,
         "ticks_per_unit": measure.per_unit,
-        **kind.about(problem),
+        **kind.summary(problem),
     }
 
 

@@ -24,7 +24,7 @@ from milp_plan.run.key import run_key
 from milp_plan.run.kinds import AnyKind, kind_of
 from milp_plan.run.reasons.base import What, scaled
 from milp_plan.run.settings import ProgressHook, Settings
-from milp_plan.run.what_if import Found, plan_variant
+from milp_plan.run.what_if import VariantResult, plan_variant
 
 from .store import Store
 
@@ -72,7 +72,7 @@ class Point:
     settings: dict[str, Fraction]
     problem: Any
     key: str
-    found: Found[Any, Any] | None = None
+    found: VariantResult[Any, Any] | None = None
     again: bool = False
 
     @property
@@ -286,7 +286,7 @@ class Sweep:
             "value": found.value,
             "bound": found.bound,
             "stop": str(found.stop),
-            "infeasible_because": found.infeasible_because,
+            "infeasible_because": found.infeasible_reason,
             "seconds": round(found.seconds, 3),
             "started": found.started,
         }
@@ -309,7 +309,7 @@ class Sweep:
             return plan
         value = None if verdict is None else verdict.value
         point.again = True
-        point.found = Found(
+        point.found = VariantResult(
             point.problem,
             plan,
             verdict,

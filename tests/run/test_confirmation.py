@@ -18,7 +18,7 @@ from milp_plan.run.confirmation import (
     NO_PLAN,
     NOTHING_BETTER,
     Confirmation,
-    Means,
+    SolveContext,
     unconfirmed,
 )
 from milp_plan.run.kinds import kind_of
@@ -61,7 +61,7 @@ def confirm(
         return queue.pop(0)
 
     limits = Limits(time_s=time_s, nodes=nodes)
-    found = Confirmation(ask, guide or Guide(), limits, Budget(time_s)).of(first)
+    found = Confirmation(ask, guide or Guide(), limits, Budget(time_s)).confirm(first)
     assert not queue, "asked less often than expected"
     return found, asked
 
@@ -132,7 +132,7 @@ def test_a_solver_that_gives_up_numbers_beyond_its_tolerances_is_no_defect() -> 
     ledger.accept_answer(
         replace(answer(Stop.ERROR), report=report, doubt="its numbers are too large")
     )
-    assert ledger.unproved_because == "the solver failed (Solve error): its numbers are too large"
+    assert ledger.unproved_reason == "the solver failed (Solve error): its numbers are too large"
     assert (ledger.stop, ledger.defects, ledger.bound) == (Stop.ERROR, [], None)
     ledger.accept_answer(replace(answer(Stop.ERROR), report=report))
     assert ledger.defects == ["the solver failed (Solve error)"]
@@ -155,7 +155,7 @@ def test_models_of_our_own_are_asked_again_by_the_same_rule(stops: list[Stop], s
         asked.append(limits)
         return SolverReport(stops[len(asked) - 1])
 
-    means = Means(ask, Limits(time_s=10), Budget(10))
+    means = SolveContext(ask, Limits(time_s=10), Budget(10))
     why = unconfirmed(knapsack()[0], means, len(stops))
     assert (why == "") == sure
     assert [(limits.careful, limits.seed) for limits in asked] == [
@@ -166,9 +166,9 @@ def test_models_of_our_own_are_asked_again_by_the_same_rule(stops: list[Stop], s
 def test_models_of_our_own_beyond_the_tolerances_prove_nothing() -> None:
     model, _ = knapsack()
     model = replace(model, row_upper=model.row_upper * 1e9)
-    means = Means(lambda *_: pytest.fail("asked"), Limits(), Budget(10))
+    means = SolveContext(lambda *_: pytest.fail("asked"), Limits(), Budget(10))
     assert unconfirmed(model, means).endswith("so it proves nothing")
-    late = Means(means.ask, Limits(time_s=0.01), Budget(10))
+    late = SolveContext(means.ask, Limits(time_s=0.01), Budget(10))
     assert unconfirmed(knapsack()[0], late) == NO_PLAN
 
 

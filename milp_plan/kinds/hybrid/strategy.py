@@ -35,7 +35,7 @@ class HybridStrategy(Strategy[HybridProblem, HybridPlan]):
     def steps(self) -> Iterable[Step]:
         """A baseline, and the search that proves."""
         return (
-            Step("uniform split", self.split_evenly, self.unsplit, always=True),
+            Step("uniform split", self.split_evenly, self.unsplit, run_after_time_limit=True),
             Step("exact search", self.search, loops=(HYBRID,)),
         )
 
@@ -54,7 +54,7 @@ class HybridStrategy(Strategy[HybridProblem, HybridPlan]):
             found = plan_uniformly(ledger.problem)
         ledger.baselines[UNIFORM] = None
         if found is not None:
-            ledger.offer(found[0], UNIFORM, "baseline", sure=False)
+            ledger.offer(found[0], UNIFORM, "baseline", must_be_valid=False)
             if ledger.planner == UNIFORM:
                 ledger.baselines[UNIFORM] = ledger.value
 

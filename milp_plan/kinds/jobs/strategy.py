@@ -83,7 +83,7 @@ class JobsStrategy(Strategy[JobsProblem, JobsPlan]):
         ledger = self.ledger
         return (
             Step("obstacle", ledger.prove_infeasible),
-            Step("in turn", self.run_in_turn, always=True),
+            Step("in turn", self.run_in_turn, run_after_time_limit=True),
             Step("bounds", ledger.find_bounds),
             Step("every order", self.enumerate, self._few),
             Step("starts", self.start),
@@ -284,4 +284,4 @@ class JobsStrategy(Strategy[JobsProblem, JobsPlan]):
             detail = f"no plan of {answer.target} or less by {answer.slots} slots"
             ledger.prove(Bound(SLOTS, answer.bound, detail))
         if answer.plan is not None:
-            ledger.offer(answer.plan, SLOTS, "models", sure=False)
+            ledger.offer(answer.plan, SLOTS, "models", must_be_valid=False)

@@ -20,7 +20,9 @@ NO_PLAN = "every plan was looked at; none is within memory and limits"
 def offer_once(ledger: Ledger[RematerialisationProblem, RematerialisationPlan]) -> None:
     """Every operator once: no time is added, if the problem's own budget allows it."""
     runs = tuple(entry.name for entry in ledger.problem.computations)
-    ledger.offer(RematerialisationPlan(ledger.problem.name, runs), ONCE, "once", sure=False)
+    ledger.offer(
+        RematerialisationPlan(ledger.problem.name, runs), ONCE, "once", must_be_valid=False
+    )
 
 
 def offer_best_of_all(

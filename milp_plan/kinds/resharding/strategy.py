@@ -40,7 +40,7 @@ class ReshardingStrategy(Strategy[ReshardingProblem, ReshardingPlan]):
         return (
             Step("obstacle", ledger.prove_infeasible),
             Step("bounds", ledger.find_bounds),
-            Step("heuristics", self.try_baselines, always=True),
+            Step("heuristics", self.try_baselines, run_after_time_limit=True),
             Step("search", self.search),
             Step("model", self.solve_whole_model),
         )
@@ -69,4 +69,4 @@ class ReshardingStrategy(Strategy[ReshardingProblem, ReshardingPlan]):
         ledger = self.ledger
         if len(ledger.problem.slices) <= SEARCHED:
             search = OrderSearch(ledger.problem, ledger.value, ledger.lower or 0)
-            self.follow(search.run(ledger.budget.part("search", SEARCH_SHARE)))
+            self.record_results(search.run(ledger.budget.part("search", SEARCH_SHARE)))

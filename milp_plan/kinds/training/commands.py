@@ -183,7 +183,7 @@ def train(
         stopped = answer.found.interrupted or outcome.stop is Stop.INTERRUPTED
         ended = interrupts.code() if stopped else Exit.DONE
         if outcome.plan is None:
-            none = Exit.INFEASIBLE if outcome.infeasible_because else Exit.NO_PLAN
+            none = Exit.INFEASIBLE if outcome.infeasible_reason else Exit.NO_PLAN
             ctx.exit(most_serious([none, ended]))
         if plan_output is not None:
             write_document(plan_output, formats.plan_text(outcome.plan))

@@ -12,7 +12,7 @@ from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.io.files import Document
 from milp_plan.run.kind import Format, Kind, Measure
-from milp_plan.run.scope import Offer, Scope
+from milp_plan.run.scope import NotOffered, Scope
 from milp_plan.run.strategy import Step, Strategy
 
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ SPACE = "space"
 
 
 OFFERS = {
-    "tensor": Offer("tensor parallelism between nodes"),
-    "micro_batch": Offer("micro-batches of other than 1 to 4, 8 and 16 samples"),
-    "precision": Offer("8-bit products"),
-    "offload": Offer("offload to the host"),
+    "tensor": NotOffered("tensor parallelism between nodes"),
+    "micro_batch": NotOffered("micro-batches of other than 1 to 4, 8 and 16 samples"),
+    "precision": NotOffered("8-bit products"),
+    "offload": NotOffered("offload to the host"),
 }
 """What no plan uses unless its field is fixed; ``milp-plan train`` has the whole list."""
 
@@ -165,7 +165,7 @@ class Training(Kind["TrainingProblem", "TrainingPlan"]):
         offers = (offer for name, offer in OFFERS.items() if name not in problem.fixed)
         return Scope(decided, tuple(fixed), tuple(offers))
 
-    def about(self, problem: TrainingProblem) -> dict[str, Any]:
+    def summary(self, problem: TrainingProblem) -> dict[str, Any]:
         """Sizes."""
         architecture, cluster = problem.architecture, problem.cluster
         return {
@@ -186,7 +186,7 @@ class Training(Kind["TrainingProblem", "TrainingPlan"]):
 
     def rows(self, problem: TrainingProblem) -> list[list[str]]:
         """Sizes for people."""
-        facts, sizes = self.about(problem), problem.cluster.memories
+        facts, sizes = self.summary(problem), problem.cluster.memories
         fixed = ", ".join(f"{name} {value}" for name, value in facts["fixed"].items())
         memory = ", ".join(size_text(problem.units, size) for size in sizes)
         return [
@@ -233,7 +233,7 @@ class Training(Kind["TrainingProblem", "TrainingPlan"]):
                 row["fixed"] = name in problem.fixed
             yield row
 
-    def named(self, problem: TrainingProblem) -> None:
+    def part_names(self, problem: TrainingProblem) -> None:
         """Nothing: a plan has the same fields whatever the problem."""
 
     def reasons(self) -> Reasons[TrainingProblem, TrainingPlan]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from milp_plan.core import Finding, InputError, Verdict
 from milp_plan.io.record_file import read_record
-from milp_plan.run.kinds import asked_again, kind_of, read, read_plan
+from milp_plan.run.kinds import changes_from_text, kind_of, read, read_plan
 
 if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
@@ -100,7 +100,7 @@ def read_instance(
     InputError
         It is not there, or has changed.
     """
-    asked = asked_again(record.get("changes"), path)
+    asked = changes_from_text(record.get("changes"), path)
     own = record.get("instance_file")
     candidates = [*instances, *([path.parent / own] if isinstance(own, str) else [])]
     others = []

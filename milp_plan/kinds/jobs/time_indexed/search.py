@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from milp_plan.backends import Limits, SolverReport, Stop
 from milp_plan.core.budget import Budget
 from milp_plan.core.quantity import ceil_div
-from milp_plan.run.confirmation import Means, unconfirmed
+from milp_plan.run.confirmation import SolveContext, unconfirmed
 
 from ..bounds import Sizes
 from ..problem import JobsObjective, JobsPlan, JobsProblem
@@ -163,7 +163,9 @@ def _asked(model: Slotted, ask: Ask, limits: Limits, budget: Budget) -> tuple[Sl
         chosen = [model.columns[at] for at in (report.solution > 0.5).nonzero()[0].tolist()]
         plan = decoded(model, chosen)
     bound = None
-    if report.stop is Stop.INFEASIBLE and not unconfirmed(compiled, Means(ask, limits, budget)):
+    if report.stop is Stop.INFEASIBLE and not unconfirmed(
+        compiled, SolveContext(ask, limits, budget)
+    ):
         bound = model.target + 1
     size = (model.horizon // model.slot + 1, compiled.num_columns, compiled.num_rows)
     return SlotAnswer(model.target, plan, bound, *size), report.stop

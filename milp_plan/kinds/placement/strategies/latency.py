@@ -98,8 +98,8 @@ class LatencyStrategy(SerialStrategy):
         """Simple plans, all of them where there are few; lines, ideals and annealing; a model."""
         ledger, repeatable = self.ledger, self.ledger.repeatable
         return (
-            Step("bounds", self.find_bounds, always=True),
-            Step("baselines", self.ask_baselines, always=True, loops=(LATENCY,)),
+            Step("bounds", self.find_bounds, run_after_time_limit=True),
+            Step("baselines", self.ask_baselines, run_after_time_limit=True, loops=(LATENCY,)),
             Step("obstacle", ledger.prove_infeasible, lambda: ledger.value is None),
             Step("every placement", lambda: offer_best_of_all(ledger), lambda: is_tiny(ledger)),
             Step("lines", self.try_lines, loops=(LATENCY,)),

@@ -40,8 +40,8 @@ class OrderStrategy(Strategy[PlanningProblem, Plan]):
         ledger = self.ledger
         return (
             Step("obstacle", ledger.prove_infeasible),
-            Step("bounds", ledger.find_bounds, always=True),
-            Step("orders", self.find_orders, always=True),
+            Step("bounds", ledger.find_bounds, run_after_time_limit=True),
+            Step("orders", self.find_orders, run_after_time_limit=True),
             Step("windows", self.polish),
             Step("search", self.search),
             Step("windows again", self.polish),

@@ -34,7 +34,7 @@ class ShardingReduction:
         What is left.
     steps
         Ways back, first step first.
-    infeasible_because
+    infeasible_reason
         Proof in words that no plan exists; then the labelling means nothing.
     history
         What each step did: name, operators, labels, edges, entries and rows after it.
@@ -42,7 +42,7 @@ class ShardingReduction:
 
     labelling: Labelling
     steps: tuple[Undo, ...]
-    infeasible_because: str | None = None
+    infeasible_reason: str | None = None
     history: tuple[tuple[str, int, int, int, int, int], ...] = field(default=(), repr=False)
 
     def lift(self, labels: Integers) -> Integers:

@@ -253,13 +253,13 @@ class Worker:
         left = board.time_limit_s - board.elapsed_s
         found = reduced(smaller, min(_REDUCE_S, 0.2 * left))
         steps = (*self.narrowed.reduction.steps, step, *found.steps)
-        whole = ShardingReduction(found.labelling, steps, found.infeasible_because)
-        if found.infeasible_because is None and len(found.labelling):
+        whole = ShardingReduction(found.labelling, steps, found.infeasible_reason)
+        if found.infeasible_reason is None and len(found.labelling):
             board.narrowed = Narrowed(whole, target)
             self._begin(board.narrowed)
             self.graph = graph_of(self.labelling)
             return True
-        if found.infeasible_because is None:
+        if found.infeasible_reason is None:
             board.offer(whole.lift(np.zeros(0, dtype=np.int64)))
         board.settle(Choice(board.best()), BRANCHES)
         return False

@@ -264,7 +264,7 @@ class Tree:
     def _reduce(self, node: Node) -> bool:
         """Apply the exact reductions; whether anything is left to choose from."""
         found = reduced(node.labelling)
-        if found.infeasible_because is not None:
+        if found.infeasible_reason is not None:
             return False
         for step in found.steps:
             node.trail = Trail(step, node.trail)
