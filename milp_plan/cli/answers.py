@@ -212,9 +212,9 @@ def show(outcome: Outcome[Any, Any], files: dict[str, str]) -> None:
     for columns, lines in outcome.kind.record_tables(record, measure):
         say_table(list(columns), lines, numeric=range(1, len(columns)))
     if outcome.plan is not None and outcome.verdict is not None:
-        story = outcome.kind.story(outcome.problem, outcome.plan, outcome.verdict)
-        if story:
-            say_table(story[0], story[1:], numeric=_numeric(story))
+        table = outcome.kind.plan_summary_table(outcome.problem, outcome.plan, outcome.verdict)
+        if table:
+            say_table(table[0], table[1:], numeric=_numeric(table))
     if record["phases"]:
         spent = ", ".join(f"{name} {seconds_text(s)}" for name, s in record["phases"].items())
         say(f"  time: {spent}")

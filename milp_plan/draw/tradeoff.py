@@ -1,4 +1,4 @@
-"""Values against what they take: a memory, a number of devices, a bandwidth."""
+"""Draws values against the resources that they need: memory, devices, bandwidth."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHAPES = "os^Dv*Px"
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What one plan reaches, and what it takes.
+    """The value of one plan, and the resources that it needs.
 
     Parameters
     ----------
@@ -46,14 +46,14 @@ class Mark:
 def tradeoff_figure(
     marks: Sequence[Mark], title: str, labels: tuple[str, str], *, joined: bool = True
 ) -> Figure:
-    """Draw marks: the best ones filled, bounds as ticks below, what has no plan near the axis.
+    """Draw marks: the best ones filled, bounds as ticks below, those without a plan near the axis.
 
     Parameters
     ----------
     marks, title
         What is drawn, and the text above.
     labels
-        Of both axes.
+        Labels of both axes.
     joined
         Whether a line joins the marks of each series; otherwise one joins the best marks.
 

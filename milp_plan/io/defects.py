@@ -117,7 +117,7 @@ def repeated_members(data: bytes) -> list[Finding]:
     A decoded object that lost a member has fewer quotation marks than its text. Only then is the
     text read again with all pairs.
     """
-    found: list[Finding] = []
+    findings: list[Finding] = []
     rest = [data.strip()]
     while rest:
         text = rest.pop()
@@ -128,9 +128,9 @@ def repeated_members(data: bytes) -> list[Finding]:
             parts = [bytes(part) for part in members.values()]
             keys = sum(2 + key.count('"') for key in members)
             if keys + sum(part.count(b'"') for part in parts) != text.count(b'"'):
-                found += _named_twice(text)
+                findings += _named_twice(text)
         rest += [part for part in parts if part[:1] in (b"{", b"[") and b'"' in part]
-    return found
+    return findings
 
 
 def _named_twice(text: bytes) -> Iterator[Finding]:

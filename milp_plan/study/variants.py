@@ -266,7 +266,7 @@ class Sweep:
             verdict=verdict,
             value=value,
             proved=value == found.bound,
-            infeasible_because=None,
+            infeasible_reason=None,
             started=True,
         )
         self._save(point)
