@@ -1,4 +1,4 @@
-"""``bound``: what no plan can beat."""
+"""``bound``: lists lower bounds."""
 
 from __future__ import annotations
 

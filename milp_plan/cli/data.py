@@ -1,4 +1,4 @@
-"""``data``: public benchmark files, downloaded and checked; none of them comes with the package."""
+"""``data``: downloads and checks public benchmark files, which the package does not contain."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .inputs import PATH
 from .output import note, say, say_json, say_table
 
 NAMES = ("iopddl", "dnn-partitioning")
-"""Sets of :data:`milp_plan.io.public_data.SETS`, which are loaded when they are needed."""
+"""Names of the sets of :data:`milp_plan.io.public_data.SETS`, which is imported late."""
 
 
 @click.group()

@@ -1,4 +1,4 @@
-"""``diff``: two plans of an instance, or of variants of it."""
+"""``diff``: compares two plans of an instance, or of variants of it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from milp_plan.run.comparison import Comparison, Side
 
 MOST = 20
-"""Components that are listed."""
+"""Maximum number of components that are listed."""
 
 
 @click.command()
@@ -90,7 +90,7 @@ def diff(
 def _items(
     plans: tuple[Path, Path], files: tuple[Path, ...], changes: dict[str, Any]
 ) -> tuple[Item, Item]:
-    """What each plan is for: as it was named, or as the record beside the plan says."""
+    """Return the instance of each plan: the named one, or that of the plan's record."""
     if files:
         first, *rest = items(files, changes)
         return first, rest[0] if rest else first

@@ -22,7 +22,7 @@ STUDY, TABLE, RESULTS = "study.toml", "table.md", "table.json"
 
 
 def make_study(folder: Path, runs: SuiteRuns, part: Part, *, render: bool) -> Exit:
-    """Measure what is left of a study (or read what was stored), and write its page and figures.
+    """Measure the missing cases of a study (or read stored ones), and write its page and figures.
 
     A script may have ``present(rows)``, which returns what the page's texts and tables name beside
     the rows; ``figures(rows)``, file name -> figure; and ``complaints(rows)``, sentences on what
@@ -81,7 +81,7 @@ def make_study(folder: Path, runs: SuiteRuns, part: Part, *, render: bool) -> Ex
 
 
 def _stored(path: Path, cases: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Read what was measured: a row that begins with its case for each of the cases."""
+    """Read measurements: a row for each case, which begins with the case."""
     made: dict[str, Any] = stored_results(path, ("rows", "versions"))
     if len(made["rows"]) != len(cases):
         raise other_results(path, f"{len(made['rows'])} results for {len(cases)} cases")
@@ -92,7 +92,7 @@ def _stored(path: Path, cases: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _join(study: Study, folder: Path, rows: list[dict[str, Any]]) -> None:
-    """Give each row the published figures of its case, if there are any."""
+    """Add the published figures of its case to each row, if there are any."""
     if study.published_file is None:
         return
     published = published_rows(study, folder)

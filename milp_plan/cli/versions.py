@@ -1,4 +1,4 @@
-"""``show-versions``: what a report of a defect should say."""
+"""``show-versions``: lists versions for reports of defects."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ PACKAGES = (
     "rich",
     "matplotlib",
 )
-"""What results can depend on."""
+"""Packages on which results can depend."""
 
 
 def installed() -> dict[str, str | None]:
-    """Return versions by name; ``None`` for what is not installed. Imports none of it."""
+    """Return versions by name, without imports; ``None`` for packages that are not installed."""
     import platform
     from importlib.metadata import PackageNotFoundError, version
 

@@ -35,8 +35,8 @@ class Box:
         Name by which pages search for it.
     row
         The device, channel or memory it is on.
-    said
-        What else there is to say of it.
+    tooltip
+        Further text on it.
     """
 
     left: float
@@ -46,7 +46,7 @@ class Box:
     kind: str
     name: str
     row: str = ""
-    said: str = ""
+    tooltip: str = ""
     critical: bool = False
 
 
@@ -118,11 +118,11 @@ def row_box(
     kind: str,
     at: str,
     *,
-    said: str = "",
+    tooltip: str = "",
     critical: bool = False,
 ) -> Box:
     """Return a box that fills the height of a row."""
-    return Box(*span, row - 0.42, row + 0.42, kind, name, at, said, critical)
+    return Box(*span, row - 0.42, row + 0.42, kind, name, at, tooltip, critical)
 
 
 def memory_panel(rows: Sequence[tuple[str, int, int | None]], size: Scale) -> Panel:
@@ -130,12 +130,14 @@ def memory_panel(rows: Sequence[tuple[str, int, int | None]], size: Scale) -> Pa
     used, above, free = "in use", "above the limit", "free"
     boxes = []
     for row, (name, amount, limit) in enumerate(rows):
-        said = f"{size.text(amount)}, "
-        said += "no limit" if limit is None else f"limit {size.text(limit)}"
+        tooltip = f"{size.text(amount)}, "
+        tooltip += "no limit" if limit is None else f"limit {size.text(limit)}"
         kind = above if limit is not None and amount > limit else used
-        boxes.append(row_box(row, name, (0, size(amount)), kind, name, said=said))
+        boxes.append(row_box(row, name, (0, size(amount)), kind, name, tooltip=tooltip))
         if limit is not None and amount < limit:
-            boxes.append(row_box(row, name, (size(amount), size(limit)), free, name, said=said))
+            boxes.append(
+                row_box(row, name, (size(amount), size(limit)), free, name, tooltip=tooltip)
+            )
     fills = {used: MEMORY, above: FULL, free: "#CCCCCC"}
     names = [name for name, _, _ in rows]
     return Panel("Memory", Axis("memory", size), rows=names, boxes=boxes, fills=fills)

@@ -1,4 +1,4 @@
-"""A placement problem built call by call: every call validates its own arguments."""
+"""A builder of placement problems; every call validates its own arguments."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def a_cluster(given: Any, where: str) -> Any:
 
 
 class Model(Machines):
-    """A placement problem in the making.
+    """A builder of placement problems.
 
     Devices belong to classes; operators have durations per class; values go from the operator that
     makes them to those that read them. Every ``add_...`` returns a handle for later calls, which
@@ -144,7 +144,7 @@ class Model(Machines):
         micro_batch: int | None = None,
         recomputable: bool = False,
     ) -> Handle:
-        """Add an operator, with the one way to run it unless it is to get several.
+        """Add an operator, with its only option unless options are added later.
 
         Parameters
         ----------
@@ -199,7 +199,7 @@ class Model(Machines):
         reads: Mapping[Any, str] | None = None,
         writes: Mapping[Any, str] | None = None,
     ) -> None:
-        """Add a way to run an operator; a plan chooses one.
+        """Add an option of an operator; a plan chooses one.
 
         Parameters
         ----------
@@ -239,7 +239,7 @@ class Model(Machines):
         reshard: Mapping[tuple[str, str], Time] | None = None,
         kept: bool | None = None,
     ) -> Handle:
-        """Add a value that goes from one operator to others.
+        """Add a value that is sent from one operator to others.
 
         Parameters
         ----------
@@ -288,7 +288,7 @@ class Model(Machines):
     # -- the problem -------------------------------------------------------------------------------
 
     def build(self) -> PlanningProblem:
-        """Return the problem; :func:`milp_plan.solve` and the other verbs do it themselves.
+        """Return the problem; :func:`milp_plan.solve` and the other functions call it themselves.
 
         Raises
         ------
@@ -324,7 +324,7 @@ class Model(Machines):
     # -- helpers -----------------------------------------------------------------------------------
 
     def _durations(self, given: Any, where: str) -> int | dict[str, int]:
-        """Return ticks per class, or the ticks of all classes, those yet to come included."""
+        """Return ticks per class, or the ticks of all classes, including classes added later."""
         where = f"{where}, duration"
         if not isinstance(given, Mapping):
             return self._ticks(given, where)
@@ -339,7 +339,7 @@ class Model(Machines):
         return table
 
     def _noted(self, operator: str, option: str, times: int | dict[str, int]) -> dict[str, int]:
-        """Return the table of an option; one time for all classes waits for the build."""
+        """Return the table of an option; one time for all classes is resolved in the build."""
         if isinstance(times, dict):
             return times
         self._everywhere[operator, option] = times
@@ -385,7 +385,7 @@ class Model(Machines):
         return found
 
     def _refuse_circle(self, producer: str, readers: Iterable[str], where: str) -> None:
-        """Refuse a value that would make its producer wait for itself."""
+        """Refuse a value that would close a cycle."""
         seen, waiting = set(readers), list(readers)
         while waiting:
             name = waiting.pop()
@@ -397,7 +397,7 @@ class Model(Machines):
             waiting.extend(fresh)
 
     def _read(self, value: str, reader: str) -> None:
-        """Note that an operator reads a value."""
+        """Record that an operator reads a value."""
         self._readers[value][reader] = None
         producer = self._values[value].producer
         if producer is not None:

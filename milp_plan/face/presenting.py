@@ -1,4 +1,4 @@
-"""How problems, plans and outcomes look: as text, on a terminal, in a notebook."""
+"""Views of problems, plans and outcomes: as text, on a terminal, in a notebook."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 MOST_ROWS = 12
-"""Rows of a plan that are shown; its frame has them all."""
+"""Maximum rows of a plan that are shown; its frame has all of them."""
 
 _CELL = "text-align:left;padding:0.1em 0.8em 0.1em 0"
 
 
 class Summary(NamedTuple):
-    """A title, rows of cells under headings (all empty: without), and lines below."""
+    """A title, rows of cells under headings (none if all are empty), and lines below."""
 
     title: str
     headings: list[str]
@@ -38,7 +38,7 @@ class Summary(NamedTuple):
 
 
 def told(item: Any) -> Summary:
-    """Return what is shown of a problem, plan or outcome of any kind."""
+    """Return the view of a problem, plan or outcome of any kind."""
     if isinstance(item, Outcome):
         return Summary(headline(item), ["", ""], facts(item), warnings(item))
     if isinstance(item, ShownPlan):
@@ -110,7 +110,7 @@ def _cell(content: Any) -> str:
 
 
 def text(item: Any) -> str:
-    """Return it as lines of text."""
+    """Return a view as lines of text."""
     title, headings, rows, below = told(item)
     lines = [headings, *rows] if any(headings) else rows
     widths = (
@@ -121,7 +121,7 @@ def text(item: Any) -> str:
 
 
 def table(item: Any) -> Table:
-    """Return it as a table of rich."""
+    """Return a view as a table of rich."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -143,7 +143,7 @@ def table(item: Any) -> Table:
 
 
 def html(item: Any) -> str:
-    """Return it as HTML that follows the colours of the page, light or dark."""
+    """Return a view as HTML that follows the colours of the page, light or dark."""
     title, headings, rows, below = told(item)
     head = "".join(f'<th style="{_CELL}">{escape(entry)}</th>' for entry in headings)
     lines = ["".join(f'<td style="{_CELL}">{escape(c)}</td>' for c in row) for row in rows]

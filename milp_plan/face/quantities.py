@@ -1,4 +1,4 @@
-"""Times, sizes and rates as scripts give them, as the exact integers that problems hold.
+"""Converts times, sizes and rates of scripts to the exact integers of problems.
 
 Integers, fractions, ``Decimal``, numpy scalars and texts such as ``"2GiB"`` are exact and have to
 come out whole. A float stands for a measured figure: it is read as the shortest decimal that prints
@@ -22,12 +22,12 @@ Word = TypeVar("Word", bound=StrEnum)
 
 
 def refuse(where: str, found: str, expected: str, remedy: str = "correct it") -> NoReturn:
-    """Raise one finding."""
+    """Raise an error with one finding."""
     raise InputError([Finding(where, found, expected, remedy)])
 
 
 def quoted(given: Any) -> str:
-    """Return what was given, with its type where that does not show."""
+    """Return an argument as text, with its type if that is not obvious."""
     if isinstance(given, str | int | float) and type(given).__module__ == "builtins":
         return repr(given)
     text = repr(given)
@@ -36,7 +36,7 @@ def quoted(given: Any) -> str:
 
 
 def number(given: Any, where: str, expected: str) -> Fraction:
-    """Return a number as it stands, exactly; at least 0.
+    """Return an exact number of at least 0.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def ticks(given: Any, per_unit: Fraction, unit: str, where: str) -> int:
 
 
 def amount(given: Any, where: str, *, least: int = 0, per_second: bool = False) -> int:
-    """Return a number of bytes, or of bytes in a unit of time.
+    """Return a number of bytes, or of bytes per unit of time.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def amount(given: Any, where: str, *, least: int = 0, per_second: bool = False) 
 
 
 def count(given: Any, where: str, least: int = 1, most: int | None = None) -> int:
-    """Return how many: a whole number.
+    """Return a count: a whole number.
 
     Raises
     ------

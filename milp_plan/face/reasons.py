@@ -1,4 +1,4 @@
-"""Why a plan's value is what it is, what would change it, or why there is no plan."""
+"""Explains plans: reasons for a value, effects of changes, or why there is no plan."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .verbs import solve
 
 @dataclass(frozen=True, repr=False)
 class Explanation(Shown):
-    """What a plan's value hangs on; shows itself as lines of text.
+    """An explanation of a plan; its representation is lines of text.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def explain(
     time_limit: Any = 10.0,
     display: bool | Literal["auto"] = "auto",
 ) -> Explanation:
-    """Say what a plan's value hangs on, what breaks, or why there is no plan.
+    """Explain a plan's value, its violations, or why there is no plan.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def explain(
 
 
 def _without_plan(outcome: Outcome[Any, Any], limit: float) -> Explanation:
-    """Explain that there is no plan, as far as that is proved."""
+    """Return the explanation of an infeasible problem, as far as that is proved."""
     problem, because = outcome.problem, outcome.infeasible_reason
     conflict, lines = None, [headline(outcome), f"scope: {outcome.scope}"]
     if because is not None:

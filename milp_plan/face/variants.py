@@ -1,4 +1,4 @@
-"""Plans beside each other: two of them, and those of one problem under many limits."""
+"""Comparisons of two plans, and sweeps of one problem over many limits."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Variants(Shown):
-    """A problem under many limits; shows itself as a table.
+    """A sweep of a problem over many limits; its representation is a table.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class Variants(Shown):
         return frame
 
     def draw(self, path: str | Path | None = None) -> Any:
-        """Return the picture of values against what they take; write it where a path is given.
+        """Return the picture of values against limits; write it if a path is given.
 
         Raises
         ------
@@ -96,7 +96,7 @@ class Variants(Shown):
 
 
 def diff(before: Any, after: Any, *, problem: Any = None, variant: Any = None) -> Comparison:
-    """Say what differs between two plans of a problem, or of variants of it.
+    """Compare two plans of a problem, or of variants of it.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def sweep(
     threads: int | None = None,
     gap: float = 0.0,
 ) -> Variants:
-    """Plan a problem with other memory, devices and bandwidth: what each of them brings.
+    """Plan a problem with other memory, devices and bandwidth.
 
     Each variant starts from the plans of its neighbours, and never ends with a worse plan than a
     neighbour's that is valid for it. Ctrl-C keeps what is there.

@@ -1,4 +1,4 @@
-"""The verbs of the public face, for problems of every kind; see :mod:`milp_plan`."""
+"""The functions of the public interface, for problems of every kind; see :mod:`milp_plan`."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def generate(
     sharding: str | None = None,
     **options: Any,
 ) -> Any:
-    """Build a problem from a published architecture, as the command ``generate`` does.
+    """Return a problem made from a published architecture, like the command ``generate``.
 
     Parameters
     ----------
@@ -273,7 +273,7 @@ def check(problem: Any, plan: Any) -> Verdict:
 def bound(
     problem: Any, time_limit: Any = 10.0, *, display: bool | Literal["auto"] = "auto"
 ) -> Bound | None:
-    """Return the best bound that a run proves in some time; ``None`` where there is none.
+    """Return the best bound that a run proves in some time; ``None`` if there is none.
 
     A problem without any plan has no bound worth the name: ask :func:`solve` for the proof.
     """
@@ -286,7 +286,7 @@ def bound(
 
 
 def draw(problem: Any, plan: Any, path: str | Path | None = None) -> Any:
-    """Return the picture of a plan (``matplotlib.figure.Figure``); write it where a path is given.
+    """Return the picture of a plan (``matplotlib.figure.Figure``); write it if a path is given.
 
     Raises
     ------
@@ -307,7 +307,7 @@ def draw(problem: Any, plan: Any, path: str | Path | None = None) -> Any:
 
 
 def to_frame(problem: Any, plan: Any) -> pandas.DataFrame:
-    """Return a plan as a table: a row for everything that it decides.
+    """Return a plan as a table with a row for each decision.
 
     Columns depend on the kind of problem; times are ticks, sizes are bytes, exact. Operators run
     and values travel; buffers have offsets; jobs have units; layers have stages.
@@ -380,7 +380,7 @@ def plan_kind(plan: Any) -> Any:
 
 
 def _change(change: Change, given: Any) -> Any:
-    """Return a change as its kind wants it, from a number or from words of the command line."""
+    """Return the value of a change, from a number or from a text of the command line."""
     where = f"read, {change.name}"
     if given is None:
         return None
@@ -401,11 +401,11 @@ def _whole(given: Any, name: str, least: int = 1) -> int | None:
 
 
 _MOST = {"batch": LARGEST_SETTING, "micro_batches": 10_000, "blocks": 10_000}
-"""Largest counts of an architecture: beyond them there is no end to building it."""
+"""Largest counts of an architecture, with which it can be built in reasonable time."""
 
 
 def _generated(name: str, given: Any) -> Any:
-    """Return an option of an architecture; names that are none are for the architecture to say."""
+    """Return an option of an architecture; the architecture itself refuses unknown names."""
     where = f"generate, {name}"
     if given is None and name in ("blocks", "communication", "link", "name"):
         return None

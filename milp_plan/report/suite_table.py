@@ -1,4 +1,4 @@
-"""Tables over suites as Markdown and CSV: ours, and published figures beside it."""
+"""Tables over suites as Markdown and CSV: our values and published figures."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ def suite_markdown(
     command: str,
     provenance: str,
 ) -> str:
-    """Write the table.
+    """Return the table.
 
     Parameters
     ----------
     title, about, notes
-        Words above it and below.
+        Texts above and below the table.
     rows
         As ``milp_plan.study.standings`` makes them.
     columns, headings
-        What is shown, and how it is called where not by its own name.
+        Columns that are shown, and their headings where different from their names.
     group
         Member by which rows stand in sections; ``"none"`` for one section.
     digits
@@ -84,7 +84,7 @@ def _table(
 
 
 def _is_known(rows: Sequence[Row], column: str) -> bool:
-    """Whether a section knows anything of a column of others."""
+    """Return whether a section has an entry in a column of published figures."""
     return ":" not in column or any(cell(row, column, 8) != DASH for row in rows)
 
 

@@ -1,4 +1,4 @@
-"""Sweeps over limits: a table, and a picture of values against what they take."""
+"""Sweeps over limits as a table, and as a picture of values against limits."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def sweep_figure(done: Sweep) -> Figure:
     across = max(done.axes, key=lambda axis: len(axis.steps)).name
 
     def amount(point: Point, number: int | None) -> float | None:
-        """Return it on the axis; ticks of a variant may be others than those of the problem."""
+        """Return an amount on the axis; ticks of a variant may differ from those of the problem."""
         exact = done.kind.measure(point.problem).amount(number)
         return None if exact is None else float(exact * measure.per_unit / scale.per_unit)
 

@@ -1,4 +1,4 @@
-"""Runs on a Dask cluster: jobs go out with their problem, answers come back to the driver."""
+"""Runs on a Dask cluster: jobs are sent with their problem, answers return to the driver."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from milp_plan.run.dask import client_at, workers_of
 from .job import Child, Result
 
 LOST_TOLERATED = 3
-"""Workers that may be lost under one run before it counts as failed."""
+"""Maximum number of workers that a run may lose before it counts as failed."""
 SLOTS_EVERY_S = 2.0
 
 
 def work(job: dict[str, Any]) -> Result:
-    """Do one run on a worker of the cluster, in a process of its own."""
+    """Do one run on a worker of the cluster, in a separate process."""
     from distributed import get_worker
 
     worker = get_worker()
-    wanted = _wanted(worker, job["dask_key"])
-    result = Child(job).result(lambda: not wanted())
+    needed = _is_needed(worker, job["dask_key"])
+    result = Child(job).result(lambda: not needed())
     who = {"host": platform.node(), "pid": os.getpid(), "dask": worker.address}
     return {**result, "worker": {**who, "name": str(worker.name)}}
 
 
-def _wanted(worker: Any, key: str) -> Callable[[], bool]:
-    """Whether anybody still waits for a task: a cancelled one goes on unless it looks."""
+def _is_needed(worker: Any, key: str) -> Callable[[], bool]:
+    """Return whether a task is still needed: a cancelled task has to stop by itself."""
 
-    def wanted() -> bool:
+    def needed() -> bool:
         task = worker.state.tasks.get(key)
         return task is not None and task.state == "executing"
 
-    return wanted
+    return needed
 
 
 class Dask:
@@ -48,7 +48,7 @@ class Dask:
     Parameters
     ----------
     address
-        Of the scheduler, such as ``tcp://host:8786``.
+        Address of the scheduler, such as ``tcp://host:8786``.
 
     Raises
     ------
@@ -66,17 +66,17 @@ class Dask:
 
     @property
     def slots(self) -> int:
-        """Threads of all workers: runs that can be under way at a time."""
+        """Threads of all workers: maximum number of concurrent runs."""
         if now() - self._seen_s >= SLOTS_EVERY_S:
             self._seen_s = now()
-            found = workers_of(self._client)
-            there = {address: int(entry["nthreads"]) for address, entry in found.items()}
+            workers = workers_of(self._client)
+            there = {address: int(entry["nthreads"]) for address, entry in workers.items()}
             self._lost += [address for address in self._workers if address not in there]
             self._workers = there
         return sum(self._workers.values())
 
     def submit(self, job: dict[str, Any]) -> Future[Result]:
-        """Begin a run."""
+        """Start a run."""
         key = f"milp-plan-{job['key'][:16]}-{time.time_ns()}"
         remote = self._client.submit(
             work, {**job, "dask_key": key}, key=key, pure=False, retries=LOST_TOLERATED
@@ -101,7 +101,7 @@ class Dask:
             answer.set_result(_stopped() if self._asked else _lost(remote.status))
 
     def news(self) -> list[str]:
-        """Workers that were lost since the last question."""
+        """Return messages on workers that were lost since the last call."""
         lost, self._lost = self._lost, []
         return [f"worker {address} was lost; its runs are repeated elsewhere" for address in lost]
 

@@ -1,4 +1,4 @@
-"""Drives the runs of a suite: several at a time, each once, every result into the store."""
+"""Does the runs of a suite: several at a time, each once, and stores every result."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ from .store import FINISHED, Lock, Record, Store
 from .tasks import Task
 
 TICK_S = 0.2
-"""How often the driver looks around."""
+"""Seconds between two looks at the runs."""
 AGAIN_S = 1.0
-"""How often it looks whether another driver is done with a run."""
+"""Seconds between two looks at runs of another driver."""
 
 
 class Executor(Protocol):
-    """Where runs are done."""
+    """Where runs are executed: on this machine or on a cluster."""
 
     @property
     def slots(self) -> int:
-        """How many runs may be under way."""
+        """Maximum number of concurrent runs."""
         ...
 
     def submit(self, job: dict[str, Any]) -> Future[Result]:
-        """Begin a run."""
+        """Start a run."""
         ...
 
     def news(self) -> list[str]:
-        """Return what happened that a user should know, once."""
+        """Return messages for the user, each once."""
         ...
 
     def interrupt(self) -> None:
-        """Ask every run to stop with what it has; asked again, end it."""
+        """Ask every run to stop with its best plan; kill it when called again."""
         ...
 
     def close(self) -> None:
-        """End whatever still runs."""
+        """Kill the runs that are left."""
         ...
 
 
@@ -74,7 +74,7 @@ class Local:
             link_caches(path)
 
     def submit(self, job: dict[str, Any]) -> Future[Result]:
-        """Begin a run."""
+        """Start a run."""
         return self._pool.submit(self._do, job)
 
     def _do(self, job: dict[str, Any]) -> Result:
@@ -90,11 +90,11 @@ class Local:
                 self._children.discard(child)
 
     def news(self) -> list[str]:
-        """Nothing happens here that the results do not say."""
+        """Return nothing: the results say everything."""
         return []
 
     def interrupt(self) -> None:
-        """Ask every run to stop with what it has; asked again, end it."""
+        """Ask every run to stop with its best plan; kill it when called again."""
         with self._mutex:
             for child in self._children:
                 if self._asked:
@@ -104,7 +104,7 @@ class Local:
             self._asked = True
 
     def close(self) -> None:
-        """End whatever still runs."""
+        """Kill the runs that are left."""
         with self._mutex:
             self._closed = True
             for child in self._children:
@@ -116,7 +116,7 @@ class Local:
 
 @dataclass
 class SuiteProgress:
-    """How far a suite is.
+    """Progress of a suite.
 
     Parameters
     ----------
@@ -147,12 +147,12 @@ class SuiteProgress:
 
     @property
     def left(self) -> int:
-        """Runs that have no answer yet, those under way included."""
+        """Number of runs without an answer, including current ones."""
         return self.total - self.known - self.done - self.failed - self.stopped
 
     @property
     def elapsed_s(self) -> float:
-        """Since the call began."""
+        """Seconds since the call began."""
         return now() - self.began
 
     @property
@@ -166,13 +166,13 @@ class SuiteProgress:
 
 
 OnEvent = Callable[[SuiteProgress, Task | None, Record | None], None]
-"""Called with every result, and now and then without one."""
+"""Called with every result, and from time to time without one."""
 
 
 def to_do(
     tasks: Sequence[Task], store: Store, *, retry_failed: bool = True
 ) -> tuple[list[Task], list[Task], list[Task]]:
-    """Sort runs into those to be done, those finished, and those that failed and stay so.
+    """Return the runs to be done, the finished ones, and those that failed for good.
 
     Of runs that share a key, one stands for all.
     """
@@ -197,7 +197,7 @@ def drive(
     presses: Callable[[], int] = lambda: 0,
     on_event: OnEvent = lambda _state, _task, _record: None,
 ) -> SuiteProgress:
-    """Do every run that the store has no answer to.
+    """Do all runs that have no answer in the store.
 
     Parameters
     ----------
@@ -271,7 +271,7 @@ class _Driver:
         self.interrupts = max(self.interrupts, presses)
 
     def _begin(self) -> None:
-        """Begin runs while there is room; look at each that is left at most once."""
+        """Start runs as long as more are allowed; try each at most once."""
         for _ in range(len(self.pending)):
             if len(self.under_way) >= self.executor.slots:
                 return
@@ -322,7 +322,7 @@ class _Driver:
             self.on_event(self.state, task, record)
 
     def _instance_reference(self, task: Task) -> Record:
-        """For reports: where the instance lies; one that a recipe made lies nowhere."""
+        """Return the instance's path for reports; an instance made by a recipe has none."""
         source = task.source
         if source is None or not Path(source.file).is_file():
             return {}

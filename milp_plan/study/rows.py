@@ -1,4 +1,4 @@
-"""What the store says about the runs of a suite: one row of plain data per run."""
+"""The results of a suite in the store, one row of plain data per run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .tasks import Expansion, Missing, Task
 Row = dict[str, Any]
 
 NOT_RUN, ABSENT, BAD = "not run", "absent", "bad"
-"""Status of a run that the store knows nothing of, and of instances that cannot be run."""
+"""Status of a run without a record in the store, and of instances that cannot be run."""
 
 COLUMNS = (
     "file",
@@ -62,7 +62,7 @@ exact ticks (bytes for peak_memory) as text, since they may exceed 64 bits; ``va
 ``bound_float`` are in ``unit``, that of the instance's file."""
 
 LAWS = ("contiguous", "separate_passes", "calls")
-"""Members of a problem that say which one it is, beside its objective; not every kind has them."""
+"""Members that identify a problem in addition to its objective; not every kind has them."""
 
 INTEGERS = ("seed", "calls", "threads", "attempts", "operators", "values", "devices")
 FLOATS = (
@@ -133,7 +133,7 @@ def _found(outcome: Mapping[str, Any], scale: int) -> Row:
 
 
 def seconds_to_best(outcome: Mapping[str, Any]) -> float | None:
-    """Seconds until the best plan was there."""
+    """Return the seconds until the best plan was found."""
     value = outcome["value"]
     points = [point["seconds"] for point in outcome["trace"] if point["incumbent"] == value]
     return float(points[0]) if points and value is not None else None

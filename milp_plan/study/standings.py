@@ -1,4 +1,4 @@
-"""Our runs of a suite beside what others report: plain data for a table."""
+"""Our runs of a suite and published figures, as plain data for a table."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from milp_plan.io.spec_file import Published, Spec
 from .rows import ABSENT, BAD, Row
 
 NO_PLAN, ALONE = "no plan", "alone"
-"""Standings without a value of ours, and without a rival."""
+"""Standings without a value of ours, and without a published figure."""
 
 
 def with_rivals(spec: Spec, rows: Sequence[Row]) -> list[Row]:
-    """Return a row per instance, variation, seed and planner of ours, with rivals.
+    """Return a row per instance, variation, seed and planner of ours, with published figures.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def _published(spec: Spec, row: Row) -> list[Published]:
 
 
 def _others(row: Row, rows: Iterable[Row], compare: str) -> dict[str, float | None]:
-    """What all planners of the suite reach on the same problem with the same seed."""
+    """Return the values of all planners of the suite on the same problem with the same seed."""
     member = "value_float" if compare == "value" else compare
     same = ("file", "variation", "seed")
     return {
@@ -70,7 +70,7 @@ def _others(row: Row, rows: Iterable[Row], compare: str) -> dict[str, float | No
 
 
 def _stand(row: Row, rivals: Sequence[Published], spec: Spec) -> Row:
-    """Best published figure, our value over it, and who is ahead."""
+    """Return the best published figure, our value divided by it, and who is ahead."""
     values = [entry for entry in rivals if entry.counts and entry.value is not None]
     best = min(values, key=lambda entry: exact(entry.value or 0), default=None)
     stand: Row = {"best_published": None, "best_method": None, "ratio": None}

@@ -1,4 +1,4 @@
-"""The runs of a suite: what each is asked, and the key its result is stored by."""
+"""The runs of a suite: their settings, and the keys of their results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from milp_plan.run.kinds import AnyKind, kinds, read_whole
 
 @dataclass(frozen=True)
 class Source:
-    """Where a run's problem comes from: a file, which travels with the run, and its variation.
+    """The source of a run's problem: a file, which is sent with the run, and its variation.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class Task:
 
     @property
     def description(self) -> dict[str, Any]:
-        """Plain data that a record begins with."""
+        """First members of its record, as plain data."""
         return {**self.about, "asked": dict(self.asked)}
 
 
@@ -100,7 +100,7 @@ class Expansion:
 
 
 def expand(suite: Suite) -> Expansion:
-    """Read every instance in every variation, and list the runs.
+    """Read every instance in every variation, and return the runs.
 
     Raises
     ------
@@ -130,7 +130,7 @@ def expand(suite: Suite) -> Expansion:
 
 
 def document_of(entry: SuiteEntry) -> Document:
-    """Return the file of an entry, or what its recipe makes as one.
+    """Return the file of an entry, or the instance of its recipe as a file.
 
     Raises
     ------
@@ -180,7 +180,7 @@ def _tasks(
 
 
 def about_of(kind: AnyKind, problem: Any) -> dict[str, Any]:
-    """Plain data on a problem of any kind: what it is, and what its values count."""
+    """Return plain data on a problem of any kind and on its units."""
     measure = kind.measure(problem)
     return {
         "kind": kind.name,
@@ -217,7 +217,7 @@ def _asked(suite: Suite, variation: SuiteVariation, who: SuitePlanner, seed: int
 
 
 def _formulation(suite: Suite, who: SuitePlanner) -> str:
-    """Name, or the path to a file or package, seen from the suite."""
+    """Return a name, or the path to a file or package, relative to the suite."""
     from milp_plan.models.registry import is_path
 
     if not is_path(who.formulation):

@@ -1,4 +1,4 @@
-"""A problem under many limits: each variant planned once, from the plans of its neighbours.
+"""Sweeps: plans a problem with many limits, each variant once, from the plans of its neighbours.
 
 Variants are the points of a grid of memory, devices and bandwidth. They are planned from little of
 everything to much, each from the plans of its neighbours of less; at the end a plan that is valid
@@ -29,15 +29,15 @@ from milp_plan.run.what_if import VariantResult, plan_variant
 from .store import Store
 
 Place = tuple[int, ...]
-"""Of a variant in the grid: a number along each axis."""
+"""Position of a variant in the grid: a number along each axis."""
 
 MOST_DEVICES = 10_000
-"""Devices of a variant."""
+"""Maximum number of devices of a variant."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """What is varied, from little to much.
+    """An axis of a sweep, in increasing order.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Axis:
 
 @dataclass
 class Point:
-    """A variant, and what is known of it.
+    """A variant and its results.
 
     Parameters
     ----------
@@ -82,21 +82,21 @@ class Point:
 
     @property
     def bound(self) -> int | None:
-        """What no plan of it can beat, if that is known."""
+        """A lower bound on its value, if one is known."""
         return None if self.found is None else self.found.bound
 
     @property
     def amount(self) -> Fraction | None:
-        """Value of its plan in units, which compares with that of other variants."""
+        """Value of its plan in display units, comparable with other variants."""
         return kind_of(self.problem).measure(self.problem).amount(self.value)
 
     def label(self) -> str:
-        """Return which variant it is, in words."""
+        """Return the limits of the variant in words."""
         return ", ".join(f"{name} {step_text(step)}" for name, step in self.settings.items())
 
 
 def step_text(step: Fraction) -> str:
-    """Write a factor as a decimal where it ends soon, else as a fraction."""
+    """Return a factor as a short decimal, or else as a fraction."""
     return f"{float(step):.6g}" if Fraction(f"{float(step):.6g}") == step else str(step)
 
 
@@ -105,7 +105,7 @@ def axes_of(
     devices: Iterable[Fraction] = (),
     bandwidth: Iterable[Fraction] = (),
 ) -> tuple[Axis, ...]:
-    """Return the axes that are asked for, each from little to much."""
+    """Return the requested axes, each in increasing order."""
     asked: tuple[tuple[str, What, Iterable[Fraction]], ...] = (
         ("bandwidth", "link", bandwidth),
         ("devices", "devices", devices),
@@ -116,7 +116,7 @@ def axes_of(
 
 
 def variant(problem: Any, settings: Sequence[tuple[Axis, Fraction]]) -> Any:
-    """Return a problem under other limits.
+    """Return a problem with other limits.
 
     Raises
     ------
@@ -175,7 +175,7 @@ class Sweep:
 
     @property
     def kind(self) -> AnyKind:
-        """Of the problem."""
+        """Name and unit of the problem's objective."""
         return kind_of(self.problem)
 
     def _grid(self) -> Iterator[Point]:
@@ -189,7 +189,7 @@ class Sweep:
             yield Point(tuple(place for place, _ in steps), chosen_steps, problem, key)
 
     def run(self, show: Show | None = None) -> None:
-        """Plan what is not stored; Ctrl-C ends it with what is there.
+        """Plan variants that are not stored; Ctrl-C ends it with the results so far.
 
         Parameters
         ----------
@@ -210,7 +210,7 @@ class Sweep:
         self._share()
 
     def neighbours(self, point: Point) -> list[Point]:
-        """Variants that differ by one step along one axis."""
+        """Yield variants that differ by one step along one axis."""
         return [
             other
             for other in self.points
@@ -218,12 +218,12 @@ class Sweep:
         ]
 
     def front(self) -> list[Point]:
-        """Points with a plan that no other beats with at most as much of everything."""
+        """Return the Pareto front: points whose plans are not dominated in value and limits."""
         known = [point for point in self.points if point.value is not None]
         return [p for p in known if not any(_beats(other, p) for other in known)]
 
     def plan_file(self, point: Point) -> Path | None:
-        """Where the plan of a point is."""
+        """Return the path of the plan of a point."""
         planned = point.found is not None and point.found.plan is not None
         return self.store.plan_path(point.key) if planned and self.store is not None else None
 
@@ -241,7 +241,7 @@ class Sweep:
             self.interrupted = True
 
     def _share(self) -> None:
-        """Take over plans of neighbours, until no variant has a better one beside it."""
+        """Take over plans of neighbours, until no neighbour has a better one."""
         waiting = [point for point in self.points if point.found is not None]
         while waiting:
             point = waiting.pop()
@@ -250,7 +250,7 @@ class Sweep:
                     waiting.append(other)
 
     def _take(self, point: Point, source: Point) -> bool:
-        """Give a point the plan of another, where it is valid and better."""
+        """Give a point the plan of another one, if it is valid and better."""
         found, plan = point.found, None if source.found is None else source.found.plan
         if found is None or plan is None:
             return False
@@ -294,7 +294,7 @@ class Sweep:
         self.store.save(point.key, content, plan)
 
     def _load(self, point: Point) -> Any:
-        """Take an answer from the store; of one that was interrupted only return the plan."""
+        """Take an answer from the store; of an interrupted one only return the plan."""
         record = None if self.store is None else self.store.load(point.key)
         if self.store is None or record is None:
             return None
@@ -325,7 +325,7 @@ class Sweep:
 
 
 def _beats(one: Point, two: Point) -> bool:
-    """Whether one is at least as good with at most as much of everything, and not the same."""
+    """Return whether a point dominates another one in value and limits."""
     assert one.amount is not None
     assert two.amount is not None
     as_little = all(a <= b for a, b in zip(one.place, two.place, strict=True))

@@ -39,9 +39,9 @@ def addresses_panel(
     for place in plan.places:
         buffer = place.buffer
         kind = "breaks a rule" if buffer.name in broken else "buffer"
-        said = f"{size.text(buffer.size)} at {size.text(place.offset)}"
+        tooltip = f"{size.text(buffer.size)} at {size.text(place.offset)}"
         edges = (size(place.offset), size(place.offset + buffer.size))
-        boxes.append(Box(buffer.lower, buffer.upper, *edges, kind, buffer.name, said=said))
+        boxes.append(Box(buffer.lower, buffer.upper, *edges, kind, buffer.name, tooltip=tooltip))
     ends = min(box.left for box in boxes), max(box.right for box in boxes)
     lines = [("height", height, "#009E73")]
     lines += [] if limit is None else [("capacity", limit, _FILLS["breaks a rule"])]

@@ -78,10 +78,10 @@ def _boxes(problem: PlanningProblem, plan: Plan, time: Scale) -> Iterator[Box]:
         start = line.calls[device, call][0] if timed else 0
         for (part, _), ticks in zip(_PARTS, _parts(load), strict=True):
             if ticks:
-                said = f"call {call}, {time.text(ticks)}" if timed else time.text(ticks)
+                tooltip = f"call {call}, {time.text(ticks)}" if timed else time.text(ticks)
                 span = (time(start), time(start + ticks))
-                yield row_box(rows[device], part, span, part, device, said=said)
+                yield row_box(rows[device], part, span, part, device, tooltip=tooltip)
                 start += ticks
     for name, device, start, stop in _outside(problem, plan, line):
-        span, said = (time(start), time(stop)), time.text(stop - start)
-        yield row_box(rows[device], name, span, _OUTSIDE, device, said=said)
+        span, tooltip = (time(start), time(stop)), time.text(stop - start)
+        yield row_box(rows[device], name, span, _OUTSIDE, device, tooltip=tooltip)

@@ -1,4 +1,4 @@
-"""What a report shows of one run: its record, and the plan on its instance, checked again."""
+"""The input of a report on one run: its record, its instance, and its plan, checked again."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Entry:
 
 
 def read_entry(path: Path, instances: Iterable[Path] = ()) -> Entry:
-    """Read a record, its plan beside it, and the instance; check the plan.
+    """Read a record, its plan and its instance, and check the plan.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def read_entry(path: Path, instances: Iterable[Path] = ()) -> Entry:
 def read_instance(
     path: Path, record: dict[str, Any], instances: Sequence[Path] = ()
 ) -> tuple[Kind[Any, Any], Any, Path]:
-    """Read the instance that the record is about: its fingerprint says so.
+    """Return the instance of a record, which has the same fingerprint.
 
     Parameters
     ----------
