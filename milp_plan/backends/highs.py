@@ -238,7 +238,7 @@ def solve(
     Parameters
     ----------
     model, limits
-        What to solve, and for how long.
+        The model and the limits of the solve.
     start
         A complete vector, shape (num_columns,); refused starts are reported, not fatal.
     on_progress

@@ -74,7 +74,7 @@ def answer_each(
     Parameters
     ----------
     files, changes
-        What is read, and how it is changed.
+        Files to read, and changes of their problems.
     answer
         Type of the answer, for files that cannot be read or worked on.
     work

@@ -75,9 +75,9 @@ class Watch:
     Parameters
     ----------
     show
-        Where to.
+        Function that shows them.
     news
-        What the place where runs are done has to say.
+        Returns messages of the executor.
     """
 
     def __init__(self, show: Show, news: Callable[[], list[str]]) -> None:

@@ -66,12 +66,12 @@ def get(
     """Download the set NAME: files that are there and right stay, wrong ones are replaced."""
     from milp_plan.io.public_data import SETS, VARIABLE, cache_folder, download
 
-    wanted = SETS[name]
-    files = wanted.matching(patterns)
+    public = SETS[name]
+    files = public.matching(patterns)
     known = os.environ.get(VARIABLE)
     home = (folder or (Path(known) if known else cache_folder())).absolute()
     brought = download(
-        wanted, home, files, address=address, on_file=lambda file: note(f"downloading {file}")
+        public, home, files, address=address, on_file=lambda file: note(f"downloading {file}")
     )
     if as_json:
         paths = [str(home / name / file.name) for file in files]

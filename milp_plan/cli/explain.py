@@ -219,9 +219,9 @@ def infeasibility(
 
 def infeasibility_wire(conflict: Infeasibility | None) -> reason_wire.Infeasibility | None:
     """Return the explanation of an infeasible problem as its wire type."""
-    found: reason_wire.Infeasibility | None
-    found = None if conflict is None else to_wire(conflict, reason_wire.Infeasibility)
-    return found
+    explanation: reason_wire.Infeasibility | None
+    explanation = None if conflict is None else to_wire(conflict, reason_wire.Infeasibility)
+    return explanation
 
 
 def say_infeasibility(problem: Any, conflict: Infeasibility | None) -> None:

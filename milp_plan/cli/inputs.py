@@ -104,11 +104,11 @@ def _changes() -> dict[str, list[Change]]:
     """Return changes by name; kinds may share one."""
     from milp_plan.run.kinds import kinds
 
-    found: dict[str, list[Change]] = {}
+    changes: dict[str, list[Change]] = {}
     for kind in kinds():
         for change in kind.changes:
-            found.setdefault(change.name, []).append(change)
-    return found
+            changes.setdefault(change.name, []).append(change)
+    return changes
 
 
 def refuse_changes(why: str) -> None:

@@ -114,7 +114,7 @@ def table_text(
     headings
         One per column; all empty for a table without a head.
     rows, title
-        What it shows, and a line above it.
+        Rows of the table, and a line above it.
     numeric
         Places of columns that are set to the right.
     """

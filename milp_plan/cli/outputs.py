@@ -179,7 +179,7 @@ class Writing:
     failures
         Those that were not, in words.
     code
-        What the failures add to the exit code.
+        Exit code of the failures.
     """
 
     files: dict[str, str] = field(default_factory=dict)

@@ -22,7 +22,7 @@ class Part(NamedTuple):
     only
         ``MEMBER=PATTERN``, each of which a case must be like; patterns as in a shell.
     first
-        How many cases at most.
+        Maximum number of cases.
     """
 
     only: tuple[str, ...] = ()

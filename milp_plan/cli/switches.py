@@ -23,9 +23,9 @@ def parse(kind: type, texts: Iterable[str], formulation: str) -> dict[str, Any]:
     kind
         The dataclass of the options.
     texts
-        As given on the command line; a later one of the same key counts.
+        Texts of the command line; a later one of the same key counts.
     formulation
-        Its name, for messages.
+        Name of the formulation, for messages.
 
     Raises
     ------

@@ -29,17 +29,17 @@ def installed() -> dict[str, str | None]:
 
     from milp_plan import __version__
 
-    found: dict[str, str | None] = {
+    versions: dict[str, str | None] = {
         "milp_plan": __version__,
         "python": platform.python_version(),
         "system": platform.platform(),
     }
     for package in PACKAGES:
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
-            found[package] = None
-    return found
+            versions[package] = None
+    return versions
 
 
 @click.command("show-versions")

@@ -173,7 +173,7 @@ def figure_legend(figure: Any, handles: Sequence[Any], loc: str) -> None:
     handles
         Patches and lines with their labels.
     loc
-        Such as ``"outside lower center"``.
+        Location, such as ``"outside lower center"``.
     """
     from matplotlib.textpath import TextPath
 

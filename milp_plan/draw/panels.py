@@ -30,7 +30,7 @@ class Box:
     left, right, low, high
         Edges of the rectangle.
     kind
-        What its colour says.
+        Key of its colour.
     name
         Name by which pages search for it.
     row
@@ -67,17 +67,17 @@ class Panel:
     Parameters
     ----------
     title
-        Above it.
+        Title above the panel.
     x, y
         Axes; ``y`` is ``None`` where there are rows.
     rows, ends
         Names of rows, from above; what is written at their right ends, or nothing.
     boxes, curves
-        What is drawn.
+        Boxes and curves of the panel.
     fills
         Colour of every kind of box, in the order of the legend.
     notes
-        What was merged or left out, one sentence each.
+        Sentences on merged or omitted boxes.
     searched
         Whether its boxes are what people look for by name.
     row_height
@@ -85,7 +85,7 @@ class Panel:
     from_zero
         Whether ``y`` begins at 0, not at the lowest of its values.
     summary
-        Whether it sums up another panel: pages show it, figures leave it out.
+        Whether it summarises another panel: pages show it, figures leave it out.
     """
 
     title: str

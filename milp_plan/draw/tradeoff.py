@@ -26,7 +26,7 @@ class Mark:
     series
         Marks of one series share colour, shape and line; ``""`` is not in the legend.
     x, y
-        What the plan takes, and its value; the value is ``None`` without a plan.
+        Amount of the resource, and the plan's value; ``None`` without a plan.
     bound
         Lower bound on the value, if there is one.
     best
@@ -51,7 +51,7 @@ def tradeoff_figure(
     Parameters
     ----------
     marks, title
-        What is drawn, and the text above.
+        Marks of the figure, and its title.
     labels
         Labels of both axes.
     joined

@@ -49,7 +49,7 @@ class Machines:
     Parameters
     ----------
     time_unit, ticks_per_unit
-        As for the model.
+        Units of time of the model.
     """
 
     def __init__(self, time_unit: str, ticks_per_unit: int) -> None:
@@ -90,7 +90,7 @@ class Machines:
         Parameters
         ----------
         name
-            Such as ``"H100"``.
+            Name, such as ``"H100"``.
         memory
             Bytes of each of its devices; ``None`` without a limit.
         host
@@ -114,7 +114,7 @@ class Machines:
         Parameters
         ----------
         device_class
-            Its class; the only one unless given. A model without classes gets one without a limit.
+            Its class; by default the only one. A model without classes gets one without a limit.
         memory
             Bytes, if not those of its class; ``None`` without a limit.
         """
@@ -157,7 +157,7 @@ class Machines:
         latency
             Time before the first byte of each message arrives.
         both
-            Whether it leads both ways, each with the bandwidth to itself.
+            Whether there are channels in both directions, each with the whole bandwidth.
         """
         call = "connect"
         one, other = self._name(source, "device", call), self._name(target, "device", call)

@@ -45,7 +45,7 @@ class Model(Machines):
     Parameters
     ----------
     name
-        Of the problem.
+        Name of the problem.
     cluster
         What to begin with: a text such as ``"2xH100+2xA100"`` (``milp-plan list clusters``), a file
         that describes one (``"mine.toml"``), or a cluster; devices and connections may be added.
@@ -55,12 +55,12 @@ class Model(Machines):
         Of durations and latencies given as numbers: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``, where
         a tick is a nanosecond; or ``"unspecified"`` for sources that name none.
     ticks_per_unit
-        For ``"unspecified"`` alone: how finely a unit is divided. Rates are then bytes per unit.
+        Ticks per unit, only for ``"unspecified"``. Rates are then bytes per unit.
     memory_law, communication, serial
         How memory is counted (``"instant"``, ``"static"``), what transfers hold (``"channel"``,
         ``"endpoint"``, ``"delay"``), and the serial law, if it is one of these problems.
     micro_batches
-        How often the graph runs; operators of kind ``"update"`` run once, after all of them.
+        Number of micro-batches; operators of kind ``"update"`` run once, after all of them.
     provenance
         Where the numbers come from.
 
@@ -251,7 +251,7 @@ class Model(Machines):
         bytes
             On each device that holds it; or layout -> bytes.
         transfer_bytes
-            What travels to each device, where that is something else.
+            Bytes that are sent to each device, where different.
         messages
             Sends that a transfer of it takes.
         reshard
@@ -375,14 +375,14 @@ class Model(Machines):
     def _reshards(
         self, given: Mapping[tuple[str, str], Time], sizes: Mapping[str, int], where: str
     ) -> dict[tuple[str, str], int]:
-        found = {}
+        ticks = {}
         for pair, time in given.items():
             known = isinstance(pair, tuple) and len(pair) == 2 and set(pair) <= set(sizes)
             if not known:
                 expected = f"a pair of its layouts: {', '.join(sizes)}"
                 refuse(where, quoted(pair), expected, "add the layout to bytes")
-            found[pair] = self._ticks(time, f"{where}[{pair[0]!r}, {pair[1]!r}]")
-        return found
+            ticks[pair] = self._ticks(time, f"{where}[{pair[0]!r}, {pair[1]!r}]")
+        return ticks
 
     def _refuse_circle(self, producer: str, readers: Iterable[str], where: str) -> None:
         """Refuse a value that would close a cycle."""

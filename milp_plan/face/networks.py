@@ -130,23 +130,23 @@ def _add_values(
 
 def _add_edges(model: Model, graph: networkx.DiGraph[Any]) -> None:
     """Add the values of edges; edges of one node with the same value have to agree on it."""
-    found: dict[str, dict[str, Any]] = {}
+    values: dict[str, dict[str, Any]] = {}
     for source, target, data in graph.edges(data=True):
         where = f"edge {source!r} to {target!r}"
         _refuse_unknown(data, _EDGE, where)
         stem = title = str(data.get("value") or f"{source}->{target}")
         number = 1
-        while "value" not in data and title in found:
+        while "value" not in data and title in values:
             number += 1
             title = f"{stem} {number}"
         entry = {key: data[key] for key in _EDGE if key in data and key != "value"}
         entry |= {"producer": str(source)}
-        known = found.setdefault(title, entry | {"consumers": []})
+        known = values.setdefault(title, entry | {"consumers": []})
         if {key: known[key] for key in known if key != "consumers"} != entry:
             found_text = f"value {title!r} with other attributes than on an edge before"
             refuse(where, found_text, "one producer and one size of a value", "name them apart")
         known["consumers"].append(str(target))
-    for title, entry in found.items():
+    for title, entry in values.items():
         model.add_value(name=title, **entry)
 
 

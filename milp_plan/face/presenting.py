@@ -37,7 +37,7 @@ class Summary(NamedTuple):
     below: list[str]
 
 
-def told(item: Any) -> Summary:
+def summary_of(item: Any) -> Summary:
     """Return the view of a problem, plan or outcome of any kind."""
     if isinstance(item, Outcome):
         return Summary(headline(item), ["", ""], facts(item), warnings(item))
@@ -111,7 +111,7 @@ def _cell(content: Any) -> str:
 
 def text(item: Any) -> str:
     """Return a view as lines of text."""
-    title, headings, rows, below = told(item)
+    title, headings, rows, below = summary_of(item)
     lines = [headings, *rows] if any(headings) else rows
     widths = (
         [max(len(row[place]) for row in lines) for place in range(len(headings))] if lines else []
@@ -126,7 +126,7 @@ def table(item: Any) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    title, headings, rows, below = told(item)
+    title, headings, rows, below = summary_of(item)
     found = Table(
         title=Text(title, style="bold"),
         title_justify="left",
@@ -144,7 +144,7 @@ def table(item: Any) -> Table:
 
 def html(item: Any) -> str:
     """Return a view as HTML that follows the colours of the page, light or dark."""
-    title, headings, rows, below = told(item)
+    title, headings, rows, below = summary_of(item)
     head = "".join(f'<th style="{_CELL}">{escape(entry)}</th>' for entry in headings)
     lines = ["".join(f'<td style="{_CELL}">{escape(c)}</td>' for c in row) for row in rows]
     body = "".join(f"<tr>{line}</tr>" for line in lines)

@@ -179,23 +179,23 @@ def in_notebook() -> bool:
     return getattr(shell, "kernel", None) is not None
 
 
-def chosen(problem: Any, wanted: bool | Literal["auto"], write: Callable[[str], None]) -> Display:
+def chosen(problem: Any, mode: bool | Literal["auto"], write: Callable[[str], None]) -> Display:
     """Return the display of progress.
 
     Parameters
     ----------
     problem
-        What is planned.
-    wanted
-        Whether at all; ``"auto"``: where somebody looks on, on a terminal or in a notebook.
+        The problem.
+    mode
+        Whether to show progress; ``"auto"``: only on a terminal or in a notebook.
     write
-        Takes the lines of a log, where there is neither.
+        Writes a line of a log, where there is neither.
     """
-    if wanted is False:
+    if mode is False:
         return Quiet()
     if in_notebook():
         return Notebook(problem)
-    if wanted == "auto" and not sys.stderr.isatty():
+    if mode == "auto" and not sys.stderr.isatty():
         return Quiet()
     from rich.console import Console
 

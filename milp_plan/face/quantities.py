@@ -66,13 +66,13 @@ def ticks(given: Any, per_unit: Fraction, unit: str, where: str) -> int:
     Parameters
     ----------
     given
-        In ``unit``; or a text that names its own, such as ``"3.5ms"``.
+        A number in ``unit``, or a text with its unit, such as ``"3.5ms"``.
     per_unit
         Ticks of a unit.
     unit
-        Of plain numbers: ``"s"``, ``"ms"``, ``"us"``, ``"ns"``, or ``"unspecified"``.
+        Unit of plain numbers: ``"s"``, ``"ms"``, ``"us"``, ``"ns"``, or ``"unspecified"``.
     where
-        Of the finding.
+        Place in the finding.
 
     Raises
     ------
@@ -109,9 +109,9 @@ def amount(given: Any, where: str, *, least: int = 0, per_second: bool = False) 
     given
         A whole number, or a text such as ``"2GiB"``, ``"80GB"`` or ``"25GB/s"``.
     where
-        Of the finding.
+        Place in the finding.
     least
-        What it has to be at least.
+        Minimum.
     per_second
         Whether it is a rate; a text of a rate may end in ``/s``, one of a size may not.
     """

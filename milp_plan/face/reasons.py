@@ -29,7 +29,7 @@ class Explanation(Shown):
     Parameters
     ----------
     problem, plan, verdict
-        What is explained; the last two are ``None`` where there is no plan.
+        The problem, its plan and verdict; ``None`` without a plan.
     why
         Critical chain, usage, limits and blocks; ``None`` without a valid plan.
     effects
@@ -37,7 +37,7 @@ class Explanation(Shown):
     infeasibility
         A smallest conflicting set and what would be enough, where it is proved that no plan exists.
     lines
-        The same for people.
+        The explanation as lines of text.
     """
 
     problem: Any
@@ -68,7 +68,7 @@ def explain(
         What the plan is for; or an outcome, which has both. Without a plan the problem is planned
         first.
     plan
-        Of any origin, valid or not.
+        A plan of any origin, valid or not.
     what_if
         Questions as on the command line, each planned again from this plan: ``"memory+1GiB"``,
         ``"devices+1"``, ``"link"``, ``"move:b=gpu1"``, or ``"usual"``.
@@ -86,10 +86,10 @@ def explain(
     --------
     >>> import milp_plan as mp
     >>> outcome = mp.solve(mp.read("instances/gang-beats-single.json"), time_limit=20)
-    >>> told = mp.explain(outcome, what_if=["move:m1=d0"])
-    >>> [(link.name, link.stop) for link in told.why.chain]
+    >>> explanation = mp.explain(outcome, what_if=["move:m1=d0"])
+    >>> [(link.name, link.stop) for link in explanation.why.chain]
     [('m1', 55), ('m2', 110)]
-    >>> told.effects[0].change > 0
+    >>> explanation.effects[0].change > 0
     True
     """
     limit = seconds(time_limit, "explain, time_limit")
@@ -102,7 +102,7 @@ def explain(
             outcome = solve(problem, time_limit=limit, display=display)
     if outcome is not None:
         problem, plan = outcome.problem, outcome.plan if plan is None else plan
-    asked = texts(what_if, "explain, what_if")
+    changes = texts(what_if, "explain, what_if")
     display = a_display(display, "explain, display")
     if plan is None:
         assert outcome is not None
@@ -116,7 +116,7 @@ def explain(
     why = kind_of(problem).reasons().why(problem, plan, verdict)
     lines += why_lines(problem, why, chain=not any("critical chain" in line for line in lines))
     effects = []
-    for question in questions(problem, asked, why) if asked else ():
+    for question in questions(problem, changes, why) if changes else ():
         with chosen(question.problem, display, to_stderr) as show:
             settings = Settings(time_limit_s=limit)
             effects.append(ask(question, plan, verdict.value, settings, show))

@@ -35,7 +35,7 @@ class Variants(Shown):
     Parameters
     ----------
     problem
-        What was varied.
+        The original problem.
     points
         Each variant with its ``settings``, ``problem``, ``value`` and ``bound``, and in ``found``
         its plan, verdict and why the search stopped; ``found`` is ``None`` for one that was not
@@ -103,9 +103,9 @@ def diff(before: Any, after: Any, *, problem: Any = None, variant: Any = None) -
     before, after
         Outcomes of :func:`milp_plan.solve`, or plans.
     problem
-        What the plans are for; outcomes know it, and plans that were planned or read here.
+        The problem of the plans; outcomes know it, and plans that were planned or read here.
     variant
-        What the second is for, where that is another problem.
+        The problem of the second plan, if it is another one.
 
     Returns
     -------
@@ -173,7 +173,7 @@ def sweep(
     Parameters
     ----------
     problem
-        Of any kind; a :class:`milp_plan.Model` is built first.
+        A problem of any kind; a :class:`milp_plan.Model` is built first.
     memory, bandwidth
         Factors on what there is: a number, several, or a text as on the command line,
         ``"0.5:1.2:0.1"`` or ``"0.5,1,2"``.
@@ -186,7 +186,7 @@ def sweep(
     display
         Whether to show progress, as for :func:`milp_plan.solve`.
     seed, threads, gap
-        As for :func:`milp_plan.solve`.
+        As in :func:`milp_plan.solve`.
 
     Raises
     ------

@@ -179,7 +179,7 @@ def solve(
     Parameters
     ----------
     problem
-        What to plan; a :class:`milp_plan.Model` is built first.
+        The problem; a :class:`milp_plan.Model` is built first.
     time_limit
         Seconds of wall-clock time for everything together, or a text such as ``"5min"``.
     display
@@ -196,7 +196,7 @@ def solve(
         Plans of similar problems, whose orders may be worth a try.
     seed, threads, gap, node_limit, rounds, target, formulation, options, solver, dask, only, \
     two_stage
-        As of :class:`milp_plan.Settings`; the same as on the command line.
+        As in :class:`milp_plan.Settings`, and on the command line.
 
     Returns
     -------

@@ -20,7 +20,7 @@ def csv_rows(
     text
         The whole of it.
     what
-        What the file is, for findings.
+        Description of the file, for findings.
     file
         Name of the file, for findings.
     spaced

@@ -44,7 +44,7 @@ class Document:
     Parameters
     ----------
     path
-        Where it came from.
+        Path of the file.
     data
         Content of the file, decompressed.
     """
@@ -84,7 +84,7 @@ def read_document(
     path
         The file.
     what
-        What the caller expects it to be, for the findings.
+        Description of the expected file, for findings.
     text
         Whether it must be text in UTF-8.
 

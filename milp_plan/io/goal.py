@@ -24,7 +24,7 @@ class Goal:
     Parameters
     ----------
     objective
-        What counts; ``None`` leaves it to the file.
+        The objective; ``None`` for that of the file.
     contiguous
         Bottleneck: one consecutive part of the forward pass per device (``Contiguity.CHAIN``).
     separate_passes

@@ -58,7 +58,7 @@ class PublicSet:
     title, licence
         Readable title.
     page
-        Where to read about it.
+        Address of a page about it.
     address
         Address of a commit, whose files do not change.
     """

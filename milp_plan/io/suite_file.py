@@ -155,11 +155,11 @@ class SuiteEntry:
     label
         The file as tables name it, without the folder of this machine.
     path
-        Where it is, or would be if it were not generated.
+        Path of its file, or the path that it would have.
     absent
         Why it cannot be solved; empty for a file that is there.
     optional
-        Whether it may be absent without that being an error.
+        Whether it may be missing without an error.
     recipe
         Recipe by which it is generated; ``None`` for a file.
     """
@@ -187,7 +187,7 @@ class Suite:
     path
         Path of the suite's file.
     content
-        What stands there.
+        Content of the file.
     entries
         The instances, present or missing, each once.
     """

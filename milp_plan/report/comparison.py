@@ -32,7 +32,7 @@ class Curve:
     points
         (seconds, incumbent, bound), in order of time; ``None`` while there is none.
     end_s
-        When the run ended.
+        Time at which the run ended.
     """
 
     planner: str
@@ -186,7 +186,7 @@ def performance_profile(
     values
         Planner -> value per problem, all in the same order.
     title
-        Above the figure.
+        Title above the figure.
     most
         Largest ratio shown; the largest there is (of at most 10) unless given.
 

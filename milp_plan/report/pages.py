@@ -71,11 +71,11 @@ def provenance(command: str, rows: Iterable[Row], extra: str = "") -> str:
 
 
 def _distinct(entries: Iterable[Row]) -> list[Row]:
-    found: list[Row] = []
+    unique: list[Row] = []
     for entry in entries:
-        if entry not in found:
-            found.append(entry)
-    return found
+        if entry not in unique:
+            unique.append(entry)
+    return unique
 
 
 class Cells(Formatter):
@@ -128,16 +128,16 @@ def study_page(
     Parameters
     ----------
     title, about
-        Above it.
+        Title and text above the tables.
     tables
         As in a study's file: ``columns``, ``heading``, ``rows``, ``group``, ``text``, ``before``,
         ``after`` and ``left``.
     rows
         Name -> rows; those measured are named ``""``.
     facts
-        What texts name in braces.
+        Values of names in braces in texts.
     command, made
-        What makes the page again; versions and machine.
+        Command that makes the page again; versions and machine.
 
     Raises
     ------

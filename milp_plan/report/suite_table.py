@@ -53,7 +53,7 @@ def suite_markdown(
     title, about, notes
         Texts above and below the table.
     rows
-        As ``milp_plan.study.standings`` makes them.
+        Rows made by ``milp_plan.study.standings``.
     columns, headings
         Columns that are shown, and their headings where different from their names.
     group
@@ -61,7 +61,7 @@ def suite_markdown(
     digits
         Significant digits of values.
     command, provenance
-        What makes the table again, and with what it was made.
+        Command that makes the table again, and the versions of its records.
     """
     lines = [f"# {title}", "", "Generated, do not edit. Made again by:", "", "```", command, "```"]
     lines += ["", about.strip(), "", NOTE, "", _summary(rows), "", provenance]

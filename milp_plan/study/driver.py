@@ -123,7 +123,7 @@ class SuiteProgress:
     total
         Runs of the suite.
     known
-        Of which: were finished before.
+        Number of them that were finished before.
     done, failed, stopped
         Done by this call; failed in it, or before and not tried again; stopped by Ctrl-C.
     running
@@ -204,7 +204,7 @@ def drive(
     tasks
         The runs of a suite.
     store
-        Where answers are, and go.
+        Store of answers.
     executor
         Where runs are done; the caller closes it.
     retry_failed

@@ -58,7 +58,7 @@ class Child:
     Parameters
     ----------
     job
-        As :func:`job_of` makes it.
+        The job, made by :func:`job_of`.
     path
         Folder it imports this package from, if not where this process does.
     """

@@ -40,13 +40,13 @@ def tasks_of(
     Parameters
     ----------
     name
-        What progress calls them.
+        Name of the runs in progress reports.
     source
         Name of a module, or path of a script, that has ``measure``.
     cases
         Plain data.
     limits
-        When a case is ended from outside, and how many threads it may take.
+        Time limit of a case, after which it is killed, and its number of threads.
 
     Raises
     ------
@@ -107,15 +107,15 @@ def file_digest(source: str) -> str | None:
 
 def _beside(module: ModuleType, folder: Path) -> set[Path]:
     """Return the files of a folder that a module imports, directly or indirectly."""
-    found: dict[Path, ModuleType] = {}
+    modules: dict[Path, ModuleType] = {}
     to_do = [module]
     while to_do:
         for entry in vars(to_do.pop()).values():
             file = getattr(entry, "__file__", None) if isinstance(entry, ModuleType) else None
-            if file is not None and Path(file).parent == folder and Path(file) not in found:
-                found[Path(file)] = entry
+            if file is not None and Path(file).parent == folder and Path(file) not in modules:
+                modules[Path(file)] = entry
                 to_do.append(entry)
-    return set(found)
+    return set(modules)
 
 
 def measure(asked: Mapping[str, Any]) -> dict[str, Any]:

@@ -164,7 +164,7 @@ def standing(row: Row, rival: str) -> str:
     Parameters
     ----------
     row
-        Of a case.
+        Row of a case.
     rival
         ``best_expert`` or ``best_peer``.
     """

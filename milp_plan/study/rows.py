@@ -114,22 +114,22 @@ def row_of(task: Task, record: Record | None) -> Row:
     worker = record.get("worker") or {}
     row |= {"wall_s": record.get("wall_s"), "host": worker.get("dask") or worker.get("host")}
     outcome = record["outcome"]
-    return row if outcome is None else row | _found(outcome, scale)
+    return row if outcome is None else row | _result(outcome, scale)
 
 
-def _found(outcome: Mapping[str, Any], scale: int) -> Row:
+def _result(outcome: Mapping[str, Any], scale: int) -> Row:
     names = ("gap", "proved", "stop", "verdict", "bound_name", "seconds", "infeasible_because")
-    found: Row = {name: outcome[name] for name in names}
-    found["found_by"] = outcome["planner"]
+    row: Row = {name: outcome[name] for name in names}
+    row["found_by"] = outcome["planner"]
     for name in ("added_time_percent", "added_time_percent_bound"):
-        found[name] = outcome.get(name)  # only one kind has them
+        row[name] = outcome.get(name)  # only one kind has them
     for name in ("value", "bound"):
         number = outcome[name]
-        found[name] = None if number is None else str(number)
-        found[f"{name}_float"] = None if number is None else float(Fraction(number, scale))
-    found["seconds_to_best"] = seconds_to_best(outcome)
+        row[name] = None if number is None else str(number)
+        row[f"{name}_float"] = None if number is None else float(Fraction(number, scale))
+    row["seconds_to_best"] = seconds_to_best(outcome)
     phases = {f"phase {name}": seconds for name, seconds in outcome["phases"].items()}
-    return found | phases
+    return row | phases
 
 
 def seconds_to_best(outcome: Mapping[str, Any]) -> float | None:

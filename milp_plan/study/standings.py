@@ -27,17 +27,17 @@ def with_rivals(spec: Spec, rows: Sequence[Row]) -> list[Row]:
         Says which planners are ours (the first of the suite unless it does), and what others
         report.
     rows
-        As :func:`.rows.rows_of` makes them.
+        Rows made by :func:`.rows.rows_of`.
     """
     present = [row for row in rows if row["status"] not in (ABSENT, BAD)]
     ours = spec.ours or tuple(dict.fromkeys(row["planner"] for row in present))[:1]
-    found = []
+    standings = []
     for row in rows:
         if row["status"] in (ABSENT, BAD):
-            found.append({**row, "published": [], "planners": {}, **_stand(row, [], spec)})
+            standings.append({**row, "published": [], "planners": {}, **_stand(row, [], spec)})
         elif row["planner"] in ours:
             rivals = _published(spec, row)
-            found.append(
+            standings.append(
                 {
                     **row,
                     "published": [_plain(entry) for entry in rivals],
@@ -45,7 +45,7 @@ def with_rivals(spec: Spec, rows: Sequence[Row]) -> list[Row]:
                     **_stand(row, rivals, spec),
                 }
             )
-    return found
+    return standings
 
 
 def _plain(entry: Published) -> dict[str, Any]:

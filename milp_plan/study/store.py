@@ -50,7 +50,7 @@ class Store:
     Parameters
     ----------
     folder
-        Where they are; made when something is written.
+        Folder of the results; made when something is written.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -23,11 +23,11 @@ class Source:
     file
         Name of the file; some formats name their problems after it.
     data
-        Its content.
+        Content of the file.
     changes
-        What is asked of it as it is read; see :attr:`milp_plan.run.kind.Kind.changes`.
+        Changes of the problem as it is read; see :attr:`milp_plan.run.kind.Kind.changes`.
     fingerprint
-        Of the problem that comes out.
+        Fingerprint of the problem.
     """
 
     file: str
@@ -43,7 +43,7 @@ class Task:
     Parameters
     ----------
     title
-        What progress calls it.
+        Name in progress reports.
     about
         Plain data that its record begins with, and tables show.
     asked
@@ -74,7 +74,7 @@ class Missing:
     Parameters
     ----------
     label, variation
-        Which; the variation is empty where it does not matter.
+        Name of the instance and its variation; empty where it does not matter.
     reason
         Why: it is absent, or not what its format says.
     harmless

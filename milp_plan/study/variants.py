@@ -42,7 +42,7 @@ class Axis:
     Parameters
     ----------
     name
-        Of the option: ``"memory"``, ``"devices"``, ``"bandwidth"``.
+        Name of the option: ``"memory"``, ``"devices"``, ``"bandwidth"``.
     what
         The sort of resource.
     steps
@@ -65,7 +65,7 @@ class Point:
     found
         The answer; ``None`` for a variant that was not planned.
     again
-        Whether it was in the store already.
+        Whether its result was already in the store.
     """
 
     place: Place
@@ -151,11 +151,11 @@ class Sweep:
     Parameters
     ----------
     problem, axes
-        What is varied, and how.
+        The problem and the axes of the sweep.
     settings
-        How each variant is planned, and for how long.
+        Settings of the run of each variant.
     store
-        Where answers are; ``None`` keeps them nowhere.
+        Store of answers; ``None`` for no store.
 
     Raises
     ------

@@ -25,13 +25,13 @@ class Entry:
     Parameters
     ----------
     name
-        What tells it from others on the page.
+        Name of the run on the page.
     record
-        As the run wrote it.
+        The record of the run.
     kind, problem
         ``None`` for a run without a plan.
     verdict, explanation, panels
-        Of the plan, if there is one.
+        Verdict, explanation and panels of the plan, if there is one.
     """
 
     name: str
@@ -51,7 +51,7 @@ def read_entry(path: Path, instances: Iterable[Path] = ()) -> Entry:
     path
         The record. Its plan is ``NAME.plan.json`` beside ``NAME.json``.
     instances
-        Where the instance may be, if not where the record says.
+        Folders in which to search for an instance that is not where the record says.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def read_instance(
     path, record
         The record and its file.
     instances
-        Where the instance may be, if not where the record says.
+        Folders in which to search for an instance that is not where the record says.
 
     Raises
     ------

@@ -48,7 +48,7 @@ def report_text(entries: Sequence[Entry]) -> str:
     Parameters
     ----------
     entries
-        At least one.
+        The runs, at least one.
 
     Raises
     ------

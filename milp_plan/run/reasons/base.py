@@ -178,7 +178,7 @@ class Move:
     what
         What differs: ``"device"``, ``"strategy"``, ``"start"``, ``"runs"``, ...
     before, after
-        Its value in the first plan and in the second.
+        The differing property in the first plan and in the second.
     parts
         Names of the parts.
     cost
