@@ -132,10 +132,10 @@ def _switches(name: str, limits: Limits) -> dict[str, Any]:
     family = next((family for family in SWITCHES if family in name), None)
     if family is None:
         return {}
-    asked = {word: getattr(limits, part) for part, word in SWITCHES[family].items()}
+    switches = {word: getattr(limits, part) for part, word in SWITCHES[family].items()}
     if family == "highs":
-        asked["mip_detect_symmetry"] = False  # see the worker
-    return {word: amount for word, amount in asked.items() if amount is not None}
+        switches["mip_detect_symmetry"] = False  # see the worker
+    return {word: amount for word, amount in switches.items() if amount is not None}
 
 
 class _Solve:

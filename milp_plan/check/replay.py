@@ -82,7 +82,7 @@ class Replay:
 
     def holders(self, device: str, time_ticks: int) -> tuple[Holding, ...]:
         """Return the holdings of a device at an instant, largest first."""
-        found = [
+        holdings = [
             holding
             for holding in self.holdings
             if holding.device == device
@@ -90,7 +90,7 @@ class Replay:
             and (holding.start_ticks is None or holding.start_ticks <= time_ticks)
             and (holding.stop_ticks is None or time_ticks < holding.stop_ticks)
         ]
-        return tuple(sorted(found, key=lambda holding: (-holding.num_bytes, holding.name)))
+        return tuple(sorted(holdings, key=lambda holding: (-holding.num_bytes, holding.name)))
 
 
 _Held = tuple[str, str, str, int, int, int | None]
@@ -121,12 +121,12 @@ class Tape:
             events[device].append((start, num_bytes))
             if stop is not None:
                 events[device].append((stop, -num_bytes))
-        found = {}
+        memory_of = {}
         for device, limit in limits.items():
             steps = _steps(always[device], events[device])
             peak_ticks, peak = max(steps, key=itemgetter(1))
-            found[device] = DeviceMemory(device, limit, fixed[device], peak, peak_ticks, steps)
-        return found
+            memory_of[device] = DeviceMemory(device, limit, fixed[device], peak, peak_ticks, steps)
+        return memory_of
 
     def holdings(self) -> tuple[Holding, ...]:
         """All holdings, persistent values first."""
@@ -142,14 +142,14 @@ def replay_of(reading: Reading) -> Replay:
 
 def _steps(always: int, events: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     events.sort()
-    held = always
+    used = always
     steps: list[tuple[int, int]] = []
     if not events or events[0][0] > 0:
         steps.append((0, always))
     for time, changes in groupby(events, key=itemgetter(0)):
-        held += sum(change for _, change in changes)
-        if not steps or held != steps[-1][1]:
-            steps.append((time, held))
+        used += sum(change for _, change in changes)
+        if not steps or used != steps[-1][1]:
+            steps.append((time, used))
     return tuple(steps)
 
 

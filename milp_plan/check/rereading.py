@@ -38,7 +38,7 @@ def is_complete(reading: Reading, trail: Trail) -> bool:
     """Return whether all tasks that may read the value are present, with times."""
     runs = [reading.runs_of.get(name, ()) for name in trail.value.consumers]
     journeys = reading.journeys_of.get(trail.value.name, ())
-    timed = all(run.times is not None for found in runs for run in found)
+    timed = all(run.times is not None for runs_of_one in runs for run in runs_of_one)
     return timed and all(runs) and all(journey.times is not None for journey in journeys)
 
 

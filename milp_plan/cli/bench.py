@@ -343,10 +343,10 @@ def known_path(expansion: Expansion, given: Path | None) -> Path | None:
 
     if given is not None:
         return given
-    wanted = expansion.suite.content.known
-    path = above(expansion.suite.path, wanted or KNOWN)
-    if wanted is not None and not path.is_file():
-        finding = Finding("known", repr(wanted), "a file", "correct the path")
+    named = expansion.suite.content.known
+    path = above(expansion.suite.path, named or KNOWN)
+    if named is not None and not path.is_file():
+        finding = Finding("known", repr(named), "a file", "correct the path")
         raise InputError([finding]).in_file(str(expansion.suite.path))
     return path if path.is_file() else None
 

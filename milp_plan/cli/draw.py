@@ -185,9 +185,9 @@ def export(
     if switches and formulation == "auto":
         solver = solver.with_options(chosen_switches(solver.found.name, switches))
     most = allowed(model_memory)
-    wanted = refuse_large(problem, solver, most)
-    if wanted is not None and wanted > LARGE_BYTES:
-        note(f"{problem.name}: building a model of about {wanted / GIB:.1f} GiB")
+    size = refuse_large(problem, solver, most)
+    if size is not None and size > LARGE_BYTES:
+        note(f"{problem.name}: building a model of about {size / GIB:.1f} GiB")
     with at_most(problem.name, most):
         _write_model(problem, solver, cutoff, format_name, output)
     say(str(output))

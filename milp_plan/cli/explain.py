@@ -168,15 +168,15 @@ def _asked(
     from milp_plan.run import Settings
     from milp_plan.run.what_if import ask, questions
 
-    found = []
+    effects = []
     for question in questions(item.problem, request.texts, why) if request.texts else ():
         with display(question.problem, quiet=request.quiet) as show:
             settings = Settings(time_limit_s=request.time_limit)
             effect = ask(question, plan, verdict.value, settings, show)
-        found.append(effect)
+        effects.append(effect)
         if effect.result.stop is Stop.INTERRUPTED:
-            return found, True
-    return found, False
+            return effects, True
+    return effects, False
 
 
 def _effect_wire(effect: Effect) -> reason_wire.Effect:

@@ -163,10 +163,10 @@ def item(file: Path, changes: dict[str, Any]) -> Item:
     InputError
         The file is not what its format says.
     """
-    found = next(items((file,), changes))
-    if found.error is not None:
-        raise found.error
-    return found
+    result = next(items((file,), changes))
+    if result.error is not None:
+        raise result.error
+    return result
 
 
 def plan_of(item: Item, plan_file: Path) -> Any:

@@ -28,7 +28,7 @@ def make_study(folder: Path, runs: SuiteRuns, part: Part, *, render: bool) -> Ex
     the rows; ``figures(rows)``, file name -> figure; and ``complaints(rows)``, sentences on what
     contradicts the page's claims, with which the command ends with 7.
 
-    Results are those of the ``part`` that was asked for, and so is the page.
+    Results are those of the requested ``part``, and so is the page.
 
     Raises
     ------
@@ -43,15 +43,15 @@ def make_study(folder: Path, runs: SuiteRuns, part: Part, *, render: bool) -> Ex
 
     study, script = read_study(folder / STUDY)
     cases = part.of(study.all_cases())
-    asked = [{k: v for k, v in case.items() if k not in study.labels} for case in cases]
+    unlabelled = [{k: v for k, v in case.items() if k not in study.labels} for case in cases]
     if render:
-        made = _stored(folder / RESULTS, asked)
+        made = _stored(folder / RESULTS, unlabelled)
     else:
-        done = runs.rows_of(tasks_of(folder.name, str(script), asked, study.limits))
+        done = runs.rows_of(tasks_of(folder.name, str(script), unlabelled, study.limits))
         if isinstance(done, Exit):
             return done
         machine = {"system": platform.system(), "processor": platform.machine()}
-        rows = [{**case, **row} for case, row in zip(asked, done, strict=True)]
+        rows = [{**case, **row} for case, row in zip(unlabelled, done, strict=True)]
         made = {"versions": installed(), "machine": machine, "rows": rows}
         write_atomic(folder / RESULTS, json.dumps(made, indent=1).encode() + b"\n")
     rows = [{**case, **row} for case, row in zip(cases, made["rows"], strict=True)]

@@ -278,11 +278,11 @@ class ComputationGraph:
     @cached_property
     def groups(self) -> dict[str, tuple[str, ...]]:
         """Colocation group -> its operators, in file order."""
-        found: dict[str, list[str]] = {}
+        members_of: dict[str, list[str]] = {}
         for operator in self.operators:
             if operator.group is not None:
-                found.setdefault(operator.group, []).append(operator.name)
-        return {group: tuple(members) for group, members in found.items()}
+                members_of.setdefault(operator.group, []).append(operator.name)
+        return {group: tuple(members) for group, members in members_of.items()}
 
     def to_networkx(self) -> networkx.DiGraph[str]:
         """Return the precedence graph; nodes are operator names, edges carry their values."""

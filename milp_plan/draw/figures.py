@@ -58,7 +58,10 @@ def panels_figure(columns: Sequence[tuple[str, Sequence[Panel]]]) -> Figure:
     BackendUnavailableError
         matplotlib is not installed.
     """
-    shown = [[_fitted(panel) for panel in found if not panel.summary] for _, found in columns]
+    shown = [
+        [_fitted(panel) for panel in panels_of_plan if not panel.summary]
+        for _, panels_of_plan in columns
+    ]
     inches = [[_inches(panel) for panel in panels] or [_PLOT_INCHES] for panels in shown]
     width = min(_WIDTH, _MOST_INCHES / len(columns))
     figure = new_figure(width * len(columns), max(map(sum, inches)) + 1.1)

@@ -358,7 +358,7 @@ class Model(Machines):
         self, given: Mapping[Any, str] | None, owner: str, how: str, where: str
     ) -> dict[str, str]:
         """Return the layouts of values that an operator reads or writes."""
-        found, where = {}, f"{where}, {how}"
+        layouts, where = {}, f"{where}, {how}"
         for key, layout in (given or {}).items():
             name = self._name(key, "value", where)
             value, verb = self._values[name], "reads" if how == "reads" else "makes"
@@ -369,8 +369,8 @@ class Model(Machines):
                 refuse(
                     f"{where}[{name!r}]", quoted(layout), expected, "add the layout to the value"
                 )
-            found[name] = str(layout)
-        return found
+            layouts[name] = str(layout)
+        return layouts
 
     def _reshards(
         self, given: Mapping[tuple[str, str], Time], sizes: Mapping[str, int], where: str

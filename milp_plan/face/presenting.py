@@ -82,14 +82,14 @@ def _of_comparison(comparison: Comparison) -> Summary:
     return Summary(difference_line(comparison), headings, rows[:MOST_ROWS], below)
 
 
-def _of_variants(found: Variants) -> Summary:
+def _of_variants(sweep: Variants) -> Summary:
     from milp_plan.report.variants import sweep_rows
 
-    headings, rows = sweep_rows(found.sweep)
-    objective = kind_of(found.problem).measure(found.problem).objective
-    left = ["interrupted: the rest is not planned"] if found.interrupted else []
-    left.append(f"scope: {scope_of(found.problem)}")
-    return Summary(f"{found.problem.name}: {objective}", headings, rows, left)
+    headings, rows = sweep_rows(sweep.sweep)
+    objective = kind_of(sweep.problem).measure(sweep.problem).objective
+    left = ["interrupted: the rest is not planned"] if sweep.interrupted else []
+    left.append(f"scope: {scope_of(sweep.problem)}")
+    return Summary(f"{sweep.problem.name}: {objective}", headings, rows, left)
 
 
 def _of_verdict(verdict: Verdict) -> Summary:

@@ -44,20 +44,20 @@ def number(given: Any, where: str, expected: str) -> Fraction:
         It is no number, not finite, or negative.
     """
     kind = type(given).__name__
-    found: Fraction | None = None
+    exact: Fraction | None = None
     if isinstance(given, bool) or kind in ("bool_", "bool"):
-        found = None
+        exact = None
     elif isinstance(given, Integral):
-        found = Fraction(int(given))
+        exact = Fraction(int(given))
     elif isinstance(given, Rational):
-        found = Fraction(int(given.numerator), int(given.denominator))
+        exact = Fraction(int(given.numerator), int(given.denominator))
     elif isinstance(given, Decimal):
-        found = Fraction(given) if given.is_finite() else None
+        exact = Fraction(given) if given.is_finite() else None
     elif isinstance(given, Real):
-        found = Fraction(Decimal(str(given))) if isfinite(given) else None
-    if found is None or found < 0:
+        exact = Fraction(Decimal(str(given))) if isfinite(given) else None
+    if exact is None or exact < 0:
         refuse(where, quoted(given), expected)
-    return found
+    return exact
 
 
 def ticks(given: Any, per_unit: Fraction, unit: str, where: str) -> int:

@@ -252,7 +252,7 @@ def _steps(given: Any, name: str) -> list[Fraction]:
             raise InputError([Finding(where, quoted(given), expected, str(error))]) from None
     plain = isinstance(given, Iterable) and not isinstance(given, bytes | Mapping)
     listed = given if plain else [given]
-    found = [number(entry, where, expected) for entry in listed if given is not None]
-    if 0 in found:
+    values = [number(entry, where, expected) for entry in listed if given is not None]
+    if 0 in values:
         refuse(where, "0", expected)
-    return found
+    return values

@@ -50,7 +50,7 @@ def read(path: str | Path, **changes: Any) -> Any:
     path
         File of any known format, compressed or not.
     changes
-        What is asked of it beside what it says, by the names and in the words of the command line:
+        Changes of what it says, by the names and in the forms of the command line:
         ``memory_scale="4/5"``, ``objective="bottleneck"``, ``devices=8``, ``recompute=True``,
         ``host="512GiB@25GB/s"``.
 
@@ -66,13 +66,13 @@ def read(path: str | Path, **changes: Any) -> Any:
     'gang-beats-single'
     """
     known = {change.name: change for kind in reversed(kinds()) for change in kind.changes}
-    asked = {}
+    requested = {}
     for name, given in changes.items():
         if name not in known:
             found, expected = f"the change {name!r}", f"some of {', '.join(sorted(known))}"
             refuse("read", found, expected, nearest(name, known, "leave it out"))
-        asked[name] = _change(known[name], given)
-    return read_any(a_path(path, "read, path"), asked)[1]
+        requested[name] = _change(known[name], given)
+    return read_any(a_path(path, "read, path"), requested)[1]
 
 
 def read_plan(path: str | Path, problem: Any, instance: str | Path = "") -> Any:

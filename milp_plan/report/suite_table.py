@@ -111,9 +111,9 @@ def cell(row: Row, column: str, digits: int) -> str:
         "seconds_to_best": seconds,
     }
     if column in ("value", "bound"):
-        found = row[f"{column}_float"]
-        text = _number(found, digits)
-        return f"**{text}**" if column == "value" and found is not None else text
+        amount = row[f"{column}_float"]
+        text = _number(amount, digits)
+        return f"**{text}**" if column == "value" and amount is not None else text
     if column == "proved":
         return _proof(row)
     entry = row[column]

@@ -145,8 +145,8 @@ def _known(entry: Any) -> Any:
 
 def _entries(rows: Sequence[Row]) -> tuple[list[str], list[dict[str, Any]]]:
     """Return the keys of the columns, and the entries of each row by key."""
-    found = {phase for row in rows for phase in row.get("phases") or {}}
-    phases = [phase for phase in PHASES if phase in found] + sorted(found.difference(PHASES))
+    known = {phase for row in rows for phase in row.get("phases") or {}}
+    phases = [phase for phase in PHASES if phase in known] + sorted(known.difference(PHASES))
     made = []
     for row in rows:
         entries = {column.key: _known(row.get(column.key)) for column in COLUMNS}

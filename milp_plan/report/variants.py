@@ -39,14 +39,14 @@ def sweep_rows(done: Sweep) -> tuple[list[str], list[list[str]]]:
 
 
 def _result(point: Point) -> str:
-    found = point.found
-    if found is None:
+    result = point.found
+    if result is None:
         return "not planned"
-    if found.infeasible_reason is not None:
+    if result.infeasible_reason is not None:
         return "no plan exists"
-    if found.value is None:
-        return f"no plan found ({found.stop})"
-    return "proved optimal" if found.proved else str(found.stop).replace("_", " ")
+    if result.value is None:
+        return f"no plan found ({result.stop})"
+    return "proved optimal" if result.proved else str(result.stop).replace("_", " ")
 
 
 def sweep_figure(done: Sweep) -> Figure:

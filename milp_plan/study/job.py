@@ -114,8 +114,8 @@ class Child:
         return {**answer, **facts}
 
     def _follow(self, unwanted: Callable[[], bool], began: float) -> tuple[bytes, bytes, bool]:
-        asked = self.job["asked"]
-        limit = asked["time_limit_s"] + asked["grace_s"]
+        settings = self.job["asked"]
+        limit = settings["time_limit_s"] + settings["grace_s"]
         outputs: dict[str, bytes] = {}
         assert self.process.stdout is not None
         assert self.process.stderr is not None
@@ -157,8 +157,8 @@ class Child:
     def _silence(self, err: bytes, overran: bool) -> Result:
         """Return the result of a process without an answer."""
         if overran:
-            asked = self.job["asked"]
-            limit = asked["time_limit_s"] + asked["grace_s"]
+            settings = self.job["asked"]
+            limit = settings["time_limit_s"] + settings["grace_s"]
             return {"status": "failed", "error": f"not done after {limit:g} s, ended from outside"}
         if self.interrupted:
             return {"status": "interrupted", "error": "stopped before it had a plan"}
@@ -231,11 +231,11 @@ def _run(job: Mapping[str, Any]) -> Result:
     if job["installed"] != installed():
         text = f"other versions than the driver's: {installed()}, not {job['installed']}"
         return _nothing("failed", text)
-    asked = job["asked"]
-    if asked["work"] == "measure":
+    settings = job["asked"]
+    if settings["work"] == "measure":
         from .measured import measure
 
-        return measure(asked)
+        return measure(settings)
     from milp_plan.io.files import Document
     from milp_plan.run.kinds import read_whole
 
@@ -244,12 +244,12 @@ def _run(job: Mapping[str, Any]) -> Result:
     kind, problem = read_whole(document, source["changes"])
     if problem.fingerprint != source["fingerprint"]:
         return _nothing("failed", "the problem arrived changed")
-    if asked["work"] == "heuristic" and asked["planner"] not in kind.heuristics():
-        text = f"{asked['planner']} does not plan problems of the kind {kind.name}"
+    if settings["work"] == "heuristic" and settings["planner"] not in kind.heuristics():
+        text = f"{settings['planner']} does not plan problems of the kind {kind.name}"
         return _nothing("unsupported", text)
     # a suite numbers its repeats and shares out threads, whatever the kind
     common = {name for name in ("seed", "threads") if name in kind.ignores}
-    return _solve(problem, {name: entry for name, entry in asked.items() if name not in common})
+    return _solve(problem, {name: entry for name, entry in settings.items() if name not in common})
 
 
 def _solve(problem: Any, asked: Mapping[str, Any]) -> Result:

@@ -54,9 +54,9 @@ def tasks_of(
         The script does not load.
     """
     digest = file_digest(source)
-    found = []
+    tasks = []
     for place, case in enumerate(cases, start=1):
-        asked = {
+        settings = {
             "work": "measure",
             "source": source,
             "digest": digest,
@@ -66,9 +66,9 @@ def tasks_of(
             "threads": limits.threads,
         }
         file = Path(source).name
-        key = run_key(file, "", {**asked, "source": file}, digest)
-        found.append(Task(f"{name} {place}", {"study": name, "place": place}, asked, key))
-    return found
+        key = run_key(file, "", {**settings, "source": file}, digest)
+        tasks.append(Task(f"{name} {place}", {"study": name, "place": place}, settings, key))
+    return tasks
 
 
 @cache

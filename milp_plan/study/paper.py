@@ -69,8 +69,8 @@ def expert_plan(name: str, built: Built) -> tuple[Plan | None, PlanningProblem]:
     """Return the plan of an expert and its problem (another one for :data:`READINGS`)."""
     if name not in READINGS:
         return EXPERTS[name](built.problem), built.problem
-    found = overlapped_dualpipe(built.problem, READINGS[name])
-    return (None, built.problem) if found is None else (found[1], found[0])
+    expert = overlapped_dualpipe(built.problem, READINGS[name])
+    return (None, built.problem) if expert is None else (expert[1], expert[0])
 
 
 def recipe_tasks(name: str, recipe: Recipe) -> list[Task]:

@@ -144,8 +144,10 @@ def document_of(entry: SuiteEntry) -> Document:
     from milp_plan.io.native import to_json
     from milp_plan.zoo import generate
 
-    asked = plain(recipe)
-    problem = generate(asked.pop("architecture"), cluster_of(asked.pop("cluster")), **asked)
+    arguments = plain(recipe)
+    problem = generate(
+        arguments.pop("architecture"), cluster_of(arguments.pop("cluster")), **arguments
+    )
     return Document(entry.path, to_json(problem))
 
 
@@ -170,13 +172,13 @@ def _tasks(
         if who.variations and variation.name not in who.variations:
             continue
         for seed in suite.content.seeds:
-            asked = _asked(suite, variation, who, seed)
+            settings = _asked(suite, variation, who, seed)
             file_hash = hashes[who.name]
-            counted = {**asked, "formulation": file_hash or asked.get("formulation")}
+            counted = {**settings, "formulation": file_hash or settings.get("formulation")}
             key = run_key(problem.name, problem.fingerprint, counted, file_hash)
             parts = [problem.name, variation.name, who.name, f"seed {seed}"]
             title = ", ".join(part for part in parts if part)
-            yield Task(title, {**about, "who": who.name}, asked, key, source)
+            yield Task(title, {**about, "who": who.name}, settings, key, source)
 
 
 def about_of(kind: AnyKind, problem: Any) -> dict[str, Any]:
@@ -273,8 +275,8 @@ def _formulation_hash(suite: Suite, who: SuitePlanner) -> str | None:
         expected = "options of a formulation that is named"
         raise InputError([Finding("auto", "options", expected, "name the formulation")])
     try:
-        found = get(_formulation(suite, who))
+        formulation = get(_formulation(suite, who))
     except FormulationError as error:
         raise _UnknownError(str(error)) from None
-    make_options(found, who.options)
-    return found.file_hash
+    make_options(formulation, who.options)
+    return formulation.file_hash

@@ -106,13 +106,13 @@ def axes_of(
     bandwidth: Iterable[Fraction] = (),
 ) -> tuple[Axis, ...]:
     """Return the requested axes, each in increasing order."""
-    asked: tuple[tuple[str, What, Iterable[Fraction]], ...] = (
+    requested: tuple[tuple[str, What, Iterable[Fraction]], ...] = (
         ("bandwidth", "link", bandwidth),
         ("devices", "devices", devices),
         ("memory", "memory", memory),
     )
-    found = ((name, what, tuple(sorted(set(steps)))) for name, what, steps in asked)
-    return tuple(Axis(*entry) for entry in found if entry[2])
+    ordered = ((name, what, tuple(sorted(set(steps)))) for name, what, steps in requested)
+    return tuple(Axis(*entry) for entry in ordered if entry[2])
 
 
 def variant(problem: Any, settings: Sequence[tuple[Axis, Fraction]]) -> Any:
@@ -180,11 +180,11 @@ class Sweep:
 
     def _grid(self) -> Iterator[Point]:
         names = ("time_limit_s", "node_limit", "rounds", "gap", "seed", "threads")
-        asked = {name: getattr(self.settings, name) for name in names}
+        data = {name: getattr(self.settings, name) for name in names}
         for steps in itertools.product(*(enumerate(axis.steps) for axis in self.axes)):
             chosen = [(axis, step) for axis, (_, step) in zip(self.axes, steps, strict=True)]
             problem = variant(self.problem, chosen)
-            key = run_key(problem.name, problem.fingerprint, {"work": "sweep", **asked})
+            key = run_key(problem.name, problem.fingerprint, {"work": "sweep", **data})
             chosen_steps = {axis.name: step for axis, step in chosen}
             yield Point(tuple(place for place, _ in steps), chosen_steps, problem, key)
 
@@ -251,21 +251,21 @@ class Sweep:
 
     def _take(self, point: Point, source: Point) -> bool:
         """Give a point the plan of another one, if it is valid and better."""
-        found, plan = point.found, None if source.found is None else source.found.plan
-        if found is None or plan is None:
+        result, plan = point.found, None if source.found is None else source.found.plan
+        if result is None or plan is None:
             return False
         carried = self.kind.reasons().carried(plan)
         verdict = self.kind.verify(point.problem, carried)
         value = verdict.value
-        if not verdict.ok or value is None or (found.value is not None and value >= found.value):
+        if not verdict.ok or value is None or (result.value is not None and value >= result.value):
             return False
         by = getattr(plan, "planner", "")
         point.found = dataclasses.replace(
-            found,
+            result,
             plan=self.kind.claimed(point.problem, carried, value, by),
             verdict=verdict,
             value=value,
-            proved=value == found.bound,
+            proved=value == result.bound,
             infeasible_reason=None,
             started=True,
         )
@@ -273,24 +273,24 @@ class Sweep:
         return True
 
     def _save(self, point: Point) -> None:
-        found = point.found
-        assert found is not None
+        result = point.found
+        assert result is not None
         if self.store is None:
             return
-        stopped = found.stop is Stop.INTERRUPTED
+        stopped = result.stop is Stop.INTERRUPTED
         content = {
             "status": "interrupted" if stopped else "done",
             "instance": self.problem.name,
             "fingerprint": point.problem.fingerprint,
             "settings": {name: str(step) for name, step in point.settings.items()},
-            "value": found.value,
-            "bound": found.bound,
-            "stop": str(found.stop),
-            "infeasible_because": found.infeasible_reason,
-            "seconds": round(found.seconds, 3),
-            "started": found.started,
+            "value": result.value,
+            "bound": result.bound,
+            "stop": str(result.stop),
+            "infeasible_because": result.infeasible_reason,
+            "seconds": round(result.seconds, 3),
+            "started": result.started,
         }
-        plan = None if found.plan is None else self.kind.plan_text(found.plan)
+        plan = None if result.plan is None else self.kind.plan_text(result.plan)
         self.store.save(point.key, content, plan)
 
     def _load(self, point: Point) -> Any:
