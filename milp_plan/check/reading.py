@@ -190,7 +190,7 @@ class Reading:
         return Trail(self.facts, value, natives, sendings, readers)
 
     def _consumers(self, value: Value) -> Iterator[Run | None]:
-        """Return runs that read a value; ``None`` for a consumer that the plan does not place."""
+        """Yield runs that read a value; ``None`` for a consumer that the plan does not place."""
         for consumer in value.consumers:
             yield from self.runs_of.get(consumer, (None,))
 

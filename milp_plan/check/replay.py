@@ -165,7 +165,7 @@ def _persistent(reading: Reading) -> Iterator[Holding]:
 
 
 def _charged(reading: Reading) -> Iterator[Holding]:
-    """Return every copy that is ever stored and the largest workspace, for the static law."""
+    """Yield every copy that is ever stored and the largest workspace, for the static law."""
     largest: dict[str, Run] = {}
     for run in reading.runs.values():
         for device in run.site:

@@ -195,7 +195,7 @@ def _needs(reading: Reading, task_of: dict[str, Task]) -> dict[Task, set[Task]]:
 
 
 def _in_order(needs: dict[Task, set[Task]]) -> Iterator[Task]:
-    """Return tasks in topological order, without those on a cycle or after one."""
+    """Yield tasks in topological order, without those on a cycle or after one."""
     missing = {task: len(before) for task, before in needs.items()}
     after: dict[Task, list[Task]] = {task: [] for task in needs}
     for task, before in needs.items():

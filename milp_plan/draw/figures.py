@@ -137,7 +137,7 @@ def _busiest(panel: Panel) -> Panel:
 
 
 def _moved(curves: Iterable[Curve], rows: dict[int, int]) -> Iterable[Curve]:
-    """Return the curves of the rows that are drawn, at their new positions."""
+    """Yield the curves of the rows that are drawn, at their new positions."""
     for curve in curves:
         row = int(curve.points[0][1] + 0.5)
         if row in rows:
@@ -145,7 +145,7 @@ def _moved(curves: Iterable[Curve], rows: dict[int, int]) -> Iterable[Curve]:
 
 
 def _merged(boxes: Iterable[Box], gap: float) -> Iterable[Box]:
-    """Return boxes with neighbours that look the same merged."""
+    """Yield boxes with neighbours that look the same merged."""
     last: dict[tuple[str, float], Box] = {}
     for box in sorted(boxes, key=lambda box: (box.row, box.left)):
         place = (box.row, box.high)

@@ -154,7 +154,7 @@ def smallest(parts: Sequence[tuple[Integers, Scope]], shape: Scope, wall: int | 
 
 
 def _steps(shape: Scope, rest: int) -> list[slice]:
-    """Yield parts of axis 2, where one row of axis 1 is already more than a slab."""
+    """Return parts of axis 2, where one row of axis 1 is already more than a slab."""
     if len(shape) < 3 or rest <= 2 * SLAB:
         return [slice(None)]
     step = max(1, SLAB * shape[2] // rest)

@@ -41,7 +41,7 @@ def a_folder(given: Any, where: str) -> Path | None:
 
 @contextmanager
 def writing(path: Path, where: str) -> Iterator[None]:
-    """Return a finding on a file that cannot be written."""
+    """Turn an error in writing a file into a finding."""
     try:
         yield
     except (OSError, ValueError) as error:  # the latter: a suffix of no picture

@@ -123,7 +123,7 @@ def diff(before: Any, after: Any, *, problem: Any = None, variant: Any = None) -
     --------
     >>> import milp_plan as mp
     >>> outcome = mp.solve(mp.read("instances/gang-beats-single.json"), time_limit=20)
-    >>> moved = mp.explain(outcome, what_if="move:m1=d0").effects[0].found
+    >>> moved = mp.explain(outcome, what_if="move:m1=d0").effects[0].result
     >>> found = mp.diff(outcome, moved.plan, problem=outcome.problem)
     >>> found.change
     55

@@ -46,7 +46,7 @@ class PipelinePiece(Strict):
 
     @property
     def amounts(self) -> tuple[float, ...]:
-        """Return times and sizes as arguments of :class:`Piece`."""
+        """Times and sizes as arguments of :class:`Piece`."""
         times = self.forward, self.backward, self.weight
         sizes = self.held_to_backward, self.held_to_weight, self.gradient, self.parameters
         return (*times, *sizes)

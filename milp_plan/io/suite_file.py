@@ -88,7 +88,7 @@ class SuiteVariation(Strict):
 
     @property
     def asked(self) -> dict[str, Any]:
-        """Return the changes of an instance as it is read, by the names of its kind."""
+        """Changes of an instance as it is read, by the names of its kind."""
         names = ("objective", "contiguous", "separate_passes", "calls", "memory_scale")
         asked = {**{name: getattr(self, name) for name in names}, **self.changes}
         return {name: change for name, change in asked.items() if change not in (None, False)}
@@ -246,7 +246,7 @@ def _groups(suite: SuiteFile) -> tuple[SuiteGroup, ...]:
 
 
 def _entries(group: SuiteGroup, pattern: str, source: Path) -> Iterator[SuiteEntry]:
-    """Return the files of a pattern; missing files are entries as well."""
+    """Yield the files of a pattern; missing files are entries as well."""
     chosen = os.environ.get(group.variable) if group.variable else None
     folder = Path(chosen) if chosen else above(source, group.folder)
     optional = group.variable is not None if group.optional is None else group.optional

@@ -135,7 +135,7 @@ def _signed(number: float) -> str:
 
 
 def _terms(places: Sequence[int], factors: Sequence[float], columns: Sequence[str]) -> str:
-    """Yield the terms of a sum, in lines."""
+    """Return the terms of a sum, in lines."""
     terms = [f" {_signed(f)} {columns[p]}" for p, f in zip(places, factors, strict=True)]
     return "\n".join("".join(terms[at : at + TERMS]) for at in range(0, len(terms), TERMS))
 
@@ -205,7 +205,7 @@ def _mps_side(name: str, lower: float, upper: float) -> str:
 
 
 def _mps_bound(name: str, lower: float, upper: float, is_integer: bool) -> str:
-    """Yield the bounds of a column; the upper one first, since readers may take it for both."""
+    """Return the bounds of a column; the upper one first, since readers may take it for both."""
     if lower == upper:
         return f" FX BOUND {name} {_number(lower)}\n"
     if (lower, upper) == (-inf, inf):

@@ -31,7 +31,7 @@ def work(job: dict[str, Any]) -> Result:
 
 
 def _is_needed(worker: Any, key: str) -> Callable[[], bool]:
-    """Return whether a task is still needed: a cancelled task has to stop by itself."""
+    """Return a function that returns whether a task is still needed, as it has to stop by itself."""
 
     def needed() -> bool:
         task = worker.state.tasks.get(key)

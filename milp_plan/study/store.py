@@ -67,7 +67,7 @@ class Store:
         return self.folder / f"{key}.plan.json"
 
     def keys(self) -> Iterator[str]:
-        """Return the keys of all records, in order."""
+        """Yield the keys of all records, in order."""
         for path in sorted(self.folder.glob("*.json")):
             if not path.name.startswith(".") and not path.name.endswith(".plan.json"):
                 yield path.name.removesuffix(".json")

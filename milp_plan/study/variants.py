@@ -210,7 +210,7 @@ class Sweep:
         self._share()
 
     def neighbours(self, point: Point) -> list[Point]:
-        """Yield variants that differ by one step along one axis."""
+        """Return variants that differ by one step along one axis."""
         return [
             other
             for other in self.points

@@ -190,7 +190,7 @@ def _plain(item: Any) -> str:
 
 
 def _progress(entries: Sequence[Entry]) -> Iterator[Panel]:
-    """Return a panel for each problem, with incumbents and bounds of its runs over time."""
+    """Yield a panel for each problem, with incumbents and bounds of its runs over time."""
     problems: dict[tuple[Any, Any], list[Entry]] = {}
     for entry in entries:
         problem = (entry.record["fingerprint"], entry.record["objective"])
