@@ -31,7 +31,7 @@ def work(job: dict[str, Any]) -> Result:
 
 
 def _is_needed(worker: Any, key: str) -> Callable[[], bool]:
-    """Return a function that returns whether a task is still needed, as it has to stop by itself."""
+    """Return a function that says whether a task is still needed; it has to stop by itself."""
 
     def needed() -> bool:
         task = worker.state.tasks.get(key)

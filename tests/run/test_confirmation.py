@@ -155,8 +155,8 @@ def test_models_of_our_own_are_asked_again_by_the_same_rule(stops: list[Stop], s
         asked.append(limits)
         return SolverReport(stops[len(asked) - 1])
 
-    means = SolveContext(ask, Limits(time_s=10), Budget(10))
-    why = unconfirmed(knapsack()[0], means, len(stops))
+    context = SolveContext(ask, Limits(time_s=10), Budget(10))
+    why = unconfirmed(knapsack()[0], context, len(stops))
     assert (why == "") == sure
     assert [(limits.careful, limits.seed) for limits in asked] == [
         (True, place + 1) for place in range(len(stops))
@@ -166,9 +166,9 @@ def test_models_of_our_own_are_asked_again_by_the_same_rule(stops: list[Stop], s
 def test_models_of_our_own_beyond_the_tolerances_prove_nothing() -> None:
     model, _ = knapsack()
     model = replace(model, row_upper=model.row_upper * 1e9)
-    means = SolveContext(lambda *_: pytest.fail("asked"), Limits(), Budget(10))
-    assert unconfirmed(model, means).endswith("so it proves nothing")
-    late = SolveContext(means.ask, Limits(time_s=0.01), Budget(10))
+    context = SolveContext(lambda *_: pytest.fail("asked"), Limits(), Budget(10))
+    assert unconfirmed(model, context).endswith("so it proves nothing")
+    late = SolveContext(context.ask, Limits(time_s=0.01), Budget(10))
     assert unconfirmed(knapsack()[0], late) == NO_PLAN
 
 
