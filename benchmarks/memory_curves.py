@@ -62,7 +62,7 @@ def measure(case: Mapping[str, Any]) -> Row:
     settings = Settings(time_limit_s=case["free_s"], seed=case["seed"], threads=1)
     free = solve(limited(problem, None), settings)
     if free.plan is None or free.verdict is None:
-        raise RuntimeError(f"no plan without limits: {free.infeasible_because or 'none found'}")
+        raise RuntimeError(f"no plan without limits: {free.infeasible_reason or 'none found'}")
     plans = [free.plan]
     fastest = free.verdict.value
     assert fastest is not None
@@ -84,7 +84,7 @@ def measure(case: Mapping[str, Any]) -> Row:
         if outcome.plan is not None and outcome.value is not None:
             plans.append(outcome.plan)
             fastest = min(fastest, outcome.value)
-        proof = outcome.infeasible_because or ""
+        proof = outcome.infeasible_reason or ""
         points.append(point | {"value": outcome.value, "infeasible": proof})
     units = problem.units
     return {

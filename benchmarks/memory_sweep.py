@@ -101,7 +101,7 @@ def sweep(problem: PlanningProblem, settings: Settings) -> list[Point]:
     """
     free = solve(limited(problem, None), settings)
     if free.plan is None or free.verdict is None:
-        raise RuntimeError(f"no plan without limits: {free.infeasible_because or 'none found'}")
+        raise RuntimeError(f"no plan without limits: {free.infeasible_reason or 'none found'}")
     start = free.verdict.components["peak_memory"]
     points: list[Point] = []
     for step in range(STEPS, 0, -1):
@@ -114,7 +114,7 @@ def sweep(problem: PlanningProblem, settings: Settings) -> list[Point]:
             continue
         point.plan, point.value, point.origin = outcome.plan, outcome.value, point.percent
         point.bound, point.bound_name = outcome.bound, outcome.bound_name or ""
-        point.infeasible = outcome.infeasible_because or ""
+        point.infeasible = outcome.infeasible_reason or ""
         if point.infeasible:
             break
     carry(points, free)

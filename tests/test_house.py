@@ -142,7 +142,7 @@ def test_no_module_keeps_problems() -> None:
         ("core/problem.py", "_FIELDS: dict[type, _Fields | None] = {}"),
         ("models/registry.py", "_isolated: dict[tuple[str, str | None], Found] = {}"),
         # processes, until the next run takes them over: they know loops and no problem
-        ("run/compiling.py", "_AHEAD: list[tuple[frozenset[LoopPart], Compiling]] = []"),
+        ("run/compiling.py", "_STARTED_EARLY: list[tuple[frozenset[LoopPart], Compiling]] = []"),
     }
     assert kept == {("kinds/schedule/round.py", "_unpacked")} | by_other
 

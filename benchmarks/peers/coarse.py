@@ -38,7 +38,7 @@ from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import Found, discover
 from milp_plan.run.kinds import kind_of
 from milp_plan.run.model import SAFETY, FormulationSolver, make_options
-from milp_plan.run.restart import started
+from milp_plan.run.restart import make_start
 from milp_plan.study.rows import ABSENT
 
 KINDS = STAGES, PAIRWISE, GUIDED = ("stages", "pairwise", "guided")
@@ -100,7 +100,7 @@ def coarsened(problem: PlanningProblem, case: Case) -> tuple[Coarsening, Plan | 
     plans = [list_plan(small)]
     rough = None if guide is None else coarsening.project(guide)
     if rough is not None:
-        plans.append(started(kind_of(small), small, rough).plan)
+        plans.append(make_start(kind_of(small), small, rough).plan)
     valued = [(verify(small, plan).value, plan) for plan in plans if plan is not None]
     known = [(value, place) for place, (value, _) in enumerate(valued) if value is not None]
     if not known:

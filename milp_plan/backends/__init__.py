@@ -1,4 +1,4 @@
-"""Solvers, each solve in a process of its own."""
+"""Solvers; each solve runs in a separate process."""
 
 from .outcome import Limits, SolverReport, Stop, TracePoint
 

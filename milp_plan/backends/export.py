@@ -1,4 +1,4 @@
-"""Model files for other solvers, with names people can read."""
+"""Writes model files for other solvers, with readable names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from milp_plan.lp import CompiledModel
 from milp_plan.lp.text import lp_text, mps_text
 
 LONGEST_NAME = 100
-"""Characters of a name; LP readers refuse more than 255, and lines get unreadable long before."""
+"""Maximum characters of a name, for readable lines; LP readers refuse more than 255."""
 
 _KEYWORDS = re.compile(
     r"(min|max|minimi[sz]e|maximi[sz]e|minimum|maximum|st|s\.t\.|subject|such|bounds?|free|inf"
@@ -29,7 +29,7 @@ ModelFormat = Literal["lp", "mps"]
 
 
 Progress = Callable[[int, int], None]
-"""Told how many rows (LP) or columns (MPS) are written, and how many there are."""
+"""Called with the number of written rows (LP) or columns (MPS), and their total."""
 
 
 def write_model(
@@ -58,16 +58,16 @@ def model_parts(
     rows = unique(_numbered(model.row_families))
     blocks = (lp_text if format == "lp" else mps_text)(model, columns, rows)
     count = model.num_rows if format == "lp" else model.num_columns
-    told = 0
+    reported = 0
     for text, done in blocks:
-        if progress is not None and done > told:
-            told = done
+        if progress is not None and done > reported:
+            reported = done
             progress(done, count)
         yield text.encode("ascii")
 
 
 def _with_a_column(model: CompiledModel) -> CompiledModel:
-    """Give a model without columns one that is 0: the formats have no rows without columns."""
+    """Return a model with at least one column: the formats have no rows without columns."""
     nothing = np.zeros(1)
     return replace(
         model,
@@ -100,8 +100,8 @@ def column_name(family: str, index: Hashable) -> str:
 
 
 def unique(names: Iterable[str]) -> list[str]:
-    """Shorten long names and tell apart those that are alike, by their place in the list."""
-    found: list[str] = []
+    """Return short, unique names; equal ones get their position in the list."""
+    unique: list[str] = []
     seen: set[str] = set()
     for place, full in enumerate(names):
         name = full
@@ -109,8 +109,8 @@ def unique(names: Iterable[str]) -> list[str]:
             mark = f"#{place}"
             name = full[: LONGEST_NAME - len(mark)] + mark
         seen.add(name)
-        found.append(name)
-    return found
+        unique.append(name)
+    return unique
 
 
 def _numbered(families: Iterable[str]) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""HiGHS in a process of its own: a hard stop from outside, and every incumbent rescued."""
+"""Runs HiGHS in a separate process: it can be killed at any time, and no incumbent is lost."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from .worker import Job
 logger = logging.getLogger(__name__)
 
 MINIMUM_VERSION = (1, 15, 1)
-"""highspy 1.14.0 proves a wrong optimum on a two-variable model; the tests hold that canary."""
+"""highspy 1.14.0 proves a wrong optimum on a two-variable model, which a test repeats."""
 
 ProgressHook = Callable[[TracePoint], None]
 
 
 def _logs() -> bool:
-    """Whether anybody wants to hear what HiGHS prints."""
+    """Return whether the output of HiGHS is logged."""
     return logger.isEnabledFor(logging.DEBUG)
 
 
@@ -48,13 +48,13 @@ def check_version() -> str:
     from importlib.metadata import PackageNotFoundError, version
 
     try:
-        found = version("highspy")
+        installed = version("highspy")
     except PackageNotFoundError as error:
         raise BackendUnavailableError("highspy is not installed: pip install highspy") from error
-    if tuple(int(part) for part in found.split(".")[:3]) < MINIMUM_VERSION:
+    if tuple(int(part) for part in installed.split(".")[:3]) < MINIMUM_VERSION:
         floor = ".".join(map(str, MINIMUM_VERSION))
-        raise BackendUnavailableError(f"highspy {found} is too old, expected {floor} or newer")
-    return found
+        raise BackendUnavailableError(f"highspy {installed} is too old, expected {floor} or newer")
+    return installed
 
 
 def _spawn() -> subprocess.Popen[bytes]:
@@ -68,14 +68,14 @@ def _spawn() -> subprocess.Popen[bytes]:
 
 
 class _Idle:
-    """Workers that wait for a model: HiGHS keeps the number of threads that it first works with."""
+    """Idle workers by number of threads, which HiGHS cannot change after its first model."""
 
     def __init__(self) -> None:
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
         atexit.register(self.close)
 
     def take(self, threads: int) -> subprocess.Popen[bytes]:
-        """Return one that has worked with so many threads and is alive, or a new one."""
+        """Return a living worker with a number of threads, or a new one."""
         process = self.processes.pop(threads, None)
         if process is not None and process.poll() is not None:
             _end(process)
@@ -83,12 +83,12 @@ class _Idle:
         return process or _spawn()
 
     def give(self, process: subprocess.Popen[bytes], threads: int) -> None:
-        """Keep one that has answered, unless another waits already."""
+        """Store a worker that has answered, unless another one is idle already."""
         if self.processes.setdefault(threads, process) is not process:
             _end(process)
 
     def close(self) -> None:
-        """End them."""
+        """End all idle workers."""
         while self.processes:
             _end(self.processes.popitem()[1])
 
@@ -106,7 +106,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 class _Conversation:
-    """What the worker has said so far."""
+    """Messages of a worker so far."""
 
     def __init__(self, process: subprocess.Popen[bytes], on_progress: ProgressHook | None) -> None:
         self.process = process
@@ -136,11 +136,11 @@ class _Conversation:
 
     @property
     def answered(self) -> bool:
-        """Whether the worker has solved the model, so that it can solve another."""
+        """Whether the worker has solved its model and can solve another one."""
         return self.done is not None and self.done["stop"] != Stop.ERROR
 
     def take(self, timeout: float) -> bool:
-        """Handle one message; return False when the worker will say no more."""
+        """Handle one message; return ``False`` if it is the worker's last one."""
         message = self.messages.get(timeout=timeout)
         if message is None:
             return False
@@ -167,7 +167,7 @@ class _Conversation:
 
 
 def _follow(talk: _Conversation, limits: Limits, began: float) -> Stop | None:
-    """Read until the worker is done; return why we ended it, or None when it ended itself."""
+    """Read until the worker is done; return why it was killed, or ``None`` if it ended itself."""
     deadline = began + limits.time_s + limits.grace_s
     asked: Stop | None = None
     while True:
@@ -185,7 +185,7 @@ def _follow(talk: _Conversation, limits: Limits, began: float) -> Stop | None:
 
 
 def _exit_code(process: subprocess.Popen[bytes]) -> int | None:
-    """Return how a process ended whose last word was heard: its end may be known a moment later."""
+    """Return how a process ended after its last message: it may take a moment to end."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         return process.wait(timeout=1.0)
     return None
@@ -230,7 +230,7 @@ def solve(
     options: dict[str, bool | int | float | str] | None = None,
     on_spawn: Callable[[int], None] | None = None,
 ) -> SolverReport:
-    """Solve a model with HiGHS.
+    """Solve a model with HiGHS and return its report.
 
     Never raises because of how the solver ended: a limit, an interruption (Ctrl-C), a crash and a
     kill are all values of ``report.stop``, and the best incumbent so far is in the report.
@@ -238,7 +238,7 @@ def solve(
     Parameters
     ----------
     model, limits
-        What to solve, and for how long.
+        The model and the limits of the solve.
     start
         A complete vector, shape (num_columns,); refused starts are reported, not fatal.
     on_progress
@@ -279,7 +279,7 @@ def solve(
 
 
 class Session:
-    """One process for many small models, one after the other; a context manager.
+    """A context manager with one process for many small models, one after the other.
 
     Saves starting a process per model. A process that overran its limit or died is replaced.
     """
@@ -335,7 +335,7 @@ class Session:
         return report
 
     def interrupt(self) -> None:
-        """End a solve that another thread waits for; it gets a report of a killed process."""
+        """Kill a solve of another thread, which gets a report of a killed process."""
         process = self._process
         if process is not None:
             process.kill()

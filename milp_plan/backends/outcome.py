@@ -1,4 +1,4 @@
-"""What a solver is asked and what it answers, the same for every backend."""
+"""Limits and reports of solves, the same for every backend."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from milp_plan.core.gap import relative_gap
 
 
 class Stop(StrEnum):
-    """Why the solver stopped. Which plan it left is a separate answer."""
+    """Why the solver stopped, which says nothing about the plan."""
 
     PROVED = "proved"
-    """The gap asked for was reached."""
+    """The requested gap was reached."""
     INFEASIBLE = "infeasible"
     TIME_LIMIT = "time_limit"
     NODE_LIMIT = "node_limit"
     MEMORY_LIMIT = "memory_limit"
     KILLED = "killed"
-    """The solver's process ended without a word, or had to be ended."""
+    """The solver's process ended without an answer, or was killed."""
     INTERRUPTED = "interrupted"
     ERROR = "error"
     FINISHED = "finished"
-    """Of a run: every step is done, and something is left unproved."""
+    """All steps of a run are done, and optimality is not proved."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """When a solve ends, and how it is made repeatable.
+    """Limits of a solve, and settings that make it repeatable.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Limits:
     seed, threads
         Passed to the solver and recorded.
     grace_s
-        How long the process may overrun the time limit.
+        Seconds by which the process may exceed the time limit.
     careful
         Solve in another way than usual, to confirm what was proved.
     """
@@ -62,7 +62,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class TracePoint:
-    """Incumbent and bound at a moment of the solve; ``None`` while there is none."""
+    """Incumbent and bound at a time of the solve; ``None`` while there is none."""
 
     seconds: float
     incumbent: float | None
@@ -72,14 +72,14 @@ class TracePoint:
 
 @dataclass(frozen=True)
 class SolverReport:
-    """A solver's answer.
+    """A solver's report.
 
     Parameters
     ----------
     stop
         Why it stopped.
     solution
-        Best vector found, shape (num_columns,); ``None`` when there is none.
+        Best solution, shape (num_columns,); ``None`` without one.
     objective, bound
         Value of that vector and proven bound, in the model's unit; ``None`` when there is none.
     nodes
@@ -87,7 +87,7 @@ class SolverReport:
     seconds
         Wall-clock time in the solver's process, hand-over included.
     handover_s
-        Of which: handing the matrix to the solver.
+        Part of them for passing the matrix to the solver.
     start_accepted
         Whether the start was taken; ``None`` when none was given.
     trace

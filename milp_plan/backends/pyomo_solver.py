@@ -1,4 +1,4 @@
-"""Any other solver, through Pyomo's own interface: gurobi, scip, cbc, appsi_highs, ...
+"""Other solvers, through Pyomo's interfaces: gurobi, scip, cbc, appsi_highs, ...
 
 The solver runs under Pyomo, so what Pyomo's interface lacks is lacking here: no trace, no stop
 from outside, and an incumbent is rescued only where the solver hands it over when it stops. A
@@ -26,7 +26,7 @@ from milp_plan.lp import CompiledModel
 from .outcome import Limits, SolverReport, Stop, TracePoint
 
 INTERFACES = {"gurobi": ("gurobi_direct", "gurobi"), "scip": ("scip",), "cbc": ("cbc",)}
-"""Solver -> Pyomo interfaces to it, best first; any other name is the interface's own."""
+"""Solver -> its Pyomo interfaces, best first; other names are names of interfaces."""
 
 SWITCHES = {
     "gurobi": {
@@ -61,7 +61,7 @@ SWITCHES = {
         "threads": "threads",
     },
 }
-"""Family of solvers -> field of :class:`.Limits` -> what the solver calls it."""
+"""Family of solvers -> field of :class:`.Limits` -> the solver's option."""
 
 STOPS = {
     TerminationCondition.optimal: Stop.PROVED,
@@ -74,7 +74,7 @@ STOPS = {
     TerminationCondition.resourceInterrupt: Stop.MEMORY_LIMIT,
     TerminationCondition.userInterrupt: Stop.INTERRUPTED,
 }
-"""Pyomo's word -> ours; anything else is an error."""
+"""Pyomo's termination condition -> stop; any other one is an error."""
 
 
 def solve_with(name: str) -> Callable[..., SolverReport]:
@@ -99,7 +99,7 @@ def solve_with(name: str) -> Callable[..., SolverReport]:
         *,
         on_progress: Callable[[TracePoint], None] | None = None,
         options: dict[str, bool | int | float | str] | None = None,
-        on_spawn: Callable[[int], None] | None = None,  # noqa: ARG001  (Pyomo tells no process)
+        on_spawn: Callable[[int], None] | None = None,  # noqa: ARG001  (Pyomo reports no process)
     ) -> SolverReport:
         """Solve a model; see :func:`milp_plan.backends.highs.solve`."""
         switches = {**_switches(name, limits), **(options or {})}
@@ -112,7 +112,7 @@ def solve_with(name: str) -> Callable[..., SolverReport]:
 
 
 def _interface(name: str) -> str:
-    """Return the first Pyomo interface to this solver that works here."""
+    """Return the first Pyomo interface of this solver that is available."""
     known = False
     for interface in INTERFACES.get(name, (name,)):
         with LoggingIntercept(io.StringIO(), "pyomo"):
@@ -128,18 +128,18 @@ def _interface(name: str) -> str:
 
 
 def _switches(name: str, limits: Limits) -> dict[str, Any]:
-    """Limits in the solver's own words, as far as it has words for them."""
+    """Return limits as options of the solver, as far as it has them."""
     family = next((family for family in SWITCHES if family in name), None)
     if family is None:
         return {}
-    asked = {word: getattr(limits, part) for part, word in SWITCHES[family].items()}
+    switches = {word: getattr(limits, part) for part, word in SWITCHES[family].items()}
     if family == "highs":
-        asked["mip_detect_symmetry"] = False  # see the worker
-    return {word: amount for word, amount in asked.items() if amount is not None}
+        switches["mip_detect_symmetry"] = False  # see the worker
+    return {word: amount for word, amount in switches.items() if amount is not None}
 
 
 class _Solve:
-    """One model on its way through Pyomo."""
+    """One solve of a model through Pyomo."""
 
     def __init__(
         self, interface: str, model: CompiledModel, start: NDArray[np.float64] | None
@@ -174,13 +174,13 @@ class _Solve:
         )
 
     def _no_row_can_hold(self) -> bool:
-        """Whether a row without columns asks for something else than nothing."""
+        """Whether a row without columns is infeasible."""
         empty = np.diff(self.model.matrix.indptr) == 0
         low, high = self.model.row_lower[empty], self.model.row_upper[empty]
         return bool((low > 1e-9).any() or (high < -1e-9).any())
 
     def _source(self) -> Any:
-        """Write the matrix as a Pyomo model."""
+        """Return the matrix as a Pyomo model."""
         model, m = self.model, pyo.ConcreteModel("compiled")
         m.x = pyo.Var(range(model.num_columns))
         m.none = pyo.Var(bounds=(0, 0), initialize=0)  # so that no objective is without columns
@@ -221,14 +221,14 @@ class _Solve:
 
     def _stop(self, results: Any) -> tuple[Stop, str]:
         condition = results.solver.termination_condition
-        said = results.solver.message
-        message = said if isinstance(said, str) else str(condition)
+        text = results.solver.message
+        message = text if isinstance(text, str) else str(condition)
         if condition == TerminationCondition.infeasibleOrUnbounded and self._bounded():
             return Stop.INFEASIBLE, message
         return STOPS.get(condition, Stop.ERROR), message
 
     def _bounded(self) -> bool:
-        """Whether column bounds alone keep the objective from falling without end."""
+        """Whether column bounds alone bound the objective."""
         cost, model = self.model.cost, self.model
         best = np.where(cost > 0, model.column_lower, model.column_upper)
         return bool(np.isfinite(best[cost != 0]).all())
@@ -243,9 +243,9 @@ class _Solve:
     def _bound(
         self, results: Any, stop: Stop, vector: NDArray[np.float64] | None, limits: Limits
     ) -> float | None:
-        found = results.problem.lower_bound
-        if isinstance(found, int | float) and math.isfinite(found):
-            return float(found)
+        bound = results.problem.lower_bound
+        if isinstance(bound, int | float) and math.isfinite(bound):
+            return float(bound)
         if stop is not Stop.PROVED or vector is None:
             return None
         value = self._value(vector)
@@ -264,7 +264,7 @@ class _Solve:
         handover_s: float = 0.0,
         message: str = "",
     ) -> SolverReport:
-        known = [found for found in (vector, self.start) if found is not None]
+        known = [entry for entry in (vector, self.start) if entry is not None]
         best = min(known, key=self._value, default=None)
         objective = None if best is None else self._value(best)
         seconds = now() - began

@@ -1,4 +1,4 @@
-"""The process that runs HiGHS: reads one job from standard input, streams what it finds.
+"""The process that runs HiGHS: reads a job from standard input and streams its results.
 
 Messages are pickled tuples on standard output: ``("started", handover_s, start_accepted)``,
 ``("incumbent", seconds, objective, vector)``, ``("progress", seconds, incumbent, bound, nodes)``,
@@ -35,10 +35,10 @@ INTEGRALITY_TOLERANCE = 1e-9
 the horizon, which is more than the ticks some models tell apart."""
 
 PARALLEL_ROWS_AND_COLUMNS = 1 << 13
-"""The presolve rule of that name in HiGHS's option ``presolve_rule_off``."""
+"""Bit of the presolve rule in HiGHS's option ``presolve_rule_off``."""
 
 MOST_WITHOUT_PRESOLVE = 500
-"""Columns up to which a careful solve goes without presolve; larger models need it."""
+"""Maximum columns of a careful solve without presolve; larger models need presolve."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def _finite(number: float) -> float | None:
 
 
 class _Stream:
-    """Callbacks of one solve; every incumbent leaves the process at once."""
+    """Callbacks of one solve, which send every incumbent at once."""
 
     def __init__(self, out: BinaryIO) -> None:
         self.out = out
@@ -178,15 +178,15 @@ def _stop(highs: Any, stream: _Stream, model: CompiledModel) -> Stop:
 
 
 def _row_duals(highs: Any, integer: bool) -> NDArray[np.float64] | None:
-    """Multipliers of a linear program's rows, however good they are."""
-    found = highs.getSolution()
-    if integer or not found.dual_valid:
+    """Return multipliers of the rows of a linear program, even if they are not optimal."""
+    solution = highs.getSolution()
+    if integer or not solution.dual_valid:
         return None
-    return np.array(found.row_dual, dtype=float)
+    return np.array(solution.row_dual, dtype=float)
 
 
 def solve(job: Job, stream: _Stream) -> None:
-    """Run one job and stream its answer."""
+    """Run one job and send its answer."""
     import highspy
 
     highs = highspy.Highs()
@@ -240,7 +240,7 @@ def solve(job: Job, stream: _Stream) -> None:
 
 
 def main() -> None:
-    """Read jobs, solve each, leave when no more come.
+    """Read jobs and solve each, until there are no more.
 
     Termination asks the solver to stop with what it has.
     """
@@ -259,7 +259,7 @@ def main() -> None:
 
 
 def _watch(parent: int) -> None:
-    """End when the parent does: a killed one cannot end us, and a long solve reads no pipe."""
+    """End this process when its parent ends, also if the parent was killed during a long solve."""
     while os.getppid() == parent:
         time.sleep(PARENT_EVERY_S)
     os._exit(1)

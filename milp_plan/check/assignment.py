@@ -1,6 +1,6 @@
 """Rule `assignment`: every operator runs once, on an admissible site, for its exact duration.
 
-One that is recomputable runs at least once.
+A recomputable operator runs at least once.
 """
 
 from __future__ import annotations

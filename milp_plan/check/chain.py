@@ -1,4 +1,4 @@
-"""The chain of tasks that a schedule's makespan hangs on."""
+"""The critical chain of tasks of a schedule, which ends at its makespan."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ class Link:
     Parameters
     ----------
     name
-        Operator, or value that travels.
+        Operator, or value that is transferred.
     resources
-        Devices, channels or ports it holds.
+        Devices, channels or ports that it occupies.
     start_ticks, stop_ticks
-        Its time.
+        Its times.
     waited_ticks
-        Ticks between the stop of the link before it (or time 0) and its start.
+        Ticks between the stop of the task before it (or time 0) and its start.
     cause
         What it waited for: ``value`` (an input), ``device``, ``channel`` (or port), ``memory`` (it
         would not have fitted an instant earlier), ``start`` (nothing), ``unknown`` (slack).
     behind
-        Name of the link before it; empty for none.
+        Name of the task before it; empty for none.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Link:
 
 
 class _Tasks:
-    """Timed tasks of a reading, with what each of them has to wait for."""
+    """Timed tasks of a reading, and the tasks that each of them waits for."""
 
     def __init__(self, reading: Reading) -> None:
         self.devices = set(reading.facts.limits)
@@ -73,7 +73,7 @@ class _Tasks:
         times: tuple[int, int],
         site: tuple[str, ...],
     ) -> int:
-        """Note a task; ``site`` are the devices on which it takes memory."""
+        """Add a task and return its number; ``site`` are the devices on which it needs memory."""
         self.names.append(name)
         self.sites.append(site)
         self.resources.append(resources)
@@ -91,34 +91,34 @@ class _Tasks:
                     self.inputs[runs[id(run)]].append(producer)
             for journey in reading.journeys_of.get(entry.value.name, ()):
                 if journey.times is not None:
-                    held = reading.facts.held(journey.source, journey.target)
-                    task = self._add(entry.value.name, held, journey.times, journey.target)
+                    resources = reading.facts.occupied(journey.source, journey.target)
+                    task = self._add(entry.value.name, resources, journey.times, journey.target)
                     self.inputs[task].append(producer)
                     for run in entry.deliveries.get((journey.target, journey.layout), ()):
                         if run.times is not None:
                             self.inputs[runs[id(run)]].append(task)
 
     def _link_trails(self, reading: Reading, tasks: dict[int, int]) -> None:
-        """Values that are made again or wait on a host: readers wait for what they read."""
+        """Add transfers of values that are made again or stored on a host, and readers' inputs."""
         for trail in reading.trails:
             for sending, _ in trail.sent:
-                held = reading.facts.held(sending.source, sending.target)
+                resources = reading.facts.occupied(sending.source, sending.target)
                 times = (sending.task.start_ticks, sending.task.stop_ticks)
                 tasks[id(sending.task.entry)] = self._add(
-                    trail.value.name, held, times, sending.target
+                    trail.value.name, resources, times, sending.target
                 )
             for copy in trail.copies:
                 for reader in copy.readers:
                     self.inputs[tasks[id(reader.entry)]].append(tasks[id(copy.maker.entry)])
 
     def before(self, task: int) -> Iterable[int]:
-        """Tasks that this one may wait for: its inputs first, then its resources' other users."""
+        """Yield tasks that this one may wait for: its inputs, then other tasks on its resources."""
         yield from self.inputs[task]
         for name in self.resources[task]:
             yield from self.users[name]
 
 
-class _Room:
+class _Memory:
     """Memory at the instants at which tasks start."""
 
     def __init__(self, reading: Reading) -> None:
@@ -130,7 +130,7 @@ class _Room:
             self._taken.setdefault((device, start), []).append((name, num_bytes))
 
     def lacking(self, name: str, site: tuple[str, ...], start: int) -> bool:
-        """Whether a task takes memory that was not free just before it started."""
+        """Return whether a task needs memory that was not free just before it started."""
         names = {name, *(value.name for value in self._outputs.get(name, ()))}
         return any(self._lacks(device, names, start) for device in site)
 
@@ -139,23 +139,23 @@ class _Room:
         if memory is None or memory.limit_bytes is None:
             return False
         taken = self._taken.get((device, start), ())
-        wanted = sum(num_bytes for name, num_bytes in taken if name in names)
+        needed = sum(num_bytes for name, num_bytes in taken if name in names)
         place = bisect_left(memory.steps, start, key=itemgetter(0)) - 1
-        held = memory.steps[place][1] if place >= 0 else 0
-        return wanted > 0 and held + wanted > memory.limit_bytes
+        used = memory.steps[place][1] if place >= 0 else 0
+        return needed > 0 and used + needed > memory.limit_bytes
 
 
 def critical_chain(problem: PlanningProblem, plan: Plan) -> tuple[Link, ...]:
-    """Walk back from a last operator, each time to the latest task it has to wait for.
+    """Return the chain from the last operator back, each time to the latest task it waited for.
 
-    Returns the chain in order of time; empty for a plan without a schedule. A wait inside it is
-    time that neither inputs nor resources account for: memory, or slack.
+    It is in order of time, and empty for a plan without a schedule. A wait inside it is time that
+    neither inputs nor resources explain: memory, or slack.
     """
     reading = Reading(Facts(problem), plan)
     tasks = _Tasks(reading)
     if not tasks.runs:
         return ()
-    room = _Room(reading)
+    memory_at = _Memory(reading)
     task: int | None = max(tasks.runs, key=lambda index: tasks.times[index][1])
     links: list[Link] = []
     seen: set[int] = set()
@@ -165,19 +165,19 @@ def critical_chain(problem: PlanningProblem, plan: Plan) -> tuple[Link, ...]:
         earlier = [t for t in tasks.before(task) if t not in seen and tasks.times[t][1] <= start]
         latest = max(earlier, key=lambda index: tasks.times[index][1], default=None)
         waited = start - (0 if latest is None else tasks.times[latest][1])
-        name, held = tasks.names[task], tasks.resources[task]
+        name, resources = tasks.names[task], tasks.resources[task]
         cause = _cause(tasks, task, latest)
         if waited:
-            lacking = room.lacking(name, tasks.sites[task], start)
+            lacking = memory_at.lacking(name, tasks.sites[task], start)
             cause = "memory" if lacking else "unknown"
         behind = "" if latest is None else tasks.names[latest]
-        links.append(Link(name, held, start, stop, waited, cause, behind))
+        links.append(Link(name, resources, start, stop, waited, cause, behind))
         task = latest
     return tuple(reversed(links))
 
 
 def _cause(tasks: _Tasks, task: int, latest: int | None) -> str:
-    """Why a task cannot start before another one has ended."""
+    """Return why a task cannot start before another one has ended."""
     if latest is None:
         return "start"
     if latest in tasks.inputs[task]:

@@ -1,4 +1,4 @@
-"""Rule `contiguity`: no value of the forward pass goes round in a circle of devices."""
+"""Rule `contiguity`: values of the forward pass form no cycle of devices."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ RULE = "contiguity"
 
 
 def check(reading: Reading) -> Iterator[Violation]:
-    """Yield one violation with the devices of a circle, if there is one."""
+    """Yield one violation with the devices of a cycle, if there is one."""
     if law_of(reading).contiguity is Contiguity.FREE:
         return
     carried = _carried(reading)
     after: dict[str, set[str]] = {}
     for before, later in carried:
         after.setdefault(before, set()).add(later)
-    circle = _circle(after)
-    if circle:
+    cycle = _cycle(after)
+    if cycle:
         steps = [
             f"{value} from {before} to {later}"
-            for before, later in zip(circle, (*circle[1:], circle[0]), strict=True)
+            for before, later in zip(cycle, (*cycle[1:], cycle[0]), strict=True)
             for value in (carried[before, later],)
         ]
-        yield Violation(RULE, circle, "devices wait for each other: " + "; ".join(steps))
+        yield Violation(RULE, cycle, "devices wait for each other: " + "; ".join(steps))
 
 
 def _carried(reading: Reading) -> dict[tuple[str, str], str]:
-    """(device before, device after) -> a value that says so."""
+    """Return (device before, device after) -> a value that orders them so."""
     facts = reading.facts
     backward_only = _backward_only(reading)
-    found: dict[tuple[str, str], str] = {}
+    edges: dict[tuple[str, str], str] = {}
     for value in facts.made:
         producer = reading.runs.get(value.producer or "")
         for name in value.consumers:
@@ -45,25 +45,25 @@ def _carried(reading: Reading) -> dict[tuple[str, str], str]:
             kinds = [facts.operators[end].kind in BACKWARD_KINDS for end in ends]
             here, there = producer.site[0], reader.site[0]
             if not any(kinds):
-                found.setdefault((here, there), value.name)
+                edges.setdefault((here, there), value.name)
             elif all(kinds) and any(end in backward_only for end in ends):
-                found.setdefault((there, here), value.name)
-    return found
+                edges.setdefault((there, here), value.name)
+    return edges
 
 
 def _backward_only(reading: Reading) -> set[str]:
-    """Operators whose colocation group (or who themselves) have no forward part."""
+    """Return operators without a forward operator in their colocation group, if they have one."""
     graph = reading.facts.problem.graph
-    found = set()
+    names = set()
     for operator in graph.operators:
         members = graph.groups[operator.group] if operator.group is not None else (operator.name,)
         if all(graph.operator(name).kind in BACKWARD_KINDS for name in members):
-            found.add(operator.name)
-    return found
+            names.add(operator.name)
+    return names
 
 
-def _circle(after: dict[str, set[str]]) -> tuple[str, ...]:
-    """Devices of a circle in order; empty if there is none."""
+def _cycle(after: dict[str, set[str]]) -> tuple[str, ...]:
+    """Return the devices of a cycle in order; empty if there is none."""
     done: set[str] = set()
     for start, first in after.items():
         path: list[str] = []

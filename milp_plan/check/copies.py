@@ -1,8 +1,8 @@
-"""Copies of a value that is made again or waits on a host, and who reads which of them.
+"""Copies of a value that is made again or stored on a host, and their readers.
 
-A consumer reads, of the copies it may read at its place, the one completed last before it starts
-(docs/laws.md, `Copies and supply`). Everything else follows from that: what travels needlessly,
-which input is missing, and how long each copy is held.
+Of the copies that a consumer may read, it reads the one completed last before it starts
+(docs/laws.md, `Copies and supply`). This decides which transfers are needless, which inputs are
+missing, and how long each copy is stored.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .facts import Facts, Site
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A run or a transfer as far as it makes or reads copies of one value.
+    """A run or a transfer that makes or reads copies of one value.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Copy:
     Parameters
     ----------
     maker, site, layout
-        The task that leaves it, on these devices, in this layout.
+        The task that makes it, its devices and its layout.
     native
         Whether its maker is a run.
     origin
@@ -53,7 +53,7 @@ class Copy:
     readers
         Tasks that read it.
     stays
-        Whether it is held to the end of the plan.
+        Whether it is stored to the end of the plan.
     """
 
     maker: Task
@@ -67,18 +67,18 @@ class Copy:
 
     @property
     def serves(self) -> bool:
-        """Whether anything reads it, or it stays as a result."""
+        """Whether something reads it, or it stays as a result."""
         return self.stays or bool(self.readers)
 
-    def hold(self, devices: Iterable[str], reader: Task) -> None:
-        """Note a task that reads it on these devices: it is held until that stops."""
+    def add_reader(self, devices: Iterable[str], reader: Task) -> None:
+        """Add a task that reads it on devices: it is stored there until the task stops."""
         self.readers.append(reader)
         for device in devices:
             self.until[device] = max(self.until[device], reader.stop_ticks)
 
     @property
     def recency(self) -> tuple[int, int, int]:
-        """What is completed last counts; of equals what started last, then the first listed."""
+        """Sort key: latest end, then latest start, then first in the plan."""
         return self.maker.stop_ticks, self.maker.start_ticks, -self.maker.order
 
 
@@ -109,7 +109,7 @@ class Trail:
     facts, value
         The problem, and the value.
     natives, sendings, readers
-        What the plan says, with times: (task, site, layout) of the producer's runs, the value's
+        Tasks of the plan with times: (task, site, layout) of the producer's runs, the value's
         transfers and the runs of its consumers.
     """
 
@@ -126,7 +126,7 @@ class Trail:
         self.sent: list[tuple[Sending, Copy]] = []
         """Transfers with the copies they make; those from a host come after those to it."""
         self.unserved: list[tuple[Reader, Site]] = []
-        """Readers and the devices on which there is nothing to read when they start."""
+        """Readers and the devices on which they have no copy to read when they start."""
         self._on_hosts: list[Copy] = []
         listed = list(sendings)
         for sending in sorted(listed, key=lambda entry: self.leaves_host(entry.source)):
@@ -142,7 +142,7 @@ class Trail:
         return (*self.natives, *(copy for _, copy in self.sent))
 
     def leaves_host(self, source: Site) -> bool:
-        """Whether a transfer from there brings a value back."""
+        """Return whether a transfer from a source brings a value back from a host."""
         return not self.hosts.isdisjoint(source)
 
     @staticmethod
@@ -160,13 +160,13 @@ class Trail:
         copy.origin = max(fit, key=lambda entry: entry.recency, default=None)
         if copy.origin is not None:
             here = [device for device in sending.source if device in copy.origin.site]
-            copy.origin.hold(here, sending.task)
+            copy.origin.add_reader(here, sending.task)
             if not self.hosts.isdisjoint(sending.target):
                 self._on_hosts.append(copy)
         self.sent.append((sending, copy))
 
     def _may_leave(self, copy: Copy, sending: Sending) -> bool:
-        """Whether a transfer of this form may read this copy."""
+        """Return whether a transfer may read a copy."""
         if not copy.native:
             back = self.hosts.isdisjoint(sending.target) and len(sending.target) == 1
             return sending.source == copy.site and back and sending.layout == FULL
@@ -186,15 +186,15 @@ class Trail:
                 and _may_read(copy, reader, device)
             ]
             if fit:
-                found = max(fit, key=lambda copy: copy.recency)
-                found.hold((device,), reader.task)
+                latest = max(fit, key=lambda copy: copy.recency)
+                latest.add_reader((device,), reader.task)
             else:
                 missing.append(device)
         if missing:
             self.unserved.append((reader, tuple(missing)))
 
     def repeated(self) -> Iterator[Sending]:
-        """Transfers that make the same copy of the same run again."""
+        """Yield transfers that make the same copy of the same run again."""
         made: set[tuple[int, Site, str]] = set()
         for sending, copy in self.sent:
             if copy.origin is not None and copy.origin.native:

@@ -16,24 +16,24 @@ _Entry = tuple[int, int, int, str]
 
 
 def check(reading: Reading) -> Iterator[Violation]:
-    """Yield one violation per task that starts before an earlier one on its resource stops."""
+    """Yield a violation for each task that starts before an earlier one on its resource stops."""
     if not reading.scheduled:
         return
-    held: dict[str, list[_Entry]] = {}
+    entries_of: dict[str, list[_Entry]] = {}
     position = 0
     for run in reading.all_runs:
         if run.times is not None:
             position += 1
             for device in run.site:
                 entry = (*run.times, position, run.operator)
-                held.setdefault(f"device {device}", []).append(entry)
+                entries_of.setdefault(f"device {device}", []).append(entry)
     for journey in reading.journeys:
         if journey.times is not None:
             position += 1
-            for name in reading.facts.held(journey.source, journey.target):
+            for name in reading.facts.occupied(journey.source, journey.target):
                 entry = (*journey.times, position, journey.transfer.value)
-                held.setdefault(name, []).append(entry)
-    for resource, entries in held.items():
+                entries_of.setdefault(name, []).append(entry)
+    for resource, entries in entries_of.items():
         yield from _overlaps(resource, entries, reading.facts.problem.units)
 
 

@@ -1,4 +1,4 @@
-"""A verdict in words: what breaks and by how much, or what limits a valid plan."""
+"""Explains verdicts in words: violations with amounts, or the figures of a valid plan."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ _CHANNELS = 5
 _NAMES = 6
 
 _CAUSES = {
-    "value": ", needs what {} gives",
+    "value": ", needs the output of {}",
     "device": ", its device is busy with {}",
     "channel": ", its channel is busy with {}",
     "memory": " for memory",
     "unknown": "",
     "start": "",
 }
-"""Why a task of the chain does not start earlier; behind its wait."""
+"""Why a task of the chain does not start earlier, after the text of its wait."""
 
 
 def explain(problem: PlanningProblem, plan: Plan, verdict: Verdict | None = None) -> str:
-    """Explain a plan in plain text.
+    """Return an explanation of a plan in plain text.
 
     Parameters
     ----------
     problem, plan
-        What is explained.
+        The problem and the plan.
     verdict
-        The checker's answer, where the caller has it already.
+        The plan's verdict, if the caller already has it.
 
     Returns
     -------
     str
-        For a broken plan every violation, by rule. For a valid one its objective, each device's
-        busy time and memory, the busiest channels or ports, and the chain its makespan hangs on.
+        For an invalid plan all violations, by rule. For a valid one its objective, each device's
+        busy time and memory, the busiest channels or ports, and the critical chain.
     """
     verdict = verify(problem, plan) if verdict is None else verdict
     lines = _broken(problem.units, verdict) if not verdict.ok else _valid(problem, plan, verdict)
@@ -87,7 +87,7 @@ def _valid(problem: PlanningProblem, plan: Plan, verdict: Verdict) -> Iterator[s
 
 
 def _memory_saving(reading: Reading) -> Iterator[str]:
-    """What runs again, for how long in all, and what waits on hosts."""
+    """Yield lines on operators that run again, with their total time, and values on hosts."""
     units, hosts = reading.facts.problem.units, reading.facts.cluster.hosts
     again = [run for runs in reading.runs_of.values() for run in sorted(runs, key=_start)[1:]]
     if again:
@@ -113,7 +113,7 @@ def _some(names: list[str]) -> str:
 
 
 def _serial(reading: Reading, memories: dict[str, DeviceMemory]) -> Iterator[str]:
-    """Loads by part, memory, and for latency the calls in time."""
+    """Yield lines on loads, memory, and for latency the times of calls."""
     units = reading.facts.problem.units
 
     def text(ticks: int) -> str:

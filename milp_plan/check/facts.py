@@ -1,4 +1,4 @@
-"""Tables of a problem that the rules use, computed once for all plans of it."""
+"""Tables of a problem that the rules use, computed once for all its plans."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Facts:
         self.limits: dict[str, int | None] = {d.name: d.memory_bytes for d in self.cluster.devices}
         self._durations: dict[tuple[str, str, Site], int | None] = {}
         self._different: dict[Site, bool] = {}
-        self._held: dict[tuple[Site, Site], tuple[str, ...]] = {}
+        self._occupied_by: dict[tuple[Site, Site], tuple[str, ...]] = {}
 
     @cached_property
     def made(self) -> tuple[Value, ...]:
-        """Values that some operator makes."""
+        """Values that operators make."""
         return tuple(value for value in self.values.values() if value.producer is not None)
 
     @cached_property
@@ -48,26 +48,26 @@ class Facts:
         return frozenset(name for name, op in self.operators.items() if op.recomputable)
 
     def are_devices(self, names: Site) -> bool:
-        """Whether these are one or more different devices of the cluster."""
+        """Return whether names are one or more different devices of the cluster."""
         if names not in self._different:
             known = all(name in self.device_class for name in names)
             self._different[names] = known and 0 < len(names) == len(set(names))
         return self._different[names]
 
-    def held(self, source: Site, target: Site) -> tuple[str, ...]:
-        """Names of what a transfer between these devices holds while it runs."""
+    def occupied(self, source: Site, target: Site) -> tuple[str, ...]:
+        """Return the resources that a transfer between devices occupies while it runs."""
         ends = (source, target)
-        if ends not in self._held:
+        if ends not in self._occupied_by:
             model = self.cluster.communication
-            self._held[ends] = _occupied(model, source, target)
-        return self._held[ends]
+            self._occupied_by[ends] = _occupied(model, source, target)
+        return self._occupied_by[ends]
 
     def is_site(self, devices: Site) -> bool:
-        """Whether these devices, in this order, are one device or a process group."""
+        """Return whether devices, in this order, are one device or a process group."""
         return devices in self._sites
 
     def duration_ticks(self, operator: str, option: Option, site: Site) -> int | None:
-        """Ticks an operator takes on a site; ``None`` where a device's class has no duration."""
+        """Return the ticks of an operator on a site; ``None`` where a class has no duration."""
         key = (operator, option.name, site)
         if key not in self._durations:
             table = [option.duration_ticks.get(self.device_class[device]) for device in site]

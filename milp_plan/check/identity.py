@@ -1,4 +1,4 @@
-"""Rule `identity`: the plan is about this problem and names only what the problem has."""
+"""Rule `identity`: the plan is for this problem and has only names of the problem."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ RULE = "identity"
 def check(reading: Reading) -> Iterator[Violation]:
     """Yield wrong problem names and fingerprints, and every unknown name, each once."""
     yield from misattributed(reading.facts.problem, reading.plan)
-    said: set[Violation] = set()
+    seen: set[Violation] = set()
     for violation in _unknown_names(reading):
-        if violation not in said:
-            said.add(violation)
+        if violation not in seen:
+            seen.add(violation)
             yield violation
 
 

@@ -1,4 +1,4 @@
-"""How long a transfer lasts, read from docs/laws.md (`Transfer time`)."""
+"""Lengths of transfers by docs/laws.md (`Transfer time`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .facts import Site
 def transfer_ticks(
     cluster: Cluster, value: Value, made: tuple[Site, str], source: Site, copy: tuple[Site, str]
 ) -> int | None:
-    """Ticks of a transfer of a value made on a site in a layout, to a copy (target, layout).
+    """Return the ticks of a transfer of a value made on a site in a layout, to a copy.
 
     Returns ``None`` where the law allows no such transfer. ``source`` counts for a send only; a
     reshard always leaves from the whole site.
@@ -33,7 +33,7 @@ def transfer_ticks(
 def _shards_move(
     cluster: Cluster, value: Value, layout: str, site: Site, target: Site
 ) -> int | None:
-    """Each shard goes to the device at its own position."""
+    """Return the ticks if each shard goes to the device at its own position."""
     if len(site) != len(target):
         return None
     moves = [
@@ -47,7 +47,7 @@ def _shards_move(
 def _pieces_move(
     cluster: Cluster, value: Value, layout: str, site: Site, target: Site
 ) -> int | None:
-    """Each target device outside the site takes its piece over its best channel from there."""
+    """Return the ticks if each target outside the site receives over its fastest channel."""
     moves: list[int | None] = []
     for there in target:
         if there not in site:

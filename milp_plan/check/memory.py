@@ -11,11 +11,11 @@ from .replay import DeviceMemory, Replay, Tape
 
 RULE = "memory"
 _NAMED = 4
-"""Holders named in a message; the largest say enough."""
+"""Number of largest values that a message names."""
 
 
 def check(tape: Tape, memories: dict[str, DeviceMemory], units: Units) -> Iterator[Violation]:
-    """Yield one violation per device that is too full, with its largest holders at the peak."""
+    """Yield a violation for each device that is too full, with the largest values at the peak."""
     for memory in memories.values():
         if memory.limit_bytes is not None and memory.peak_bytes > memory.limit_bytes:
             holders = Replay(memories, tape.holdings(), 0).holders(memory.device, memory.peak_ticks)

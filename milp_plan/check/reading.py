@@ -1,4 +1,4 @@
-"""A plan as the rules read it: the parts that make sense, sorted by what they are about.
+"""A plan as the rules read it: its meaningful parts, sorted by operator and value.
 
 A plan may come from anywhere and be broken in any way. Whatever does not make sense is left out
 here and reported by the rule it breaks, so no other rule has to expect it.
@@ -43,18 +43,18 @@ class Journey:
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """How the law says one value gets from its producer to its consumers.
+    """How a value is sent from its producer to its consumers by the law.
 
     Parameters
     ----------
     value, producer, layout
-        The value, the run that makes it and the layout that run leaves behind.
+        The value, the run that makes it, and the layout that the run writes.
     native
         Consumers that read the native copy, each with the devices on which it does.
     deliveries
-        (target, layout) of each copy that has to travel -> the runs that read it.
+        (target, layout) of each copy that has to be sent -> the runs that read it.
     complete
-        Whether the plan places every consumer; if not, more copies may be needed than listed.
+        Whether the plan places every consumer; if not, more copies may be needed.
     """
 
     value: Value
@@ -69,7 +69,7 @@ _Timed = TypeVar("_Timed", Run, Journey)
 
 
 def exact_times(task: OperatorRun | Transfer) -> Times | None:
-    """Start and stop where both are exact integers, else ``None``."""
+    """Return start and stop if both are exact integers, else ``None``."""
     start, stop = task.start_ticks, task.stop_ticks
     if type(start) is int and type(stop) is int:
         return (start, stop)
@@ -77,23 +77,23 @@ def exact_times(task: OperatorRun | Transfer) -> Times | None:
 
 
 def has_any_time(plan: Plan) -> bool:
-    """Whether the plan gives a time for anything; then it has to give all of them."""
+    """Return whether the plan has any time; then it has to have all of them."""
     tasks: Iterable[OperatorRun | Transfer] = (*plan.runs, *plan.transfers)
     return any(task.start_ticks is not None or task.stop_ticks is not None for task in tasks)
 
 
 class Reading:
-    """One plan against the facts of its problem."""
+    """One plan, read with the tables of its problem."""
 
     def __init__(self, facts: Facts, plan: Plan) -> None:
         self.facts = facts
         self.plan = plan
         self.runs: dict[str, Run] = {}
-        """Operator -> its first run that makes sense."""
+        """Operator -> its first meaningful run."""
         self.all_runs: list[Run] = []
-        """Runs that make sense, second runs of an operator included."""
+        """Meaningful runs, including second runs of an operator."""
         self.runs_of: dict[str, list[Run]] = {}
-        """Operator -> its runs that count: all where anything may run again, else the first."""
+        """Operator -> its runs that count: all if operators may run again, else the first."""
         for entry in plan.runs:
             run = self._run(entry)
             if run is not None:
@@ -123,7 +123,7 @@ class Reading:
 
     @cached_property
     def scheduled(self) -> bool:
-        """Whether the plan has to say when everything runs, or tries to."""
+        """Whether the plan needs times, or has some."""
         return self.facts.problem.needs_schedule or has_any_time(self.plan)
 
     def _run(self, entry: OperatorRun) -> Run | None:
@@ -142,7 +142,7 @@ class Reading:
         )
 
     def _has_trail(self, value: Value) -> bool:
-        """Whether a value is made more than once or goes to a host or comes from one."""
+        """Return whether a value is made more than once or is sent to or from a host."""
         if not self.facts.problem.allows_memory_saving:
             return False
         hosts = self.facts.cluster.hosts
@@ -153,17 +153,17 @@ class Reading:
 
     @cached_property
     def distributions(self) -> tuple[Distribution, ...]:
-        """One entry per value that one run makes and no host holds, in value order."""
-        found = []
+        """One entry per value that one run makes and no host stores, in value order."""
+        entries = []
         for value in self.facts.made:
             producer = self.runs.get(value.producer or "")
             if producer is not None and not self._has_trail(value):
-                found.append(self._distribute(value, producer))
-        return tuple(found)
+                entries.append(self._distribute(value, producer))
+        return tuple(entries)
 
     @cached_property
     def trails(self) -> tuple[Trail, ...]:
-        """One entry per value that several runs make or a host holds, in value order."""
+        """One entry per value that several runs make or a host stores, in value order."""
         return tuple(self._trail(value) for value in self.facts.made if self._has_trail(value))
 
     def _trail(self, value: Value) -> Trail:
@@ -190,7 +190,7 @@ class Reading:
         return Trail(self.facts, value, natives, sendings, readers)
 
     def _consumers(self, value: Value) -> Iterator[Run | None]:
-        """Runs that read a value; ``None`` for a consumer that the plan does not place."""
+        """Yield runs that read a value; ``None`` for a consumer that the plan does not place."""
         for consumer in value.consumers:
             yield from self.runs_of.get(consumer, (None,))
 
@@ -203,10 +203,10 @@ class Reading:
             if run is None:
                 complete = False
                 continue
-            wanted = run.option.layout_read(value.name)
-            if wanted == layout and run.site == producer.site:
+            needed = run.option.layout_read(value.name)
+            if needed == layout and run.site == producer.site:
                 native.append((run, run.site))
-            elif wanted == layout == FULL:
+            elif needed == layout == FULL:
                 here = tuple(device for device in run.site if device in producer.site)
                 if here:
                     native.append((run, here))
@@ -214,5 +214,5 @@ class Reading:
                     if device not in producer.site:
                         deliveries.setdefault(((device,), FULL), []).append(run)
             else:
-                deliveries.setdefault((run.site, wanted), []).append(run)
+                deliveries.setdefault((run.site, needed), []).append(run)
         return Distribution(value, producer, layout, tuple(native), deliveries, complete)

@@ -1,4 +1,4 @@
-"""Replay of a plan: who holds how many bytes on each device, and when.
+"""Replays a plan: which values occupy how many bytes on each device, and when.
 
 Every copy, workspace and persistent value becomes a holding with a device, a size and a half-open
 interval; sorting the ends of the intervals as events gives each device's memory over time.
@@ -19,12 +19,13 @@ from .reading import Distribution, Journey, Reading, Run, Times
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Bytes held on one device for a while.
+    """Bytes in use on one device for some time.
 
     Parameters
     ----------
     device, name, kind
-        Where, which operator or value, and ``persistent``, ``workspace``, ``native`` or ``copy``.
+        The device, the operator or value, and ``persistent``, ``workspace``, ``native`` or
+        ``copy``.
     num_bytes
         Bytes on this device.
     start_ticks, stop_ticks
@@ -48,9 +49,9 @@ class DeviceMemory:
     Parameters
     ----------
     device, limit_bytes
-        The device and its memory; ``None`` is without limit.
+        The device and its memory limit; ``None`` for no limit.
     persistent_bytes
-        Bytes held from the first to the last instant.
+        Bytes in use from the first to the last instant.
     peak_bytes, peak_ticks
         Largest sum, and the first time it is reached.
     steps
@@ -80,8 +81,8 @@ class Replay:
         return max(memory.peak_bytes for memory in self.devices.values())
 
     def holders(self, device: str, time_ticks: int) -> tuple[Holding, ...]:
-        """Return what a device holds at an instant, largest first."""
-        found = [
+        """Return the holdings of a device at an instant, largest first."""
+        holdings = [
             holding
             for holding in self.holdings
             if holding.device == device
@@ -89,15 +90,15 @@ class Replay:
             and (holding.start_ticks is None or holding.start_ticks <= time_ticks)
             and (holding.stop_ticks is None or time_ticks < holding.stop_ticks)
         ]
-        return tuple(sorted(found, key=lambda holding: (-holding.num_bytes, holding.name)))
+        return tuple(sorted(holdings, key=lambda holding: (-holding.num_bytes, holding.name)))
 
 
 _Held = tuple[str, str, str, int, int, int | None]
-"""Fields of a ``Holding`` with a clock; plain tuples keep the replay fast."""
+"""Fields of a ``Holding`` with times; plain tuples make the replay fast."""
 
 
 class Tape:
-    """The holdings of a reading, and what follows from them."""
+    """The holdings of a reading, and the memory use over time."""
 
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
@@ -120,20 +121,20 @@ class Tape:
             events[device].append((start, num_bytes))
             if stop is not None:
                 events[device].append((stop, -num_bytes))
-        found = {}
+        memory_of = {}
         for device, limit in limits.items():
             steps = _steps(always[device], events[device])
             peak_ticks, peak = max(steps, key=itemgetter(1))
-            found[device] = DeviceMemory(device, limit, fixed[device], peak, peak_ticks, steps)
-        return found
+            memory_of[device] = DeviceMemory(device, limit, fixed[device], peak, peak_ticks, steps)
+        return memory_of
 
     def holdings(self) -> tuple[Holding, ...]:
-        """Everything held, persistent values first."""
-        return (*self.persistent, *self.charged, *(Holding(*held) for held in self.timed))
+        """All holdings, persistent values first."""
+        return (*self.persistent, *self.charged, *(Holding(*entry) for entry in self.timed))
 
 
 def replay_of(reading: Reading) -> Replay:
-    """Replay a plan as far as it makes sense."""
+    """Return memory use over time, as far as the plan is meaningful."""
     tape = Tape(reading)
     stops = [run.times[1] for run in reading.counted if run.times is not None]
     return Replay(tape.memories(), tape.holdings(), max(stops, default=0))
@@ -141,14 +142,14 @@ def replay_of(reading: Reading) -> Replay:
 
 def _steps(always: int, events: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     events.sort()
-    held = always
+    used = always
     steps: list[tuple[int, int]] = []
     if not events or events[0][0] > 0:
         steps.append((0, always))
     for time, changes in groupby(events, key=itemgetter(0)):
-        held += sum(change for _, change in changes)
-        if not steps or held != steps[-1][1]:
-            steps.append((time, held))
+        used += sum(change for _, change in changes)
+        if not steps or used != steps[-1][1]:
+            steps.append((time, used))
     return tuple(steps)
 
 
@@ -164,7 +165,7 @@ def _persistent(reading: Reading) -> Iterator[Holding]:
 
 
 def _charged(reading: Reading) -> Iterator[Holding]:
-    """List every copy ever held and the largest workspace, for the static law."""
+    """Yield every copy that is ever stored and the largest workspace, for the static law."""
     largest: dict[str, Run] = {}
     for run in reading.runs.values():
         for device in run.site:

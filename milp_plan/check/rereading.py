@@ -1,4 +1,4 @@
-"""The part of rule `supply` about values that are made again or wait on a host.
+"""The part of rule `supply` on values that are made again or stored on a host.
 
 What each reader reads follows from the times (:mod:`.copies`). Here are the breaches: nothing to
 read, a transfer with nothing to send, of the wrong length, made again or for nobody, and a run
@@ -20,7 +20,7 @@ RULE = "supply"
 
 
 def check(reading: Reading) -> Iterator[Violation]:
-    """Yield what keeps a consumer from its input, and every transfer and run too many."""
+    """Yield missing inputs of consumers, and needless transfers and runs."""
     for trail in reading.trails:
         complete = is_complete(reading, trail)
         for reader, missing in trail.unserved:
@@ -35,10 +35,10 @@ def check(reading: Reading) -> Iterator[Violation]:
 
 
 def is_complete(reading: Reading, trail: Trail) -> bool:
-    """Whether all that may read the value is there, with times."""
+    """Return whether all tasks that may read the value are present, with times."""
     runs = [reading.runs_of.get(name, ()) for name in trail.value.consumers]
     journeys = reading.journeys_of.get(trail.value.name, ())
-    timed = all(run.times is not None for found in runs for run in found)
+    timed = all(run.times is not None for runs_of_one in runs for run in runs_of_one)
     return timed and all(runs) and all(journey.times is not None for journey in journeys)
 
 
@@ -85,7 +85,7 @@ def _length(reading: Reading, trail: Trail, sending: Sending, copy: Copy) -> Ite
 
 
 def _runs_for_nobody(reading: Reading) -> Iterator[Violation]:
-    """Where an operator runs more than once, some copy of each run is read or stays."""
+    """Yield runs of which no copy is read or stays, of operators that run more than once."""
     again = [name for name, runs in reading.runs_of.items() if len(runs) > 1]
     if not again:
         return

@@ -1,4 +1,4 @@
-"""Rule `serial` and the loads behind it: transfers as work of the devices at their two ends.
+"""Rule `serial` and loads under the serial law: transfers as work of the devices at both ends.
 
 Every sum is taken from the plan and the graph alone, in exact integers; see docs/laws.md.
 """
@@ -15,36 +15,36 @@ from .reading import Reading, Run, has_any_time
 
 RULE = "serial"
 Place = tuple[str, int | None]
-"""A device, and the call of it where calls count."""
+"""A device, and the number of its call where calls count."""
 
 
 @dataclass
 class Load:
-    """Ticks of one place by pass: work of its operators, values read from and sent elsewhere."""
+    """Ticks of one place by pass: work of its operators, received values and sent values."""
 
     work: dict[bool, int] = field(default_factory=lambda: {False: 0, True: 0})
     incoming: dict[bool, int] = field(default_factory=lambda: {False: 0, True: 0})
     outgoing: dict[bool, int] = field(default_factory=lambda: {False: 0, True: 0})
 
     def of_pass(self, backward: bool) -> int:
-        """Ticks that belong to one pass."""
+        """Return the ticks of one pass."""
         return self.work[backward] + self.incoming[backward] + self.outgoing[backward]
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """Sum of all ticks."""
         return self.of_pass(False) + self.of_pass(True)
 
 
 def law_of(reading: Reading) -> SerialLaw:
-    """The serial law of the problem, which has one."""
+    """Return the serial law of the problem, which must have one."""
     law = reading.facts.problem.serial
     assert law is not None
     return law
 
 
 def check(reading: Reading) -> Iterator[Violation]:
-    """Yield what a plan says and must not say, wrong calls, and calls that wait for each other."""
+    """Yield times and transfers, wrong calls, and calls that wait for each other."""
     for transfer in reading.plan.transfers:
         text = f"the plan lists a transfer of {transfer.value!r}: it follows from the placement"
         yield Violation(RULE, (transfer.value,), text)
@@ -77,45 +77,45 @@ def _calls(reading: Reading) -> Iterator[Violation]:
 
 
 def pays(reading: Reading, device: str) -> bool:
-    """Whether a device is charged for transfers."""
+    """Return whether a device is charged for transfers."""
     return reading.facts.device_class[device] in law_of(reading).payers
 
 
 def place_of(reading: Reading, run: Run) -> Place:
-    """Where an operator runs: equal places hand values over for nothing."""
+    """Return the place of a run; transfers within one place cost nothing."""
     entry = reading.plan.run(run.operator)
     device = run.site[0]
     return (device, entry.call if law_of(reading).calls and pays(reading, device) else None)
 
 
 def is_backward(reading: Reading, operator: str) -> bool:
-    """Whether an operator belongs to the backward pass."""
+    """Return whether an operator belongs to the backward pass."""
     return reading.facts.operators[operator].kind in BACKWARD_KINDS
 
 
 @view
 def _places(reading: Reading) -> dict[str, Place]:
-    """Where every operator runs."""
+    """Return the place of every operator."""
     return {name: place_of(reading, run) for name, run in reading.runs.items()}
 
 
 @view
 def loads(reading: Reading) -> dict[Place, Load]:
-    """Load of every place that runs anything; places that do not pay have work alone."""
-    found: dict[Place, Load] = {}
+    """Return the load of every place in use; places that do not pay have only work."""
+    load_of: dict[Place, Load] = {}
     places = _places(reading)
     for name, run in reading.runs.items():
         ticks = reading.facts.duration_ticks(name, run.option, run.site) or 0
-        load = found.setdefault(places[name], Load())
+        load = load_of.setdefault(places[name], Load())
         load.work[is_backward(reading, name)] += ticks
     for value in reading.facts.made:
         if value.producer in places:
-            _charge(reading, value, places, found)
-    return found
+            _charge(reading, value, places, load_of)
+    return load_of
 
 
 def _charge(
-    reading: Reading, value: Value, places: dict[str, Place], found: dict[Place, Load]
+    reading: Reading, value: Value, places: dict[str, Place], load_of: dict[Place, Load]
 ) -> None:
     assert value.producer is not None
     home, backward = places[value.producer], is_backward(reading, value.producer)
@@ -123,24 +123,24 @@ def _charge(
     ticks = transfer_ticks(reading.facts.cluster, value)
     for place in away:
         if pays(reading, place[0]):
-            found[place].incoming[backward] += ticks
+            load_of[place].incoming[backward] += ticks
     if away and pays(reading, home[0]):
-        found[home].outgoing[backward] += ticks
+        load_of[home].outgoing[backward] += ticks
 
 
-def bottleneck(reading: Reading, found: dict[Place, Load]) -> int:
-    """Largest load, or largest forward plus largest backward load (``Passes``)."""
+def bottleneck(reading: Reading, load_of: dict[Place, Load]) -> int:
+    """Return the largest load, or largest forward plus largest backward load (``Passes``)."""
     if law_of(reading).passes is Passes.JOINT:
-        return max((load.total for load in found.values()), default=0)
+        return max((load.total for load in load_of.values()), default=0)
     return sum(
-        max((load.of_pass(backward) for load in found.values()), default=0)
+        max((load.of_pass(backward) for load in load_of.values()), default=0)
         for backward in (False, True)
     )
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """When every call and every operator outside calls runs, for one sample.
+    """Times of all calls, and of operators outside calls, for one sample.
 
     ``waiting`` names the calls that wait for each other; they and what needs them have no time.
     """
@@ -156,10 +156,10 @@ Task = Place | str
 
 @view
 def timeline(reading: Reading) -> Timeline:
-    """Run every call as early as its inputs and the call before it allow."""
+    """Return the times if every call starts as early as its inputs and the call before allow."""
     if law_of(reading).calls is None:
         return Timeline({}, {}, ())
-    found, places = loads(reading), _places(reading)
+    load_of, places = loads(reading), _places(reading)
     task_of: dict[str, Task] = {
         name: name if place[1] is None else place for name, place in places.items()
     }
@@ -168,7 +168,7 @@ def timeline(reading: Reading) -> Timeline:
     for name, run in reading.runs.items():
         task = task_of[name]
         ticks = reading.facts.duration_ticks(name, run.option, run.site) or 0
-        length[task] = ticks if isinstance(task, str) else found[task].total
+        length[task] = ticks if isinstance(task, str) else load_of[task].total
     times: dict[Task, tuple[int, int]] = {}
     for task in _in_order(needs):
         start = max((times[before][1] for before in needs[task]), default=0)
@@ -180,7 +180,7 @@ def timeline(reading: Reading) -> Timeline:
 
 
 def _needs(reading: Reading, task_of: dict[str, Task]) -> dict[Task, set[Task]]:
-    """Task -> tasks it waits for: producers of its inputs, earlier calls of its device."""
+    """Return task -> tasks it waits for: producers of its inputs, earlier calls of its device."""
     needs: dict[Task, set[Task]] = {task: set() for task in task_of.values()}
     for value in reading.facts.made:
         before = task_of.get(value.producer or "")
@@ -195,7 +195,7 @@ def _needs(reading: Reading, task_of: dict[str, Task]) -> dict[Task, set[Task]]:
 
 
 def _in_order(needs: dict[Task, set[Task]]) -> Iterator[Task]:
-    """Tasks, each after all it needs; those on a cycle and behind one are left out."""
+    """Yield tasks in topological order, without those on a cycle or after one."""
     missing = {task: len(before) for task, before in needs.items()}
     after: dict[Task, list[Task]] = {task: [] for task in needs}
     for task, before in needs.items():

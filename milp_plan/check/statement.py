@@ -1,4 +1,4 @@
-"""Rules on a plan's claims: whose it is and its value; for problems of any kind."""
+"""Rules on a plan's claims, its problem and its value, for problems of any kind."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from milp_plan.core.quantity import units_of
 
 
 def misattributed(problem: Any, plan: Any) -> Iterator[Violation]:
-    """Yield that a plan is for a problem of another name or of other contents (rule `identity`)."""
+    """Yield a violation if a plan is for a problem of another name or content (rule `identity`)."""
     if plan.problem != problem.name:
         text = f"the plan is for problem {plan.problem!r}, not for {problem.name!r}; "
         text += "name that problem, or plan this one"
@@ -23,27 +23,27 @@ def misattributed(problem: Any, plan: Any) -> Iterator[Violation]:
 
 
 def is_own(problem: Any, plan: Any) -> bool:
-    """Whether nothing says that the plan is for another problem than this one."""
+    """Return whether a plan may be for this problem: its fingerprint is the same, or missing."""
     return _made_for(plan) in (None, problem.fingerprint)
 
 
 def _is_related(problem: Any, plan: Any) -> bool:
-    """Whether the plan is for the problem's parent, for a variant of it, or of the same parent."""
+    """Return whether the plan is for the problem's parent, a variant, or one of the same parent."""
     family = {problem.fingerprint, getattr(problem, "parent", None)} - {None}
     return bool(family & {_made_for(plan), getattr(plan, "parent", None)})
 
 
 def _made_for(plan: Any) -> Any:
-    """Fingerprint of the problem that a plan was made for, if it says so; some files cannot."""
+    """Return the fingerprint of a plan's problem, if it has one; some formats have none."""
     return getattr(plan, "fingerprint", None)
 
 
 def overclaimed(
     problem: Any, plan: Any, value: int | None, what: str, counts: Counts = Counts.THINGS
 ) -> Iterator[Violation]:
-    """Yield that a plan claims another value than it has (rule `claim`).
+    """Yield a violation if a plan claims another value than it has (rule `claim`).
 
-    What is claimed of a relative, say of a problem with another budget, is no claim about this.
+    A claim about a variant, such as a problem with another budget, is not checked.
     """
     if plan.value is not None and plan.value != value and is_own(problem, plan):
         units = units_of(problem)
@@ -53,7 +53,7 @@ def overclaimed(
 
 
 def _text(counts: Counts, amount: Any, units: Units) -> str:
-    """Write an amount; what a broken plan says may be no number."""
+    """Return an amount as text; a broken plan may have something else than a number."""
     if amount is None:
         return DASH
     return counts.text(amount, units) if isinstance(amount, int) else repr(amount)

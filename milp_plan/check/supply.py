@@ -1,7 +1,7 @@
-"""Rule `supply`: every consumer gets each input in time, by the transfers the law asks for.
+"""Rule `supply`: every consumer gets each input in time, by the transfers that the law requires.
 
-For each value the law (``Reading.distributions``) says which copies have to travel. This rule
-holds the plan's transfers against that list: missing, repeated, needless, from the wrong devices,
+For each value ``Reading.distributions`` lists the copies that have to be sent. This rule
+compares the plan's transfers with that list: missing, repeated, needless, from the wrong devices,
 not allowed, of the wrong length, too early for the producer, too late for a reader.
 """
 
@@ -21,7 +21,7 @@ RULE = "supply"
 
 
 def check(reading: Reading) -> Iterator[Violation]:
-    """Yield everything that keeps a consumer from its input, and every transfer too many."""
+    """Yield missing inputs of consumers, and needless transfers."""
     for transfer in reading.plan.transfers:
         yield from _form(transfer)
         if reading.scheduled:

@@ -1,4 +1,4 @@
-"""Every rule over one plan."""
+"""Checks a plan against all rules."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Checker:
         self.facts = Facts(problem)
 
     def verify(self, plan: Plan) -> Verdict:
-        """Check a plan against every rule; never raises, however broken the plan is."""
+        """Check a plan against every rule; never raises, even if the plan is broken."""
         reading = Reading(self.facts, plan)
         tape = Tape(reading)
         memories = tape.memories()
@@ -46,7 +46,7 @@ class Checker:
         return Verdict(tuple(violations), self.problem.objective.value, value, figures)
 
     def _by_law(self, reading: Reading) -> tuple[Iterator[Violation], ...]:
-        """Rules on what travels and when."""
+        """Yield violations of the rules on transfers and times."""
         if self.problem.serial is not None:
             from . import contiguity
 
@@ -54,7 +54,7 @@ class Checker:
         return exclusion.check(reading), supply.check(reading)
 
     def replay(self, plan: Plan) -> Replay:
-        """Memory of every device over time, as far as the plan makes sense."""
+        """Return the memory use of every device over time, as far as the plan is meaningful."""
         return replay_of(Reading(self.facts, plan))
 
 
@@ -81,15 +81,15 @@ def verify(problem: PlanningProblem, plan: Plan) -> Verdict:
 
 
 def replay(problem: PlanningProblem, plan: Plan) -> Replay:
-    """Replay a plan: memory of every device over time, as far as the plan makes sense."""
+    """Return the memory use of every device over time, as far as the plan is meaningful."""
     return _checker(problem).replay(plan)
 
 
 def serial_loads(problem: PlanningProblem, plan: Plan) -> dict[serial.Place, serial.Load]:
-    """Load of every place that runs anything, under the serial law."""
+    """Return the load of every place in use, under the serial law."""
     return serial.loads(Reading(_checker(problem).facts, plan))
 
 
 def serial_timeline(problem: PlanningProblem, plan: Plan) -> serial.Timeline:
-    """When calls run and values are there, under a serial law that counts calls."""
+    """Return the times of calls and values, under a serial law that counts calls."""
     return serial.timeline(Reading(_checker(problem).facts, plan))

@@ -1,1 +1,1 @@
-"""The command ``milp-plan``, one module per group of verbs."""
+"""The command ``milp-plan``, one module per group of subcommands."""

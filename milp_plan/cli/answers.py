@@ -30,7 +30,7 @@ _Answer = TypeVar("_Answer", bound=wire.Answer)
 
 
 def head(item: Item) -> dict[str, Any]:
-    """Return what every answer about a problem says."""
+    """Return the members of every answer about a problem."""
     if item.kind is None:
         return {"file": str(item.path)}
     measure = item.kind.measure(item.problem)
@@ -50,7 +50,7 @@ def head(item: Item) -> dict[str, Any]:
 def failure(
     answer: type[_Answer], item: Item, error: MilpPlanError, code: Exit | None = None
 ) -> _Answer:
-    """Return the answer about a file with which nothing could be done."""
+    """Return the answer about a file that could not be read."""
     errors = error.findings if isinstance(error, InputError) else (error,)
     code = code_of(error) if code is None else code
     return answer(**head(item), exit_code=int(code), errors=[str(entry) for entry in errors])
@@ -69,12 +69,12 @@ def answer_each(
     *,
     as_json: bool,
 ) -> Exit:
-    """Do something with one file after the other; return the most serious exit code.
+    """Process one file after the other; return the most serious exit code.
 
     Parameters
     ----------
     files, changes
-        What is read, and how it is changed.
+        Files to read, and changes of their problems.
     answer
         Type of the answer, for files that cannot be read or worked on.
     work
@@ -98,7 +98,7 @@ def answer_each(
 
 
 def verdict_members(item: Item, verdict: Verdict) -> dict[str, Any]:
-    """Return what a check says as members of an answer."""
+    """Return a verdict as members of an answer."""
     assert item.kind is not None
     names = ("rule", "message", "needed", "available")
     return {
@@ -120,7 +120,7 @@ def verdict_members(item: Item, verdict: Verdict) -> dict[str, Any]:
 
 
 def say_scope(scope: Scope) -> None:
-    """Say for people what an answer decides, and what it leaves out."""
+    """Write the scope of an answer."""
     say(f"  {'scope':<10} {scope}")
 
 
@@ -157,7 +157,7 @@ def code_of_outcome(outcome: Outcome[Any, Any]) -> Exit:
         return interrupts.code()
     if outcome.plan is not None:
         return Exit.DONE
-    if outcome.infeasible_because is not None:
+    if outcome.infeasible_reason is not None:
         return Exit.INFEASIBLE
     if outcome.stop in (Stop.ERROR, Stop.KILLED, Stop.MEMORY_LIMIT):
         return Exit.SOLVER_FAILURE
@@ -177,7 +177,7 @@ def solved(path: Path, outcome: Outcome[Any, Any], written: Writing) -> wire.Sol
             | {name: file for name, file in written.files.items() if name in members}
             | {
                 "formulation": None if formulation is None else formulation["name"],
-                "about": outcome.kind.about(outcome.problem),
+                "about": outcome.kind.summary(outcome.problem),
                 "exit_code": int(code),
                 "errors": written.failures,
             }
@@ -186,7 +186,7 @@ def solved(path: Path, outcome: Outcome[Any, Any], written: Writing) -> wire.Sol
 
 
 def note_warnings(outcome: Outcome[Any, Any], written: Writing) -> None:
-    """Say what must not be missed, and at the end what could not be written."""
+    """Write warnings, and at the end the files that could not be written."""
     from milp_plan.run.summary import warnings
 
     for warning in warnings(outcome):
@@ -212,16 +212,16 @@ def show(outcome: Outcome[Any, Any], files: dict[str, str]) -> None:
     for columns, lines in outcome.kind.record_tables(record, measure):
         say_table(list(columns), lines, numeric=range(1, len(columns)))
     if outcome.plan is not None and outcome.verdict is not None:
-        story = outcome.kind.story(outcome.problem, outcome.plan, outcome.verdict)
-        if story:
-            say_table(story[0], story[1:], numeric=_numeric(story))
+        table = outcome.kind.plan_summary_table(outcome.problem, outcome.plan, outcome.verdict)
+        if table:
+            say_table(table[0], table[1:], numeric=_numeric(table))
     if record["phases"]:
         spent = ", ".join(f"{name} {seconds_text(s)}" for name, s in record["phases"].items())
         say(f"  time: {spent}")
 
 
 def _comparison(outcome: Outcome[Any, Any]) -> list[list[str]]:
-    """One row per heuristic and per formulation, the best first; those without a plan last."""
+    """Return a row per heuristic and formulation, the best first, those without a plan last."""
     solver = outcome.record["formulation"]
     values = dict(outcome.baselines)
     if solver is not None:
@@ -241,5 +241,5 @@ def _comparison(outcome: Outcome[Any, Any]) -> list[list[str]]:
 
 
 def _numeric(story: list[list[str]]) -> list[int]:
-    """Columns of a table that begin with a digit."""
+    """Return the columns of a table that begin with a digit."""
     return [place for place in range(len(story[0])) if story[1][place][:1].isdigit()]

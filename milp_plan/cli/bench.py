@@ -1,4 +1,4 @@
-"""``bench``: the runs of a suite, done once, stored, and collected."""
+"""``bench``: does the runs of a suite once, stores and collects them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ suite_named = click.argument("suite_file", metavar="SUITE", type=PATH)
 
 
 class InterruptCounter(Deferred):
-    """A context in which Ctrl-C is counted and does nothing else."""
+    """A context manager in which Ctrl-C is only counted."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -137,7 +137,7 @@ def run(
 
 @dataclass(frozen=True)
 class SuiteRuns:
-    """How runs are done: as the options of ``bench run`` say."""
+    """How runs are done, by the options of ``bench run``."""
 
     store_folder: Path
     jobs: int = 1
@@ -146,7 +146,7 @@ class SuiteRuns:
     quiet: bool = False
 
     def all_of(self, tasks: Sequence[Task]) -> SuiteProgress:
-        """Do what is left of some runs; Ctrl-C makes it return early."""
+        """Do the unfinished ones of some runs; Ctrl-C makes it return early."""
         from milp_plan.study.driver import drive
         from milp_plan.study.store import Store
 
@@ -167,16 +167,16 @@ class SuiteRuns:
 
     def _executor(self) -> Executor:
         if self.dask is None:
-            from milp_plan.run.identity import frozen
+            from milp_plan.run.identity import snapshot
             from milp_plan.study.driver import Local
 
-            return Local(self.jobs, frozen(self.store_folder / "sources"))
+            return Local(self.jobs, snapshot(self.store_folder / "sources"))
         from milp_plan.study.cluster import Dask
 
         return Dask(self.dask)
 
     def rows_of(self, tasks: Sequence[Task]) -> list[dict[str, Any]] | Exit:
-        """Do measurements; return the row of each, or the code of a command that cannot go on."""
+        """Do measurements; return their rows, or the exit code of a command that cannot go on."""
         from milp_plan.study.measured import rows_of
         from milp_plan.study.store import Store
 
@@ -191,18 +191,18 @@ class SuiteRuns:
 
 
 def refuse_run_options(why: str) -> None:
-    """Refuse options on how runs are done where none is; see ``refuse_idle``."""
+    """Refuse options on runs where none is done; see ``refuse_idle``."""
     refuse_idle(dict.fromkeys(("jobs", "dask", "quiet"), f"{why}; leave it out"))
 
 
 def refuse_jobs(dask: str | None) -> None:
-    """Refuse a number of runs at a time where a cluster says how many."""
+    """Refuse a number of concurrent runs where a cluster sets it."""
     if dask is not None:
         refuse_idle({"jobs": "workers of --dask do the runs, as many as there are; leave it out"})
 
 
 def note_missing(expansion: Expansion) -> None:
-    """Name the instances that cannot be run."""
+    """Write the instances that cannot be run."""
     for entry in expansion.missing:
         name = f"{entry.label}, {entry.variation}" if entry.variation else entry.label
         note(f"{expansion.suite.path}: {name}: {entry.reason}")
@@ -236,7 +236,7 @@ def _code_of_state(state: SuiteProgress) -> Exit:
 
 
 def code_of_runs(expansion: Expansion, store: Store) -> Exit:
-    """Return the exit code that the answers of a suite add up to."""
+    """Return the exit code of all answers of a suite."""
     from milp_plan.study.rows import rows_of
 
     codes = [Exit.DONE]
@@ -332,7 +332,7 @@ def collect(
 
 
 def known_path(expansion: Expansion, given: Path | None) -> Path | None:
-    """Return the file of known values: as asked, as the suite says, or the one above it.
+    """Return the file of known values: the requested one, the suite's, or the nearest one.
 
     Raises
     ------
@@ -343,16 +343,16 @@ def known_path(expansion: Expansion, given: Path | None) -> Path | None:
 
     if given is not None:
         return given
-    wanted = expansion.suite.content.known
-    path = above(expansion.suite.path, wanted or KNOWN)
-    if wanted is not None and not path.is_file():
-        finding = Finding("known", repr(wanted), "a file", "correct the path")
+    named = expansion.suite.content.known
+    path = above(expansion.suite.path, named or KNOWN)
+    if named is not None and not path.is_file():
+        finding = Finding("known", repr(named), "a file", "correct the path")
         raise InputError([finding]).in_file(str(expansion.suite.path))
     return path if path.is_file() else None
 
 
 def check_known(rows: Iterable[dict[str, Any]], path: Path | None) -> Exit:
-    """Compare rows with known values, and say what is better or cannot be."""
+    """Compare rows with known values, and write which are better or impossible."""
     from milp_plan.io.known_file import read_known
     from milp_plan.study.rows import against_known
 

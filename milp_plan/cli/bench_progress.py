@@ -1,4 +1,4 @@
-"""What ``bench run`` says on the way: a live table on a terminal, else a line per result."""
+"""Progress of ``bench run``: a live table on a terminal, else a line per result."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
     from milp_plan.study.tasks import Task
 
 SILENCE_S = 30.0
-"""In a log, a line is written at least this often."""
+"""Maximum seconds between two lines of a log."""
 _REFRESH_PER_S = 2
 
 
 class Show(Context, Protocol):
-    """A context in which progress is shown."""
+    """A context manager that shows progress."""
 
     def state(self, state: SuiteProgress) -> None:
-        """Show how far it is."""
+        """Show the state of the suite."""
         ...
 
     def line(self, text: str) -> None:
-        """Say something that stays."""
+        """Write a line that stays."""
         ...
 
 
 def summary(state: SuiteProgress) -> str:
-    """Write how far a suite is in one line."""
+    """Return the state of a suite in one line."""
     elsewhere = [f"{state.elsewhere} with another driver"] if state.elsewhere else []
     parts = [
         f"{state.known + state.done} of {state.total} done",
@@ -52,7 +52,7 @@ def summary(state: SuiteProgress) -> str:
 
 
 def result_line(task: Task, record: Record) -> str:
-    """Write what came of a run."""
+    """Return the result of a run in one line."""
     outcome = record["outcome"]
     if outcome is None or record["status"] != "done":
         return f"{task.title}: {record['status']}: {record['error']}"
@@ -75,9 +75,9 @@ class Watch:
     Parameters
     ----------
     show
-        Where to.
+        Function that shows them.
     news
-        What the place where runs are done has to say.
+        Returns messages of the executor.
     """
 
     def __init__(self, show: Show, news: Callable[[], list[str]]) -> None:
@@ -103,13 +103,13 @@ class Quiet(Hidden):
 
 
 class Log(Quiet):
-    """Writes a line to standard error for each result, and how far it is after a while."""
+    """Writes a line to standard error for each result, and the state from time to time."""
 
     def __init__(self) -> None:
         self._said_s = now()
 
     def state(self, state: SuiteProgress) -> None:
-        """Write how far it is, now and then."""
+        """Write the state from time to time."""
         if now() - self._said_s >= SILENCE_S:
             self.line(summary(state))
 
@@ -120,7 +120,7 @@ class Log(Quiet):
 
 
 class Live(Refreshed):
-    """Keeps the last lines of a terminal up to date; results scroll by above them."""
+    """Updates the last lines of a terminal; results are written above them."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -128,7 +128,7 @@ class Live(Refreshed):
         super().__init__(console, _REFRESH_PER_S)
 
     def state(self, state: SuiteProgress) -> None:
-        """Keep it for the next refresh."""
+        """Store the state for the next refresh."""
         self._state = state
 
     def line(self, text: str) -> None:
@@ -147,7 +147,7 @@ class Live(Refreshed):
 
 
 def display(*, quiet: bool) -> Show:
-    """Choose how progress is shown: not at all, on the terminal, or as a log."""
+    """Return the display of progress: none, on the terminal, or as a log."""
     if quiet:
         return Quiet()
     from rich.console import Console

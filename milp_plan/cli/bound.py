@@ -1,4 +1,4 @@
-"""``bound``: what no plan can beat."""
+"""``bound``: lists lower bounds."""
 
 from __future__ import annotations
 
@@ -56,19 +56,19 @@ def bound(
     def work(item: Item, as_text: bool) -> wire.Bounds:
         assert item.kind is not None
         with display(item.problem, quiet=quiet) as show:
-            found = find_bounds(item.problem, time_limit, show, began=item.began)
+            bounds = find_bounds(item.problem, time_limit, show, began=item.began)
         if as_text:
-            _show(item, found)
-        best = found.bounds[0] if found.bounds else None
+            _show(item, bounds)
+        best = bounds.bounds[0] if bounds.bounds else None
         measure = item.kind.measure(item.problem)
         return wire.Bounds(
             **head(item),
-            exit_code=int(_code(found)),
+            exit_code=int(_code(bounds)),
             bound=None if best is None else best.value,
             bound_in_unit=None if best is None else measure.decimal(best.value),
             bound_name=None if best is None else best.name,
-            infeasible_because=found.infeasible_because,
-            bounds=[wire.Bound(**asdict(entry)) for entry in found.bounds],
+            infeasible_reason=bounds.infeasible_reason,
+            bounds=[wire.Bound(**asdict(entry)) for entry in bounds.bounds],
         )
 
     ctx.exit(answer_each(files, changes, wire.Bounds, work, as_json=as_json))
@@ -77,14 +77,14 @@ def bound(
 def _code(found: Bounds) -> Exit:
     if found.interrupted:
         return interrupts.code()
-    return Exit.DONE if found.infeasible_because is None else Exit.INFEASIBLE
+    return Exit.DONE if found.infeasible_reason is None else Exit.INFEASIBLE
 
 
 def _show(item: Item, found: Bounds) -> None:
     assert item.kind is not None
     name, measure = item.problem.name, item.kind.measure(item.problem)
-    if found.infeasible_because is not None:
-        say(f"{name}: no plan exists: {found.infeasible_because}")
+    if found.infeasible_reason is not None:
+        say(f"{name}: no plan exists: {found.infeasible_reason}")
     elif not found.bounds:
         say(f"{name}: no bound found in the time")
     else:

@@ -51,11 +51,11 @@ def _runs(source: Path, store_folder: Path) -> list[Run]:
     from milp_plan.study.rows import row_of
 
     expansion, store = open_suite(source, store_folder)
-    found: list[Run] = []
+    runs: list[Run] = []
     for task in expansion.tasks:
         record = store.load(task.key)
-        found.append((row_of(task, record), None if record is None else record["outcome"]))
-    return found
+        runs.append((row_of(task, record), None if record is None else record["outcome"]))
+    return runs
 
 
 def _record(path: Path) -> Run:

@@ -1,4 +1,4 @@
-"""``check``: a plan against the laws, without any solver."""
+"""``check``: checks a plan against the laws, without a solver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cluster``: what a file says of a cluster, and its links fitted to measured times."""
+"""``cluster``: shows clusters, and fits their links to measured times."""
 
 from __future__ import annotations
 

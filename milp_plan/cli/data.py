@@ -1,4 +1,4 @@
-"""``data``: public benchmark files, downloaded and checked; none of them comes with the package."""
+"""``data``: downloads and checks public benchmark files, which the package does not contain."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .inputs import PATH
 from .output import note, say, say_json, say_table
 
 NAMES = ("iopddl", "dnn-partitioning")
-"""Sets of :data:`milp_plan.io.public_data.SETS`, which are loaded when they are needed."""
+"""Names of the sets of :data:`milp_plan.io.public_data.SETS`, which is imported late."""
 
 
 @click.group()
@@ -66,12 +66,12 @@ def get(
     """Download the set NAME: files that are there and right stay, wrong ones are replaced."""
     from milp_plan.io.public_data import SETS, VARIABLE, cache_folder, download
 
-    wanted = SETS[name]
-    files = wanted.matching(patterns)
+    public = SETS[name]
+    files = public.matching(patterns)
     known = os.environ.get(VARIABLE)
     home = (folder or (Path(known) if known else cache_folder())).absolute()
     brought = download(
-        wanted, home, files, address=address, on_file=lambda file: note(f"downloading {file}")
+        public, home, files, address=address, on_file=lambda file: note(f"downloading {file}")
     )
     if as_json:
         paths = [str(home / name / file.name) for file in files]

@@ -1,4 +1,4 @@
-"""``diff``: two plans of an instance, or of variants of it."""
+"""``diff``: compares two plans of an instance, or of variants of it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from milp_plan.run.comparison import Comparison, Side
 
 MOST = 20
-"""Components that are listed."""
+"""Maximum number of components that are listed."""
 
 
 @click.command()
@@ -65,7 +65,7 @@ def diff(
     first, second = _items(plans, files, changes)
     written = Writing()
     try:
-        found = _compared(first, second, plans)
+        comparison = _compared(first, second, plans)
     except MilpPlanError as error:
         broken = second if first.error is None and second.error is not None else first
         complain(error, broken.path)
@@ -73,13 +73,13 @@ def diff(
             say_answer(failure(wire.Diff, broken, error))
         ctx.exit(code_of(error))
     if plot is not None:
-        written.write("plot_file", plot, partial(found.draw, titles=[p.name for p in plans]))
-    valid = found.before.verdict.ok and found.after.verdict.ok
+        written.write("plot_file", plot, partial(comparison.draw, titles=[p.name for p in plans]))
+    valid = comparison.before.verdict.ok and comparison.after.verdict.ok
     code = most_serious([Exit.DONE if valid else Exit.NOT_VALID, written.code])
     if as_json:
-        say_answer(_answer((first, second), plans, found, written, code))
+        say_answer(_answer((first, second), plans, comparison, written, code))
     else:
-        _show(found, plans)
+        _show(comparison, plans)
         if "plot_file" in written.files:
             say(written.files["plot_file"])
     for failed in written.failures:
@@ -90,7 +90,7 @@ def diff(
 def _items(
     plans: tuple[Path, Path], files: tuple[Path, ...], changes: dict[str, Any]
 ) -> tuple[Item, Item]:
-    """What each plan is for: as it was named, or as the record beside the plan says."""
+    """Return the instance of each plan: the named one, or that of the plan's record."""
     if files:
         first, *rest = items(files, changes)
         return first, rest[0] if rest else first
@@ -171,15 +171,15 @@ def _side(item: Item, plan_file: Path, side: Side) -> reason_wire.Side:
     )
 
 
-def _show(found: Comparison, plans: tuple[Path, Path]) -> None:
+def _show(comparison: Comparison, plans: tuple[Path, Path]) -> None:
     from milp_plan.run.comparison import difference_line
     from milp_plan.run.reasons.words import component_rows, difference_lines
 
-    say(difference_line(found))
-    say_scope(scope_of(found.before.problem))
-    for line in difference_lines(found, [str(plan) for plan in plans]):
+    say(difference_line(comparison))
+    say_scope(scope_of(comparison.before.problem))
+    for line in difference_lines(comparison, [str(plan) for plan in plans]):
         say(line)
-    rows = component_rows(found)
+    rows = component_rows(comparison)
     if rows:
         say_table(["part", "first", "second", "change"], rows[:MOST], numeric=[1, 2, 3])
         if len(rows) > MOST:

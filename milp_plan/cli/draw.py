@@ -1,4 +1,4 @@
-"""``plot`` and ``export``: a plan as a picture or for other programs, a model as a file."""
+"""``plot`` and ``export``: write plans as pictures or for other programs, and models as files."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ MODELS = ("lp", "mps")
 """Formats of models."""
 
 LARGE = 100_000
-"""Rows or columns above which progress is reported while a model is written."""
+"""Rows or columns from which progress is reported while a model is written."""
 
 LARGE_BYTES = GIB // 4
-"""Bytes above which a note says that a model is being built."""
+"""Bytes from which a note says that a model is being built."""
 
 
 def draw(kind: Kind[Any, Any], problem: Any, plan: Any, path: Path) -> None:
@@ -94,7 +94,7 @@ def plot(
 
 
 def _checked(read: Item, plan_file: Path, needs_valid: str = "") -> tuple[Any, Verdict]:
-    """Read a plan; refuse it, or only say so, when it breaks rules."""
+    """Read a plan; refuse an invalid one, or only warn."""
     assert read.kind is not None
     plan = plan_of(read, plan_file)
     verdict = read.kind.verify(read.problem, plan)
@@ -110,7 +110,7 @@ def _checked(read: Item, plan_file: Path, needs_valid: str = "") -> tuple[Any, V
 
 
 def _exports() -> dict[str, Export[Any, Any]]:
-    """Formats that plans of any kind are written in for other programs."""
+    """Return the formats in which plans of any kind are written for other programs."""
     from milp_plan.run.kinds import kinds
 
     return {name: entry for kind in kinds() for name, entry in kind.exports().items()}
@@ -185,9 +185,9 @@ def export(
     if switches and formulation == "auto":
         solver = solver.with_options(chosen_switches(solver.found.name, switches))
     most = allowed(model_memory)
-    wanted = refuse_large(problem, solver, most)
-    if wanted is not None and wanted > LARGE_BYTES:
-        note(f"{problem.name}: building a model of about {wanted / GIB:.1f} GiB")
+    size = refuse_large(problem, solver, most)
+    if size is not None and size > LARGE_BYTES:
+        note(f"{problem.name}: building a model of about {size / GIB:.1f} GiB")
     with at_most(problem.name, most):
         _write_model(problem, solver, cutoff, format_name, output)
     say(str(output))
@@ -215,7 +215,7 @@ def _export_plan(read: Item, plan_file: Path, format_name: str, output: Path) ->
 
 
 def _smaller(read: Item, target: int) -> Any:
-    """The problem after stage one."""
+    """Return the problem after coarsening."""
     assert read.kind is not None
     if "target" in read.kind.ignores:
         raise click.UsageError(f"--target means nothing for a {read.kind.name} problem")
@@ -225,7 +225,7 @@ def _smaller(read: Item, target: int) -> Any:
 
 
 def _solver(read: Item, formulation: str, options: dict[str, object]) -> FormulationSolver:
-    """The formulation asked for, or the one that solve would take, or the first that applies."""
+    """Return the requested formulation, or the one of ``solve``, or the first that applies."""
     from milp_plan.models.registry import discover
     from milp_plan.run import Settings
     from milp_plan.run.model import FormulationSolver, make_options
@@ -248,7 +248,7 @@ def _solver(read: Item, formulation: str, options: dict[str, object]) -> Formula
 
 
 def _progress(output: Path, what: str) -> Callable[[int, int], None]:
-    """Say how far a large model is written, a tenth at a time."""
+    """Report the progress of writing a large model in steps of a tenth."""
     tenths = 0
 
     def report(done: int, count: int) -> None:

@@ -1,4 +1,4 @@
-"""``run``: a plan, run by PyTorch, beside one process without a plan."""
+"""``run``: runs a plan in PyTorch, and compares it with one process without a plan."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def run(
 
 
 def _valid_plan(read: Item, plan_file: Path) -> Any:
-    """Read a plan; one that breaks a law is refused by the name of its file."""
+    """Read a plan; refuse an invalid one with the name of its file."""
     assert read.kind is not None
     plan = plan_of(read, plan_file)
     if not read.kind.verify(read.problem, plan).ok:
@@ -112,7 +112,7 @@ def _valid_plan(read: Item, plan_file: Path) -> Any:
 
 
 def _require_policies(problem: PlanningProblem, plan: Plan, file: Path) -> None:
-    """See that an instance has blocks that can compute again; else its file is named."""
+    """Refuse an instance without recomputable blocks, with the name of its file."""
     from milp_plan.capture.checkpoints import policies
 
     try:

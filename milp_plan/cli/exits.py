@@ -1,4 +1,4 @@
-"""Exit codes, and which of several counts."""
+"""Exit codes, and the most serious of several."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from milp_plan.core import (
 
 
 class Exit(IntEnum):
-    """What the exit code of a command says."""
+    """Exit codes of commands."""
 
     DONE = 0
-    """Done as asked."""
+    """Success."""
     USAGE = 2
-    """The command line is wrong, or an output cannot be written where it says."""
+    """The command line is wrong, or an output cannot be written."""
     BAD_INPUT = 3
-    """A file is not what its format says, or not for this command."""
+    """A file breaks its format, or is not for this command."""
     INFEASIBLE = 4
     """It is proved that no plan exists."""
     NO_PLAN = 5
-    """A limit was reached before there was a plan."""
+    """A limit was reached before a plan was found."""
     SOLVER_FAILURE = 6
     """The solver or a formulation failed, or the solver is not installed."""
     NOT_VALID = 7
     """A plan fails the check, or the checker disputes the solver."""
     DIFFERS = 8
-    """What PyTorch did is not what was planned."""
+    """PyTorch's run differs from the plan."""
     INTERRUPTED = 130
-    """Ctrl-C: the best results so far are written, the rest is not done."""
+    """Ctrl-C: the best results so far are written, and the command stops."""
     HUNG_UP = 129
-    """SIGHUP (the terminal has gone): as Ctrl-C."""
+    """SIGHUP (the terminal was closed): like Ctrl-C."""
     QUIT = 131
-    """SIGQUIT: as Ctrl-C."""
+    """SIGQUIT: like Ctrl-C."""
     TERMINATED = 143
-    """SIGTERM (timeout, SLURM, docker, Kubernetes): as Ctrl-C."""
+    """SIGTERM (timeout, SLURM, docker, Kubernetes): like Ctrl-C."""
 
 
 SERIOUSNESS = (
@@ -71,7 +71,7 @@ def most_serious(codes: Iterable[Exit]) -> Exit:
 
 
 def code_of(error: MilpPlanError) -> Exit:
-    """Return the code of an error that ends a command, or the work on one file."""
+    """Return the code of an error that ends a command or the processing of a file."""
     if isinstance(error, BackendUnavailableError | BackendFailureError | FormulationFailureError):
         return Exit.SOLVER_FAILURE
     if isinstance(error, UnusedOptionError):

@@ -1,4 +1,4 @@
-"""``explain``: why a plan's value is what it is, what would change it, or why there is no plan."""
+"""``explain``: reasons for a plan's value, effects of changes, or why there is no plan."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from milp_plan.run.what_if import Effect
 
 REASONS_S = 10.0
-"""Seconds that ``solve`` looks for a conflicting set and for what is enough, at most."""
+"""Maximum seconds for conflicting sets and relaxations in ``solve``."""
 
 
 @click.command()
@@ -97,7 +97,7 @@ def explain(
 
 @dataclass(frozen=True)
 class _Request:
-    """What is asked about a plan, and how long each answer may take."""
+    """Questions about a plan, and the time limit of each answer."""
 
     texts: tuple[str, ...]
     time_limit: float
@@ -125,7 +125,7 @@ def _planned(item: Item, request: _Request, *, text: bool) -> wire.Explain:
     return wire.Explain(
         **head(item),
         exit_code=int(interrupts.code() if stopped else code_of_outcome(outcome)),
-        infeasible_because=outcome.infeasible_because,
+        infeasible_reason=outcome.infeasible_reason,
         infeasibility=infeasibility_wire(conflict),
     )
 
@@ -133,14 +133,14 @@ def _planned(item: Item, request: _Request, *, text: bool) -> wire.Explain:
 def _explained(
     item: Item, plan: Any, verdict: Verdict, request: _Request, *, text: bool, **members: Any
 ) -> wire.Explain:
-    """Explain a plan, and answer the questions about it."""
+    """Explain a plan, and answer questions about it."""
     from milp_plan.run.reasons.words import effect_lines, why_lines
 
     kind, problem = item.kind, item.problem
     assert kind is not None
     words = kind.explain(problem, plan, verdict)
     answer = head(item) | verdict_members(item, verdict) | members
-    answer |= {"explanation": words, "details": kind.details(problem, plan, verdict)}
+    answer |= {"explanation": words, "details": kind.explain_data(problem, plan, verdict)}
     if text:
         say(words)
         say_scope(scope_of(problem))
@@ -163,24 +163,24 @@ def _explained(
 def _asked(
     item: Item, plan: Any, verdict: Verdict, why: Why, request: _Request
 ) -> tuple[list[Effect], bool]:
-    """Answers to the questions; whether an interruption left some out."""
+    """Return the answers to questions, and whether an interruption left some out."""
     from milp_plan.backends import Stop
     from milp_plan.run import Settings
     from milp_plan.run.what_if import ask, questions
 
-    found = []
+    effects = []
     for question in questions(item.problem, request.texts, why) if request.texts else ():
         with display(question.problem, quiet=request.quiet) as show:
             settings = Settings(time_limit_s=request.time_limit)
             effect = ask(question, plan, verdict.value, settings, show)
-        found.append(effect)
-        if effect.found.stop is Stop.INTERRUPTED:
-            return found, True
-    return found, False
+        effects.append(effect)
+        if effect.result.stop is Stop.INTERRUPTED:
+            return effects, True
+    return effects, False
 
 
 def _effect_wire(effect: Effect) -> reason_wire.Effect:
-    found, measure, change = effect.found, effect.measure, effect.change
+    found, measure, change = effect.result, effect.measure, effect.change
     return reason_wire.Effect(
         question=effect.question.text,
         value=found.value,
@@ -188,11 +188,11 @@ def _effect_wire(effect: Effect) -> reason_wire.Effect:
         bound=found.bound,
         bound_in_unit=measure.decimal(found.bound),
         change=whole(change),
-        change_in_unit=effect.asked.decimal(change),
+        change_in_unit=effect.original_measure.decimal(change),
         ticks_per_unit=measure.per_unit,
         proved=found.proved,
         stop=str(found.stop),
-        infeasible_because=found.infeasible_because,
+        infeasible_reason=found.infeasible_reason,
         seconds=round(found.seconds, 3),
     )
 
@@ -205,10 +205,10 @@ def to_wire(item: Any, kind: type[Any]) -> Any:
 def infeasibility(
     outcome: Outcome[Any, Any], time_limit_s: float
 ) -> tuple[Infeasibility | None, bool]:
-    """Look for what is at odds in a problem without a plan, and say whether Ctrl-C ended that."""
+    """Return the explanation of an infeasible problem, and whether Ctrl-C ended the search."""
     from milp_plan.run.conflict import why_infeasible
 
-    because = outcome.infeasible_because
+    because = outcome.infeasible_reason
     if because is None or outcome.plan is not None or time_limit_s <= 0:
         return None, False
     try:
@@ -218,14 +218,14 @@ def infeasibility(
 
 
 def infeasibility_wire(conflict: Infeasibility | None) -> reason_wire.Infeasibility | None:
-    """Return it as its wire type."""
-    found: reason_wire.Infeasibility | None
-    found = None if conflict is None else to_wire(conflict, reason_wire.Infeasibility)
-    return found
+    """Return the explanation of an infeasible problem as its wire type."""
+    explanation: reason_wire.Infeasibility | None
+    explanation = None if conflict is None else to_wire(conflict, reason_wire.Infeasibility)
+    return explanation
 
 
 def say_infeasibility(problem: Any, conflict: Infeasibility | None) -> None:
-    """Say for people what is at odds."""
+    """Write the explanation of an infeasible problem."""
     if conflict is not None:
         from milp_plan.run.reasons.words import infeasibility_lines
 

@@ -34,8 +34,8 @@ def info(
 def _work(item: Item, as_text: bool) -> wire.Info:
     kind, problem = item.kind, item.problem
     assert kind is not None
-    facts = {**kind.facts(problem), "provenance": dict(problem.provenance)}
-    answer = wire.Info(**head(item), about=kind.about(problem), facts=facts)
+    facts = {**kind.info(problem), "provenance": dict(problem.provenance)}
+    answer = wire.Info(**head(item), about=kind.summary(problem), facts=facts)
     if as_text:
         source = [[f"from: {key}", text] for key, text in problem.provenance.items()]
         say(problem.name)

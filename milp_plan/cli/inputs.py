@@ -1,4 +1,4 @@
-"""Arguments that name files, and the changes a command line can make to a problem."""
+"""Arguments that name files, and options that change problems."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 PATH = click.Path(path_type=Path)
-"""A path that need not exist: readers say more about what is wrong with a file than click."""
+"""A path that need not exist: readers report more on a wrong file than click."""
 
 
 class Item(NamedTuple):
-    """A file, the problem in it or what is wrong with it, and when the time for it began."""
+    """A file, its problem or error, and the time at which its time limit began to count."""
 
     path: Path
     kind: Kind[Any, Any] | None
@@ -50,7 +50,7 @@ def positive_fraction(text: str) -> Fraction:
 
 
 def on_cluster(function: _Function) -> _Function:
-    """Give a command what every new instance says of its cluster and its objective."""
+    """Add the options on cluster and objective of a new instance to a command."""
     options = (
         click.option(
             "--memory-scale",
@@ -79,12 +79,12 @@ def on_cluster(function: _Function) -> _Function:
 
 
 def varied(function: _Function) -> _Function:
-    """Give a command the changes that kinds of problems know; it receives them as ``changes``."""
+    """Add the changes of all kinds to a command, which receives them as ``changes``."""
     return varied_without()(function)
 
 
 def varied_without(*names: str) -> Callable[[_Function], _Function]:
-    """Do the same but for changes of these names: the command has such options of its own."""
+    """Add the changes except some names, for which the command has its own options."""
     known = {name: entries for name, entries in _changes().items() if name not in names}
 
     def decorate(function: _Function) -> _Function:
@@ -101,18 +101,18 @@ def varied_without(*names: str) -> Callable[[_Function], _Function]:
 
 
 def _changes() -> dict[str, list[Change]]:
-    """Changes by name; kinds may share one."""
+    """Return changes by name; kinds may share one."""
     from milp_plan.run.kinds import kinds
 
-    found: dict[str, list[Change]] = {}
+    changes: dict[str, list[Change]] = {}
     for kind in kinds():
         for change in kind.changes:
-            found.setdefault(change.name, []).append(change)
-    return found
+            changes.setdefault(change.name, []).append(change)
+    return changes
 
 
 def refuse_changes(why: str) -> None:
-    """Refuse changes of a problem that were typed where no problem is read; see ``refuse_idle``."""
+    """Refuse changes of a problem where no problem is read; see ``refuse_idle``."""
     refuse_idle(dict.fromkeys(_changes(), f"{why}; leave it out"))
 
 
@@ -137,7 +137,7 @@ def items(
     changes: dict[str, Any],
     on_kind: Callable[[Kind[Any, Any]], None] = lambda _: None,
 ) -> Iterator[Item]:
-    """Read file after file; a bad one gives its error in place of a problem.
+    """Yield files with their problems; a bad file has its error in place of a problem.
 
     The time for the first one began with the process, where the command is one; ``on_kind`` is
     called with each kind before the longer part of reading.
@@ -163,10 +163,10 @@ def item(file: Path, changes: dict[str, Any]) -> Item:
     InputError
         The file is not what its format says.
     """
-    found = next(items((file,), changes))
-    if found.error is not None:
-        raise found.error
-    return found
+    result = next(items((file,), changes))
+    if result.error is not None:
+        raise result.error
+    return result
 
 
 def plan_of(item: Item, plan_file: Path) -> Any:

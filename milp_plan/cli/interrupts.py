@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM, which mean the same; and both wait until a result is written."""
+"""Handles Ctrl-C and SIGTERM alike; both wait until a result is written."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ CODES = {
     signal.SIGHUP: Exit.HUNG_UP,
     signal.SIGQUIT: Exit.QUIT,
 }
-"""Signals that mean what Ctrl-C does, with their exit codes."""
+"""Signals that act like Ctrl-C, with their exit codes."""
 
 _seen: set[int] = set()
 """Signals that have arrived."""
 
 
 def listen() -> None:
-    """Let SIGTERM, SIGHUP and SIGQUIT do from now on what Ctrl-C does at that moment.
+    """Make SIGTERM, SIGHUP and SIGQUIT act like Ctrl-C from now on.
 
     What is ignored from the start, as SIGHUP is by ``nohup``, stays so.
     """
@@ -41,13 +41,13 @@ def _as_interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def code() -> Exit:
-    """Return the exit code of what was interrupted, by the signal that did it."""
+    """Return the exit code of an interruption, by its signal."""
     codes = (code for number, code in CODES.items() if number in _seen)
     return next(codes, Exit.INTERRUPTED)
 
 
 class Deferred:
-    """A context in which an interruption is noted in ``asked`` and does nothing else.
+    """A context manager in which an interruption only sets ``asked``.
 
     Outside the main thread, where signals do not arrive, it changes nothing.
     """

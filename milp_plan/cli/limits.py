@@ -1,4 +1,4 @@
-"""Options on how a run goes and when it ends, shared by the commands that search."""
+"""Options on searches and their limits, which several commands share."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from milp_plan.core.budget import LARGEST_SETTING
 
 
 class Number(click.FloatRange):
-    """A range of numbers; what is no number lies in none."""
+    """A range of numbers; NaN is in no range."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Read it; ``nan`` is refused."""
+        """Return the number; ``nan`` is refused."""
         number = super().convert(value, param, ctx)
         if isnan(number):
             self.fail(f"{value!r} is not in the range {self._describe_range()}.", param, ctx)
@@ -24,17 +24,17 @@ class Number(click.FloatRange):
 
 
 SECONDS = Number(min=0, min_open=True)
-"""A time limit; ``inf`` is none."""
+"""A time limit; ``inf`` means no limit."""
 
 GAP = Number(min=0, max=1)
-"""A relative gap; at 1 any plan ends a run."""
+"""A relative gap; with 1 a run stops with any plan."""
 
 SETTING = click.IntRange(min=0, max=LARGEST_SETTING)
 POSITIVE_SETTING = click.IntRange(min=1, max=LARGEST_SETTING)
 
 
 def refuse_idle(why: Mapping[str, str]) -> None:
-    """Refuse options of the command at work that were typed and would do nothing here.
+    """Refuse options of the current command that were set and would do nothing.
 
     Parameters
     ----------
@@ -55,20 +55,20 @@ def refuse_idle(why: Mapping[str, str]) -> None:
 
 
 def _typed(option: str, value: Any) -> str:
-    """An option as it was typed, more or less."""
+    """Return an option about as it was typed."""
     words = value if isinstance(value, list | tuple) and not hasattr(value, "_fields") else (value,)
     return option if value is True else f"{option} {','.join(map(str, words))}"
 
 
 def _threads() -> str:
-    """Threads of a run that nobody says a number for, by kind of problem."""
+    """Return the default number of threads of a run, by kind of problem."""
     from milp_plan.run.kinds import kinds
 
     return ", ".join(f"{kind.threads} ({kind.name})" for kind in kinds())
 
 
 def limits(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options on when a run ends; defaults as in ``milp_plan.run.Settings``."""
+    """Add the options on limits of a run; defaults as in ``milp_plan.run.Settings``."""
     for option in (
         click.option(
             "--threads",

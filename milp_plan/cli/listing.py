@@ -1,4 +1,4 @@
-"""``list``: what there is to choose from."""
+"""``list``: shows kinds, formulations, planners, formats, architectures and clusters."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def formulations() -> list[Row]:
 
 
 def _options(formulation: Any) -> list[Row]:
-    """Switches of a formulation that loaded."""
+    """Return the switches of a formulation that loaded."""
     if formulation is None or not is_dataclass(formulation.Options):
         return []
     return [
@@ -56,7 +56,7 @@ def _default(entry: Field[Any]) -> Any:
 
 
 def _short(reference: str) -> str:
-    """Return a path as seen from here, if it lies below."""
+    """Return a path relative to the current folder, if it is inside."""
     path = Path(reference)
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else reference
 
@@ -142,7 +142,7 @@ LISTS: dict[str, Callable[[], list[Row]]] = {
     "models": models,
     "clusters": clusters,
 }
-"""What can be listed."""
+"""Lists by name."""
 
 
 @click.command("list")

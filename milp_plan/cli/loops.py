@@ -1,4 +1,4 @@
-"""``compile``: have the compiled loops ready before the first run needs them."""
+"""``compile``: compiles loops before the first run needs them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command ``milp-plan``: its verbs, and what its errors look like."""
+"""The command ``milp-plan``: its subcommands and the form of its errors."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ Results go to standard output, everything else to standard error."""
 
 
 class Commands(click.Group):
-    """A group whose errors are one clear message and the exit code that belongs to them."""
+    """A group of commands whose errors are a message and an exit code."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run as a program: time limits count from the start of the process."""
+        """Run as a program, where time limits count from the start of the process."""
         kwargs.setdefault("obj", process_began())
         interrupts.listen()
         return super().__call__(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; expected errors end it with a message instead of a traceback."""
+        """Run a command; expected errors become a message instead of a traceback."""
         try:
             return super().invoke(ctx)
         except MilpPlanError as error:

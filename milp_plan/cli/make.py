@@ -1,4 +1,4 @@
-"""``generate`` and ``convert``: instance files from architectures and from other formats."""
+"""``generate`` and ``convert``: make instance files from architectures and other formats."""
 
 from __future__ import annotations
 
@@ -133,12 +133,12 @@ def write_instance(made: Any, output: Path | None) -> None:
 
 
 def _say_size(path: Path, kind: Kind[Any, Any], problem: Any) -> None:
-    what, count = next(iter(kind.about(problem).items()))
+    what, count = next(iter(kind.summary(problem).items()))
     say(f"{path}: {problem.name}, {count:,} {what}")
 
 
 def _writers(kind: Kind[Any, Any]) -> list[tuple[str, Callable[[Any], bytes]]]:
-    """Formats of a kind that can be written, by name."""
+    """Return the formats of a kind that can be written, by name."""
     return [(entry.name, entry.write) for entry in kind.formats() if entry.write is not None]
 
 

@@ -1,4 +1,4 @@
-"""``new formulation``: a working formulation to start from."""
+"""``new formulation``: writes a working formulation to start from."""
 
 from __future__ import annotations
 

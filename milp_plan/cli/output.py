@@ -1,4 +1,4 @@
-"""Where words go: results to standard output, everything else to standard error."""
+"""Output: results to standard output, everything else to standard error."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from milp_plan.face.progress import Display
 
 _WIDTH = 120
-"""Of tables that do not go to a terminal."""
+"""Width of tables that are not written to a terminal."""
 
 
 _CONTROLS = {
     code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"
 }
-"""Characters that command a terminal; names from files may hold them."""
+"""Control characters of terminals, which names in files may contain."""
 
 
 def say(text: str = "") -> None:
@@ -35,27 +35,27 @@ def say(text: str = "") -> None:
 
 
 def note(text: str) -> None:
-    """Write a line that is no result; where standard error takes none, the run goes on."""
+    """Write a line to standard error; the run goes on if that fails."""
     with suppress(OSError, ValueError):  # a full disk, a closed pipe, a closed stream
         click.echo(_shown(text, sys.stderr), err=True)
 
 
 def display(problem: Any, *, quiet: bool) -> Display:
-    """Return a context that shows progress: not at all, on the terminal, or as a log."""
+    """Return a context manager that shows progress: not at all, on the terminal, or as a log."""
     from milp_plan.face.progress import chosen
 
     return chosen(problem, not quiet, note)
 
 
 def _shown(text: str, stream: TextIO) -> str:
-    """Return a text as a stream can show it: controls, and what it has no code for, spelt out."""
+    """Return a text that a stream can show: control and unsupported characters are escaped."""
     text = text.translate(_CONTROLS)
     encoding = getattr(stream, "encoding", None) or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def option_of(name: str) -> str:
-    """Return an option of the command at work as it is typed, from its name in Python."""
+    """Return an option of the current command as it is typed, from its name in Python."""
     ctx = click.get_current_context(silent=True)
     known = [] if ctx is None else ctx.command.params
     for parameter in known:
@@ -65,7 +65,7 @@ def option_of(name: str) -> str:
 
 
 def complain(error: MilpPlanError, file: Path | None = None) -> None:
-    """Write an error, one line per finding; ``file`` names it where the error does not."""
+    """Write an error, one line per finding; ``file`` is named if the error names none."""
     if isinstance(error, UnusedOptionError):
         error = error.named(option_of)
     if isinstance(error, InputError):
@@ -77,7 +77,7 @@ def complain(error: MilpPlanError, file: Path | None = None) -> None:
 
 
 def say_json(content: Any, *, pretty: bool = False) -> None:
-    """Write one JSON document: a line, or indented. Integers stay exact, no figure is null."""
+    """Write a JSON document in one line, or indented. Integers stay exact; NaN becomes null."""
     text = json.dumps(
         _plain(content),
         indent=2 if pretty else None,
@@ -114,7 +114,7 @@ def table_text(
     headings
         One per column; all empty for a table without a head.
     rows, title
-        What it shows, and a line above it.
+        Rows of the table, and a line above it.
     numeric
         Places of columns that are set to the right.
     """

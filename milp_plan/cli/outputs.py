@@ -1,4 +1,4 @@
-"""Files that a command writes: what may be overwritten, and what becomes of those that fail."""
+"""Files that a command writes: which may be overwritten, and how failures are handled."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOG_HEAD = b"# log of milp-plan"
 
 
 class Content(StrEnum):
-    """What a file holds; a file is only overwritten by one of its own kind."""
+    """Content of a file; a file is only overwritten by one with the same content."""
 
     INSTANCE = "an instance"
     PLAN = "a plan"
@@ -42,7 +42,7 @@ class Content(StrEnum):
 
 @dataclass(frozen=True)
 class Output:
-    """A file that a command is asked to write: the option that names it, where, and what."""
+    """A file that a command is to write: its option, its path, and its content."""
 
     option: str
     path: Path | None
@@ -50,7 +50,7 @@ class Output:
 
 
 def refuse(outputs: Iterable[Output], inputs: Iterable[Path] = ()) -> None:
-    """Refuse outputs that cannot be written or would destroy something, before anything is done.
+    """Refuse outputs that cannot be written or would destroy other files, before any work is done.
 
     Raises
     ------
@@ -165,12 +165,12 @@ _SIGNS: dict[Content, Callable[[Document], bool]] = {
     Content.RATES: _recognised_by_a_kind(Content.RATES),
     Content.MODEL: _starts(b"\\", b"NAME", b"min", b"max"),
 }
-"""How the content of a file is recognised."""
+"""Functions that recognise the content of a file."""
 
 
 @dataclass
 class Writing:
-    """The files of one answer: each is tried, whatever becomes of the others.
+    """The files of one answer: each is written, even if others fail.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ class Writing:
     failures
         Those that were not, in words.
     code
-        What the failures add to the exit code.
+        Exit code of the failures.
     """
 
     files: dict[str, str] = field(default_factory=dict)
@@ -209,18 +209,18 @@ def write_run(
     instance: Path | None = None,
     changes: Mapping[str, Any] | None = None,
 ) -> Writing:
-    """Write the record of a run and its plan, the plan to another file as well, if asked.
+    """Write the record of a run and its plan, and the plan to another file if requested.
 
     The record says where its instance is, seen from its folder, and what was changed as it was
     read, for whoever reads it again.
     """
     from milp_plan.io.files import write_document
     from milp_plan.run import record_files
-    from milp_plan.run.record import whereabouts
+    from milp_plan.run.record import instance_reference
 
     written = Writing()
     if instance is not None:
-        outcome.record.update(whereabouts(instance, changes or {}, records))
+        outcome.record.update(instance_reference(instance, changes or {}, records))
     for member, (path, data) in record_files(outcome, records).items():
         written.write(member, path, partial(write_document, data=data))
     if outcome.plan is not None and plan_file is not None:

@@ -1,4 +1,4 @@
-"""``table RECIPE``: plan the cases of a recipe and write its table and figure."""
+"""``table RECIPE``: plans the cases of a recipe and writes its table and figure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RECIPE, TABLE, RESULTS, FIGURE = "recipe.toml", "table.md", "table.json", "sched
 
 
 def make_table(folder: Path, runs: SuiteRuns, *, render: bool) -> Exit:
-    """Plan every case (or read what was stored), write table and figure; return the exit code.
+    """Plan every case (or read stored results), write table and figure; return the exit code.
 
     A stored table is drawn again where the store still holds the plan of its figure.
 
@@ -75,7 +75,7 @@ def _text(recipe: Recipe, rows: list[dict[str, Any]], folder: Path) -> str:
 
 
 def _draw(recipe: Recipe, plan_text: str | None, path: Path) -> None:
-    """The expert's schedule above ours; needs matplotlib."""
+    """Return the picture of the expert's schedule above ours; needs matplotlib."""
     from milp_plan.core import BackendUnavailableError
     from milp_plan.draw.canvas import write_figure
     from milp_plan.io.plan_file import plan_from_json

@@ -48,6 +48,6 @@ def report(records: tuple[Path, ...], output: Path, instances: tuple[Path, ...])
 
 
 def _record_of(path: Path) -> Path:
-    """The record beside a plan: ``runs/*.json`` names both."""
+    """Return the record of a plan: ``runs/*.json`` matches both."""
     record = path.with_name(path.name.removesuffix(".plan.json") + ".json")
     return record if path.name.endswith(".plan.json") and record.is_file() else path

@@ -1,4 +1,4 @@
-"""``solve``: plan instances of any kind, one file after the other."""
+"""``solve``: plans instances of any kind, one file after the other."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 RECORDS = Path("results/runs")
 LOADING_SHARE = 0.5
-"""Part of the time limit that loading a formulation may take."""
+"""Maximum share of the time limit for loading a formulation."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is done with each problem, and where its results go."""
+    """Settings for all files, and paths of results."""
 
     settings: Settings
     start_file: Path | None
@@ -168,14 +168,14 @@ def solve(
 
 
 def _compile_ahead(kind: Kind[Any, Any]) -> None:
-    """Compile what is missing while the rest of a file is read."""
+    """Compile missing loops while the rest of a file is read."""
     from milp_plan.run.compiling import begin
 
     begin(kind.loops)
 
 
 def _nothing(_: object) -> None:
-    """A repeatable run does the same on every machine."""
+    """Compile nothing for a repeatable run, which is the same on every machine."""
 
 
 def _refuse_several(files: tuple[Path, ...], options: dict[str, Path | None]) -> None:
@@ -185,7 +185,7 @@ def _refuse_several(files: tuple[Path, ...], options: dict[str, Path | None]) ->
 
 
 def _handle(item: Item, request: Request) -> tuple[Exit, bool]:
-    """Do all there is to do for one file; say how it ended, and whether by an interruption."""
+    """Plan one file; return its exit code and whether it was interrupted."""
     try:
         if item.error is not None:
             raise item.error
@@ -227,7 +227,7 @@ def _solve_one(item: Item, request: Request) -> tuple[Exit, bool]:
 def _write_answer(
     path: Path, outcome: Outcome[Any, Any], conflict: Infeasibility | None, request: Request
 ) -> Exit:
-    """Write the files of a run, and say what it found; what could not be written comes last."""
+    """Write the files of a run and its result; failures to write come last."""
     written = write_run(outcome, request.record_folder, request.plan_output, path, request.changes)
     if outcome.plan is not None and request.plot_file is not None:
         from .draw import draw

@@ -22,13 +22,13 @@ STUDY, TABLE, RESULTS = "study.toml", "table.md", "table.json"
 
 
 def make_study(folder: Path, runs: SuiteRuns, part: Part, *, render: bool) -> Exit:
-    """Measure what is left of a study (or read what was stored), and write its page and figures.
+    """Measure the missing cases of a study (or read stored ones), and write its page and figures.
 
     A script may have ``present(rows)``, which returns what the page's texts and tables name beside
     the rows; ``figures(rows)``, file name -> figure; and ``complaints(rows)``, sentences on what
     contradicts the page's claims, with which the command ends with 7.
 
-    Results are those of the ``part`` that was asked for, and so is the page.
+    Results are those of the requested ``part``, and so is the page.
 
     Raises
     ------
@@ -43,15 +43,15 @@ def make_study(folder: Path, runs: SuiteRuns, part: Part, *, render: bool) -> Ex
 
     study, script = read_study(folder / STUDY)
     cases = part.of(study.all_cases())
-    asked = [{k: v for k, v in case.items() if k not in study.labels} for case in cases]
+    unlabelled = [{k: v for k, v in case.items() if k not in study.labels} for case in cases]
     if render:
-        made = _stored(folder / RESULTS, asked)
+        made = _stored(folder / RESULTS, unlabelled)
     else:
-        done = runs.rows_of(tasks_of(folder.name, str(script), asked, study.limits))
+        done = runs.rows_of(tasks_of(folder.name, str(script), unlabelled, study.limits))
         if isinstance(done, Exit):
             return done
         machine = {"system": platform.system(), "processor": platform.machine()}
-        rows = [{**case, **row} for case, row in zip(asked, done, strict=True)]
+        rows = [{**case, **row} for case, row in zip(unlabelled, done, strict=True)]
         made = {"versions": installed(), "machine": machine, "rows": rows}
         write_atomic(folder / RESULTS, json.dumps(made, indent=1).encode() + b"\n")
     rows = [{**case, **row} for case, row in zip(cases, made["rows"], strict=True)]
@@ -81,7 +81,7 @@ def make_study(folder: Path, runs: SuiteRuns, part: Part, *, render: bool) -> Ex
 
 
 def _stored(path: Path, cases: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Read what was measured: a row that begins with its case for each of the cases."""
+    """Read measurements: a row for each case, which begins with the case."""
     made: dict[str, Any] = stored_results(path, ("rows", "versions"))
     if len(made["rows"]) != len(cases):
         raise other_results(path, f"{len(made['rows'])} results for {len(cases)} cases")
@@ -92,7 +92,7 @@ def _stored(path: Path, cases: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _join(study: Study, folder: Path, rows: list[dict[str, Any]]) -> None:
-    """Give each row the published figures of its case, if there are any."""
+    """Add the published figures of its case to each row, if there are any."""
     if study.published_file is None:
         return
     published = published_rows(study, folder)

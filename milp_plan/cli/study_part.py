@@ -1,4 +1,4 @@
-"""Which cases of a study are asked for, and the results of a table as they were stored."""
+"""The requested cases of a study, and the stored results of a table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Part(NamedTuple):
     only
         ``MEMBER=PATTERN``, each of which a case must be like; patterns as in a shell.
     first
-        How many cases at most.
+        Maximum number of cases.
     """
 
     only: tuple[str, ...] = ()
@@ -30,18 +30,18 @@ class Part(NamedTuple):
 
     @property
     def named(self) -> bool:
-        """Whether it may be less than the whole."""
+        """Whether cases were named."""
         return bool(self.only) or self.first is not None
 
     @property
     def options(self) -> str:
-        """The options of a command line that ask for it, with a space before each."""
+        """The command-line options for these cases, with a space before each."""
         words = [word for each in self.only for word in ("--only", shlex.quote(each))]
         words += [] if self.first is None else ["--first", str(self.first)]
         return "".join(f" {word}" for word in words)
 
     def of(self, cases: Sequence[Case]) -> list[Case]:
-        """The cases, in their order.
+        """Return the requested cases, in order.
 
         Raises
         ------

@@ -108,7 +108,9 @@ def _provenance(content: Mapping[str, Any]) -> str:
     threads = sorted({row["threads"] for row in runs})
     seconds = " or ".join(f"{limit:g}" for limit in limits)
     count = " or ".join(f"{number}" for number in threads)
-    versions = ", ".join(f"{name} {found}" for name, found in content["versions"].items() if found)
+    versions = ", ".join(
+        f"{name} {version}" for name, version in content["versions"].items() if version
+    )
     return (
         f"Suite `{content['suite']}`; at most {seconds} s per run, {count} solver thread(s). "
         f"Made with {versions}."

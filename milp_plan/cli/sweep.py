@@ -59,13 +59,13 @@ def counts(ctx: click.Context, parameter: click.Parameter, text: str | None) -> 
     """
     from milp_plan.study.variants import MOST_DEVICES
 
-    found = numbers(ctx, parameter, text)
-    for number in found:
+    values = numbers(ctx, parameter, text)
+    for number in values:
         if number.denominator != 1:
             raise click.BadParameter(f"{number} is no whole number")
         if number > MOST_DEVICES:
             raise click.BadParameter(f"{number} devices, at most {MOST_DEVICES:,}: name fewer")
-    return found
+    return values
 
 
 @click.command()
@@ -181,7 +181,7 @@ def _code(done: Sweep) -> Exit:
 def _code_of(point: Point) -> Exit:
     if point.value is not None:
         return Exit.DONE
-    proved = point.found is not None and point.found.infeasible_because is not None
+    proved = point.found is not None and point.found.infeasible_reason is not None
     return Exit.INFEASIBLE if proved else Exit.NO_PLAN
 
 
@@ -194,8 +194,8 @@ def _show(done: Sweep, written: Writing) -> None:
     say_table(heads, rows, title=title, numeric=range(number + 3))
     say_scope(scope_of(done.problem))
     for point in done.points:
-        if point.found is not None and point.found.infeasible_because is not None:
-            say(f"  {point.label()}: no plan exists: {point.found.infeasible_because}")
+        if point.found is not None and point.found.infeasible_reason is not None:
+            say(f"  {point.label()}: no plan exists: {point.found.infeasible_reason}")
     again = sum(point.again for point in done.points)
     if again:
         say(f"{again} of {len(done.points)} were in the store")
@@ -245,8 +245,8 @@ def _answer(item: Item, done: Sweep, written: Writing, code: Exit) -> wire.Sweep
 
 
 def _point(point: Point, done: Sweep) -> reason_wire.Point:
-    found, measure = point.found, done.kind.measure(point.problem)
-    bound = None if found is None else found.bound
+    result, measure = point.found, done.kind.measure(point.problem)
+    bound = None if result is None else result.bound
     plan_file = done.plan_file(point)
     return reason_wire.Point(
         settings={name: str(step) for name, step in point.settings.items()},
@@ -255,12 +255,12 @@ def _point(point: Point, done: Sweep) -> reason_wire.Point:
         value_in_unit=measure.decimal(point.value),
         bound=bound,
         bound_in_unit=measure.decimal(bound),
-        proved=found is not None and found.proved,
-        stop=None if found is None else str(found.stop),
-        infeasible_because=None if found is None else found.infeasible_because,
+        proved=result is not None and result.proved,
+        stop=None if result is None else str(result.stop),
+        infeasible_reason=None if result is None else result.infeasible_reason,
         front=point in done.front(),
-        started=found is not None and found.started,
+        started=result is not None and result.started,
         again=point.again,
-        seconds=None if found is None else round(found.seconds, 3),
+        seconds=None if result is None else round(result.seconds, 3),
         plan_file=None if plan_file is None else str(plan_file),
     )

@@ -1,4 +1,4 @@
-"""``show-versions``: what a report of a defect should say."""
+"""``show-versions``: lists versions for reports of defects."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ PACKAGES = (
     "rich",
     "matplotlib",
 )
-"""What results can depend on."""
+"""Packages on which results can depend."""
 
 
 def installed() -> dict[str, str | None]:
-    """Return versions by name; ``None`` for what is not installed. Imports none of it."""
+    """Return versions by name, without imports; ``None`` for packages that are not installed."""
     import platform
     from importlib.metadata import PackageNotFoundError, version
 
     from milp_plan import __version__
 
-    found: dict[str, str | None] = {
+    versions: dict[str, str | None] = {
         "milp_plan": __version__,
         "python": platform.python_version(),
         "system": platform.platform(),
     }
     for package in PACKAGES:
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
-            found[package] = None
-    return found
+            versions[package] = None
+    return versions
 
 
 @click.command("show-versions")

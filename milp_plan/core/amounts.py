@@ -14,41 +14,41 @@ NO_UNIT = " (unit unspecified)"
 """Stands behind an amount of which the source names no unit."""
 
 Ladder = tuple[tuple[int, str], ...]
-"""Units of one sort, the largest first, and how many of the smallest each of them is."""
+"""Units of one sort, the largest first, each with its multiple of the smallest."""
 
 TIMES: Ladder = ((10**9, "s"), (10**6, "ms"), (10**3, "µs"), (1, "ns"))
 SIZES: Ladder = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
 
 _DIGITS = 6
-"""Significant ones for people."""
+"""Significant digits of texts."""
 
-LEAST_SHARE = Fraction(1, 1000)
-"""Of a source's unit that is still written in it; below that a smaller unit says more."""
+MIN_SHARE = Fraction(1, 1000)
+"""Smallest part of a source's unit that is written in it; less is written in a smaller unit."""
 
 
 def value_text(problem: PlanningProblem, value: int | None) -> str:
-    """Write a value of the problem's objective with its unit."""
+    """Return a value of the problem's objective as text with its unit."""
     if problem.objective is Objective.PEAK_MEMORY:
         return size_text(problem.units, value)
     return time_text(problem.units, value)
 
 
 def time_text(units: Units, ticks: Fraction | int | None) -> str:
-    """Write ticks in the source's unit, or in the largest below them where that is ``ns``."""
+    """Return ticks as text in the source's unit, or in a suitable unit where that is ``ns``."""
     if ticks is None:
         return DASH
     return _text(Fraction(ticks, units.time_scale), units.time, NANOSECONDS, TIMES)
 
 
 def size_text(units: Units, counts: Fraction | int | None) -> str:
-    """Write a size in the source's unit, or in the largest below it where that is ``bytes``."""
+    """Return a size as text in the source's unit, or in a suitable unit where that is ``bytes``."""
     if counts is None:
         return DASH
     return _text(Fraction(counts, units.size_scale), units.size, BYTES, SIZES)
 
 
 def amount_text(unit: str, per_unit: int, amount: int | None) -> str:
-    """Write an amount of which a record says the unit, and how many make one of it."""
+    """Return an amount of a record as text, with its unit and the ticks or bytes per unit."""
     if amount is None:
         return DASH
     if unit in BYTES:
@@ -64,14 +64,14 @@ def unit_of(unit: str, known: Mapping[str, int], ladder: Ladder, largest: Fracti
     Parameters
     ----------
     unit
-        Of the source.
+        Unit of the source.
     known, ladder
-        Units of this sort, and those that are chosen from where the source has the smallest, or
-        one that is far too large.
+        Known units of this sort, and the units to choose from where the source has the smallest
+        one, or one that is far too large.
     largest
-        In the source's unit.
+        The largest amount, in the source's unit.
     """
-    if unit not in known or (known[unit] > 1 and (not largest or largest >= LEAST_SHARE)):
+    if unit not in known or (known[unit] > 1 and (not largest or largest >= MIN_SHARE)):
         return unit
     base = largest * known[unit]
     return next((name for divisor, name in ladder if base >= divisor), ladder[-1][1])
@@ -86,7 +86,7 @@ def _text(number: Fraction, unit: str, known: Mapping[str, int], ladder: Ladder)
 
 
 def json_number(amount: Fraction | int | None) -> int | float | None:
-    """Return an amount as JSON has it: whole where it is, else the nearest decimal."""
+    """Return an amount as a JSON number: an integer where it is one, else the nearest float."""
     if amount is None:
         return None
     exact = Fraction(amount)
@@ -94,19 +94,19 @@ def json_number(amount: Fraction | int | None) -> int | float | None:
 
 
 def share_text(share: float | None) -> str:
-    """Write a gap or another share in percent."""
+    """Return a gap or another share in percent."""
     return DASH if share is None else f"{share:.2%}"
 
 
 def seconds_text(seconds: float | None) -> str:
-    """Write wall-clock seconds."""
+    """Return wall-clock seconds as text."""
     if seconds is None:
         return DASH
     return f"{seconds:.1f} s" if seconds >= 10 else f"{seconds:.2f} s"
 
 
 def _number(number: Fraction) -> str:
-    """Write six significant digits; large numbers to the unit, with separators."""
+    """Return a number with six significant digits; large numbers as integers with separators."""
     if abs(number) >= 10 ** (_DIGITS - 1):
         return f"{round(number):,}"
     return plain(number, _DIGITS)

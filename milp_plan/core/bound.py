@@ -1,4 +1,4 @@
-"""What a bound and a proof of infeasibility say."""
+"""Lower bounds and proofs of infeasibility."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A number no plan can beat.
+    """A lower bound on the objective.
 
     Parameters
     ----------
     name
         Short name of the argument, for example ``"critical path"``.
     value
-        Exact; ticks for makespan and bottleneck, bytes for peak memory.
+        Exact value; ticks for makespan and bottleneck, bytes for peak memory.
     detail
-        One sentence: what makes it bite here.
+        What makes the bound large here, in a sentence.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Infeasible:
     Parameters
     ----------
     reason
-        One sentence with names and amounts.
+        The proof in a sentence, with names and amounts.
     subjects
         Names of the operators, values or groups concerned.
     needed, available

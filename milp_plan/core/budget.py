@@ -13,50 +13,50 @@ from contextvars import ContextVar
 from pathlib import Path
 
 now = time.monotonic
-"""Seconds on the clock that every budget reads; nothing else in this package reads another."""
+"""Returns seconds of the clock of all budgets; this package uses no other clock."""
 
 _START_TICKS = 19
-"""Field of ``/proc/self/stat`` behind the name of the program; see proc(5), ``starttime``."""
+"""Index of ``starttime`` after the name of the program in ``/proc/self/stat``; see proc(5)."""
 
 LARGEST_SETTING = 2**31 - 1
-"""Of seeds, threads, rounds and nodes: solvers take them in 32 bits."""
+"""Maximum of seeds, threads, rounds and nodes: solvers take them in 32 bits."""
 
 LONGEST_S = 1e9
-"""A limit of so many seconds or more, 31 years, is none: clocks of systems count no further."""
+"""Seconds (31 years) from which a limit counts as none: system clocks may not count further."""
 
 AGAIN_S = 0.25
-"""Seconds until an alarm rings again: what is raised in a destructor is lost."""
+"""Seconds until an alarm is raised again: an exception in a destructor is lost."""
 
 
 class OutOfTime(Exception):
-    """Something was given up before it was finished; nothing is known from it."""
+    """A computation stopped before it was finished; it has no result."""
 
 
 class TimeIsUp(BaseException):
-    """The alarm has rung: nothing but whoever set it may catch this."""
+    """The alarm has expired; only the code that set it may catch this."""
 
 
-_held: ContextVar[bool] = ContextVar("held", default=False)
-"""Whether an :func:`undisturbed` is going on."""
+_suspended: ContextVar[bool] = ContextVar("suspended", default=False)
+"""Whether the code runs inside :func:`undisturbed`."""
 
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Let the alarm wait: a module that is imported halfway may never be imported again."""
-    before = _held.set(True)
+    """Delay the alarm inside: a module whose import is interrupted may not be importable again."""
+    before = _suspended.set(True)
     try:
         yield
     finally:
-        _held.reset(before)
+        _suspended.reset(before)
 
 
 @contextmanager
 def alarm(seconds: float) -> Iterator[None]:
-    """Raise :class:`TimeIsUp` inside when so many seconds are over, wherever Python is then.
+    """Raise :class:`TimeIsUp` inside after some seconds, wherever the interpreter is then.
 
-    For code that does not look at its budget: a library that builds a model, a long sort. Code
-    that is not Python is not interrupted, and outside the main thread, or where the system has no
-    such signals, nothing is.
+    This is for code that does not check its budget: a library that builds a model, a long sort.
+    Compiled code is not interrupted. Outside the main thread, or where the system has no such
+    signals, nothing is interrupted.
     """
     here = threading.current_thread() is threading.main_thread()
     if not here or not hasattr(signal, "setitimer") or seconds >= LONGEST_S:
@@ -64,12 +64,12 @@ def alarm(seconds: float) -> Iterator[None]:
         return
 
     def ring(_number: int, _frame: object) -> None:
-        if not _held.get():
+        if not _suspended.get():
             raise TimeIsUp
 
-    def lost(what: sys.UnraisableHookArgs) -> None:
-        if what.exc_type is not TimeIsUp:  # it rings again: nobody needs to hear of this time
-            hook(what)
+    def lost(error: sys.UnraisableHookArgs) -> None:
+        if error.exc_type is not TimeIsUp:  # it is raised again later
+            hook(error)
 
     before, hook = signal.signal(signal.SIGALRM, ring), sys.unraisablehook
     sys.unraisablehook = lost
@@ -85,8 +85,8 @@ def alarm(seconds: float) -> Iterator[None]:
 def process_began(stat: Path = Path("/proc/self/stat")) -> float:
     """Return when this process started, on the clock :data:`now`.
 
-    Loading Python and its packages takes seconds of a time limit, too. Where the system does not
-    say: so long ago as the process has used the processor.
+    Loading Python and its packages counts against a time limit, too. Where the system does not
+    report the start, the processor time of the process is taken as its age.
     """
     try:
         fields = stat.read_text(encoding="utf-8").rpartition(")")[2].split()
@@ -98,24 +98,24 @@ def process_began(stat: Path = Path("/proc/self/stat")) -> float:
 
 
 class Budget:
-    """What a run, or a part of it, may take.
+    """Time and nodes of a run or of a part of it.
 
     Parameters
     ----------
     limit_s
-        Seconds; ``None`` never ends.
+        Time limit in seconds; ``None`` for none.
     nodes
         Branch-and-bound nodes per model. With it a run is *repeatable*: nothing but the whole
         limit depends on the clock.
     began
-        When the seconds began to count, on the clock :data:`now`; at once unless given.
+        When the seconds began to count, on the clock :data:`now`; now by default.
 
     Attributes
     ----------
     phases
-        Seconds by the name of what took them.
+        Seconds spent, by the name of the phase.
     shares
-        Seconds that were handed out, by the name of the part.
+        Seconds assigned to parts, by the name of the part.
     """
 
     def __init__(
@@ -129,12 +129,12 @@ class Budget:
 
     @property
     def repeatable(self) -> bool:
-        """Whether only nodes, rounds and the whole limit may end anything."""
+        """Whether only nodes, rounds and the whole time limit end computations."""
         return self.nodes is not None
 
     @property
     def end(self) -> float:
-        """When the limit is reached, on the clock :data:`now`; possibly infinite."""
+        """Time at which the limit is reached, on the clock :data:`now`; possibly infinite."""
         return self.began + self.limit_s
 
     @property
@@ -149,32 +149,32 @@ class Budget:
 
     @property
     def over(self) -> bool:
-        """Whether nothing is left."""
+        """Whether no time is left."""
         return now() >= self.end
 
     def check(self) -> None:
-        """Raise :class:`OutOfTime` when nothing is left."""
+        """Raise :class:`OutOfTime` if no time is left."""
         if self.over:
             raise OutOfTime
 
     def part(self, name: str, share: float = 1.0, *, of_limit: bool = True) -> Budget:
-        """Hand out a part: a share of the limit, or of what is left; never beyond the whole.
+        """Return a part of the budget: a share of the limit or of the time left, within the whole.
 
         In a repeatable run a part ends when the whole does.
 
         Parameters
         ----------
         name
-            Of what it is for, in :attr:`shares`.
+            Name of the part in :attr:`shares`.
         share
-            At most 1.
+            Share, at most 1.
         of_limit
-            Whether of the whole limit; otherwise of what is left.
+            Whether the share is of the whole limit; otherwise of the time left.
         """
         return self.at_most(name, share * (self.limit_s if of_limit else self.left_s))
 
     def at_most(self, name: str, seconds: float) -> Budget:
-        """Hand out a part of so many seconds, or what is left if that is less."""
+        """Return a part of at most some seconds, or of the time left if that is less."""
         left = self.left_s
         part = Budget(left if self.repeatable else min(left, seconds), self.nodes)
         part.phases, part.shares = self.phases, self.shares

@@ -1,4 +1,4 @@
-"""Problems that check themselves when they are made, and have a hash of their content."""
+"""Base class of problems that check themselves when they are made and hash their content."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .shown import Shown
 
 
 class CheckedProblem(Shown, ABC):
-    """A dataclass of exact numbers; raises ``InputError`` with all findings."""
+    """A dataclass of exact numbers; its constructor raises ``InputError`` with all findings."""
 
     def __post_init__(self) -> None:
         inexact = (f for where, part in self._parts() for f in exactness_findings(where, part))
@@ -24,14 +24,14 @@ class CheckedProblem(Shown, ABC):
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over everything that changes the problem."""
+        """SHA-256 of everything that changes the problem."""
         return _hashed(self._content())
 
     @cached_property
     def parent(self) -> str | None:
-        """SHA-256 over what its variants share: all but objective and limits.
+        """SHA-256 of what variants share: everything but objective and limits.
 
-        ``None`` where there are no variants. A plan of one of them may be held against another
+        ``None`` where there are no variants. A plan of one variant may be checked on another
         (docs/laws.md, *Identity and claims*).
         """
         shared = self._shared()
@@ -39,15 +39,15 @@ class CheckedProblem(Shown, ABC):
 
     @abstractmethod
     def _parts(self) -> Iterator[tuple[str, Any]]:
-        """Dataclasses whose numbers must be exact, each with what it is called."""
+        """Yield dataclasses whose numbers must be exact, each with its name."""
 
     @abstractmethod
     def _findings(self) -> Iterator[Finding]:
-        """List what cannot be, where all numbers are exact."""
+        """Yield the defects of a problem whose numbers are exact."""
 
     @abstractmethod
     def _content(self) -> object:
-        """Return what plans depend on; its ``repr`` does not depend on anything else."""
+        """Return everything on which plans depend; its ``repr`` depends on nothing else."""
 
     def _shared(self) -> object | None:
         """Return the part of the content that does not depend on objective and limits."""

@@ -1,4 +1,4 @@
-"""The machines: device classes, devices, directed channels and process groups."""
+"""Clusters: device classes, devices, directed channels and process groups."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from .quantity import TICKS_PER_SECOND, ceil_div
 
 
 class CommunicationModel(StrEnum):
-    """What a transfer holds while it runs (law 3)."""
+    """The resources that a transfer occupies while it runs (law 3)."""
 
     CHANNEL = "channel"
-    """It holds every directed channel it uses."""
+    """Every directed channel that it uses."""
     ENDPOINT = "endpoint"
-    """It holds the send port of its source devices and the receive port of its targets."""
+    """The send ports of its source devices and the receive ports of its targets."""
     DELAY = "delay"
-    """It holds nothing: time passes, nobody waits for a turn."""
+    """None: a transfer takes time, but never waits for another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +28,11 @@ class DeviceClass:
     Parameters
     ----------
     name
-        For example ``"H100"``.
+        Name of the class, for example ``"H100"``.
     memory_bytes
-        Memory of each device of the class; ``None`` means without limit.
+        Memory of each device of the class; ``None`` for no limit.
     host
-        Whether its devices run no operator and hold copies for others.
+        Whether its devices run no operators and only store copies.
     """
 
     name: str
@@ -69,10 +69,10 @@ class Channel:
     bandwidth_bytes_per_s: int
 
     def transfer_ticks(self, num_bytes: int, messages: int = 1) -> int:
-        """Time to send ``num_bytes`` in ``messages`` sends (alpha-beta model, rounded up).
+        """Return the ticks to send bytes in a number of messages (alpha-beta model, rounded up).
 
-        A bundle of several messages pays latency, and at most one tick of rounding, for each;
-        so sending its parts one after the other always fits into the time of the bundle.
+        Each message of a bundle takes the latency, and at most one tick of rounding, so sending
+        the parts one after the other always fits into the time of the bundle.
         """
         wire = ceil_div(num_bytes * TICKS_PER_SECOND, self.bandwidth_bytes_per_s)
         return messages * self.latency_ticks + wire + messages - 1
@@ -80,16 +80,16 @@ class Channel:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Devices and what joins them.
+    """Devices and channels.
 
     Parameters
     ----------
     device_classes, devices, channels
-        In file order, which is the order of every table and array about them.
+        Members in file order, which is the order of all tables and arrays.
     groups
-        Process groups: the device sets an option with a gang larger than one may hold.
+        Process groups: the device sets on which options with a gang larger than one may run.
     communication
-        What transfers hold.
+        The resources that transfers occupy.
     """
 
     device_classes: tuple[DeviceClass, ...]
@@ -100,12 +100,12 @@ class Cluster:
 
     @cached_property
     def device_names(self) -> tuple[str, ...]:
-        """Names in device order."""
+        """Names of the devices, in order."""
         return tuple(device.name for device in self.devices)
 
     @cached_property
     def hosts(self) -> frozenset[str]:
-        """Names of devices that run nothing and hold copies for others."""
+        """Names of devices that run no operators and only store copies."""
         classes = {entry.name for entry in self.device_classes if entry.host}
         return frozenset(d.name for d in self.devices if d.device_class in classes)
 
@@ -122,11 +122,11 @@ class Cluster:
         return self._device_by_name[name]
 
     def channel(self, source: str, target: str) -> Channel | None:
-        """Return the channel from ``source`` to ``target``, or ``None`` if they are not joined."""
+        """Return the channel from ``source`` to ``target``; ``None`` if there is none."""
         return self._channel_by_ends.get((source, target))
 
     def sites(self, gang: int) -> tuple[tuple[str, ...], ...]:
-        """Device sets that an option with this gang may hold."""
+        """Return the device sets on which an option with this gang may run."""
         if gang == 1:
             return tuple((name,) for name in self.device_names)
         return tuple(group for group in self.groups if len(group) == gang)
@@ -136,7 +136,7 @@ class Cluster:
         return {}
 
     def sites_of(self, gang: int, classes: Iterable[str]) -> tuple[tuple[str, ...], ...]:
-        """Sites for this gang whose devices all belong to some of the classes."""
+        """Return the sites for this gang whose devices all belong to the classes."""
         key = gang, frozenset(classes)
         if key not in self._sites_of:
             self._sites_of[key] = tuple(
@@ -147,7 +147,7 @@ class Cluster:
         return self._sites_of[key]
 
     def kinds_of_sites(self, gang: int, classes: Iterable[str]) -> tuple[tuple[str, ...], ...]:
-        """Of those sites, the first with each set of device classes and least memory."""
+        """Return the first of these sites for each set of device classes and smallest memory."""
         first: dict[tuple[frozenset[str], int | None], tuple[str, ...]] = {}
         for site in self.sites_of(gang, classes):
             devices = [self.device(name) for name in site]

@@ -1,4 +1,4 @@
-"""The errors a user can meet, and the findings they carry."""
+"""Errors that users can meet, and their findings."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from fractions import Fraction
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong with an input.
+    """One defect of an input.
 
     Parameters
     ----------
     where
         JSON path, operator or value name inside the file.
     found
-        What stands there.
+        What the input has there.
     expected
-        What should stand there.
+        What it should have there.
     remedy
         What the user can do about it.
     file
-        The file it stands in; empty for a problem built in memory.
+        Name of the file; empty for a problem built in memory.
     """
 
     where: str
@@ -38,7 +38,7 @@ class Finding:
 
 
 def name_findings(where: str, names: Iterable[str]) -> Iterator[Finding]:
-    """List names that stand more than once; ``where`` is what has them."""
+    """Report names that occur more than once; ``where`` says what they name."""
     for name, count in Counter(names).items():
         if count > 1:
             found = f"the name {count} times"
@@ -46,51 +46,51 @@ def name_findings(where: str, names: Iterable[str]) -> Iterator[Finding]:
 
 
 def below_findings(where: str, number: int | Fraction, least: int) -> Iterator[Finding]:
-    """List a number that is below the least there can be."""
+    """Report a number that is below its minimum."""
     if number < least:
         yield Finding(where, str(number), f"at least {least}", "correct it")
 
 
 class MilpPlanError(Exception):
-    """Base class of every error this package raises on purpose."""
+    """Base class of all errors that this package raises on purpose."""
 
 
 class InputError(MilpPlanError):
-    """An input is not what its format says; carries every finding, not only the first."""
+    """An input breaks its format; the error has all findings, not only the first."""
 
     def __init__(self, findings: Iterable[Finding]) -> None:
         self.findings = tuple(findings)
         super().__init__("\n".join(str(finding) for finding in self.findings))
 
     def in_file(self, file: str) -> InputError:
-        """Return the same findings, each naming the file it was found in."""
+        """Return the error with the name of the file in every finding."""
         return InputError(replace(finding, file=file) for finding in self.findings)
 
 
 class UnusedOptionError(InputError):
-    """Options that would do nothing where they were given; nothing is dropped in silence.
+    """Options were set that would do nothing; they are not ignored in silence.
 
-    The place of a finding is the option's name as Python writes it.
+    ``where`` of a finding is the option's name in Python.
     """
 
     def in_file(self, file: str) -> UnusedOptionError:
-        """Return the same findings, each naming the file it was found in."""
+        """Return the error with the name of the file in every finding."""
         return UnusedOptionError(replace(finding, file=file) for finding in self.findings)
 
     def named(self, name: Callable[[str], str]) -> UnusedOptionError:
-        """Return the same findings with the options written as a door writes them."""
+        """Return the error with other names of the options, such as those of the command line."""
         return UnusedOptionError(
             replace(finding, where=name(finding.where)) for finding in self.findings
         )
 
 
 def unused_option(name: str, value: object, why: str, remedy: str = "leave it out") -> Finding:
-    """Return the finding that an option would do nothing."""
+    """Return a finding on an option that would do nothing."""
     return Finding(name, str(value), f"no such option here: {why}", remedy)
 
 
 class UnsupportedProblemError(MilpPlanError):
-    """A formulation, planner or bound does not apply to this problem; says why."""
+    """A formulation, planner or bound does not apply to this problem; the message says why."""
 
 
 class FormulationError(MilpPlanError):
@@ -103,7 +103,7 @@ class FormulationFailureError(FormulationError):
     Parameters
     ----------
     sentence
-        Which formulation, in what step, and how.
+        Message: which formulation failed, in which step, and how.
     kind
         ``error``, ``killed``, ``memory_limit`` or ``time_limit``.
     """
@@ -114,12 +114,12 @@ class FormulationFailureError(FormulationError):
 
 
 class BackendUnavailableError(MilpPlanError):
-    """The named solver is not installed here."""
+    """The named solver is not installed."""
 
 
 class BackendFailureError(MilpPlanError):
-    """The solver ended without an answer that can be used."""
+    """The solver ended without a usable answer."""
 
 
 class MissingFacetError(MilpPlanError):
-    """A plan lacks a facet (for example its schedule) that the question needs."""
+    """A plan lacks a facet, for example its schedule, that an operation needs."""

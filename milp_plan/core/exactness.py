@@ -1,7 +1,7 @@
-"""Numbers of another type than a problem computes with: numpy's, floats, texts.
+"""Finds numbers of inexact types in problems: NumPy integers, floats, texts.
 
-Problems are exact. A numpy integer overflows and a float rounds, so both are refused, in words;
-:class:`milp_plan.Model` takes them and turns them into integers.
+Problems are exact. A NumPy integer overflows and a float rounds, so both are refused;
+:class:`milp_plan.Model` accepts them and converts them to integers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _REMEDY = "write int(...) around it, or build the problem with milp_plan.Model"
 
 
 class _Exact(NamedTuple):
-    """A field of exact numbers: its name, the types it may have, and whether it is a table."""
+    """A field of exact numbers: its name, its possible types, and whether it is a table."""
 
     name: str
     types: tuple[type, ...]
@@ -28,48 +28,48 @@ _KNOWN: dict[type, tuple[_Exact, ...]] = {}
 
 
 def _exact_fields(kind: type) -> tuple[_Exact, ...]:
-    """Fields of a dataclass that are annotated as integers, fractions, or tables of them."""
+    """Return fields of a dataclass that are annotated as integers, fractions, or tables of them."""
     if kind in _KNOWN:
         return _KNOWN[kind]
-    found = []
+    exact = []
     for entry in fields(kind):
-        said = str(entry.type)
-        table, _, inner = said.rpartition(", ")
+        annotation = str(entry.type)
+        table, _, inner = annotation.rpartition(", ")
         is_table = table.startswith("Mapping[")
-        word = inner.removesuffix("]") if is_table else said.removesuffix(" | None")
+        word = inner.removesuffix("]") if is_table else annotation.removesuffix(" | None")
         if word in ("int", "Fraction"):
             types: tuple[type, ...] = (int,) if word == "int" else (int, Fraction)
-            optional = (type(None),) if said.endswith(" | None") else ()
-            found.append(_Exact(entry.name, (*types, *optional), is_table))
-    _KNOWN[kind] = tuple(found)
+            optional = (type(None),) if annotation.endswith(" | None") else ()
+            exact.append(_Exact(entry.name, (*types, *optional), is_table))
+    _KNOWN[kind] = tuple(exact)
     return _KNOWN[kind]
 
 
 def exactness_findings(where: str, item: Any) -> Iterator[Finding]:
-    """List fields of a dataclass whose numbers are of another type than their annotation says.
+    """Report fields of a dataclass whose numbers do not have the annotated type.
 
-    Only annotations ``int``, ``Fraction`` (an integer will do), either with ``| None``, and
-    mappings to them are looked at.
+    Only annotations ``int``, ``Fraction`` (an integer is accepted), either with ``| None``, and
+    mappings to them are checked.
 
     Parameters
     ----------
     where
-        What it is, with its name.
+        Description of the object, with its name.
     item
         The dataclass.
     """
     for name, types, table in _exact_fields(type(item)):
-        given = getattr(item, name)
-        if table and isinstance(given, Mapping):
-            for key, entry in given.items():
+        value = getattr(item, name)
+        if table and isinstance(value, Mapping):
+            for key, entry in value.items():
                 if type(entry) not in types:
                     yield _finding(f"{where}, {name}[{key!r}]", entry, types)
-        elif table or type(given) not in types:
-            yield _finding(f"{where}, {name}", given, types)
+        elif table or type(value) not in types:
+            yield _finding(f"{where}, {name}", value, types)
 
 
-def _finding(where: str, given: Any, types: tuple[type, ...]) -> Finding:
-    kind = type(given)
+def _finding(where: str, value: Any, types: tuple[type, ...]) -> Finding:
+    kind = type(value)
     home = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
     expected = "an int or a Fraction" if Fraction in types else "an int"
-    return Finding(where, f"{given!r} of type {home}{kind.__qualname__}", expected, _REMEDY)
+    return Finding(where, f"{value!r} of type {home}{kind.__qualname__}", expected, _REMEDY)

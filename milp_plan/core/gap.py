@@ -1,9 +1,9 @@
-"""How far a bound is from a value: the one definition, for every sign, of all runs and reports.
+"""The gap between a value and a bound, as all runs and reports define it.
 
 Minimisation throughout: a bound is at most every value. The gap is taken relative to the magnitude
-of the value, as HiGHS and Gurobi take it (SCIP divides by the smaller of the two magnitudes); for
-positive values it is the usual (value - bound) / value. What is proved is decided by
-:func:`within` and :func:`proved_optimal` in exact arithmetic, never by the rounded gap.
+of the value, as in HiGHS and Gurobi (SCIP divides by the smaller of the two magnitudes); for
+positive values it is the usual (value - bound) / value. Proofs are
+decided by :func:`within` and :func:`proved_optimal` in exact arithmetic, never by the rounded gap.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from math import isfinite, isinf
 
 
 def relative_gap(value: float | None, bound: float | None) -> float | None:
-    """Return (value - bound) / magnitude of the value, for people and reports.
+    """Return (value - bound) / magnitude of the value, for reports.
 
     Parameters
     ----------
     value, bound
-        In one unit; integers of any size are divided exactly.
+        Numbers in one unit; integers of any size are divided exactly.
 
     Returns
     -------
     float or None
-        0 where the bound meets the value (or passes it, which is for a dispute to say); ``None``
-        where either is missing or not finite, and for a value of 0 above its bound.
+        0 where the bound meets the value (or exceeds it, which is a dispute); ``None`` where
+        either is missing or not finite, and for a value of 0 above its bound.
     """
     if value is None or bound is None or not (_finite(value) and _finite(bound)):
         return None
@@ -34,10 +34,10 @@ def relative_gap(value: float | None, bound: float | None) -> float | None:
 
 
 def within(value: int | None, bound: int | None, gap: float) -> bool:
-    """Whether value and bound prove that no plan is better by more than a relative gap.
+    """Return whether value and bound prove that no plan is better by more than a relative gap.
 
-    Decided in exact arithmetic, on integers of any size and sign; never without both of them, but
-    for a gap without end: then any plan will do, and no bound is asked for.
+    Exact, for integers of any size and sign. Both numbers are needed, except for an infinite gap,
+    for which any value is enough.
     """
     if isinf(gap):
         return value is not None
@@ -47,7 +47,7 @@ def within(value: int | None, bound: int | None, gap: float) -> bool:
 
 
 def proved_optimal(value: int | None, bound: int | None) -> bool:
-    """Whether no plan is better by as little as one tick: nothing is within a tolerance."""
+    """Return whether no plan is better by even one tick; there is no tolerance."""
     return value is not None and bound is not None and value <= bound
 
 

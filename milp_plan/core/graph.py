@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     import networkx
 
 FULL = "full"
-"""The layout in which every device of a site holds the whole value."""
+"""The layout in which every device of a site has the whole value."""
 
 FORWARD_KIND = "forward"
-"""Kind of operators of the forward pass: those that may run again, unless a problem says so."""
+"""Kind of operators of the forward pass; by default only they may run again."""
 
 UPDATE_KIND = "update"
-"""Kind of operators that run once per step, however many micro-batches there are."""
+"""Kind of operators that run once per step, for any number of micro-batches."""
 
 ADDED = {"added": True}
-"""Mark of fields that came later: at their default they are no part of a fingerprint."""
+"""Metadata of fields that were added later: their defaults are not part of a fingerprint."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,13 @@ class Option:
         Ticks per device class; a class that is missing cannot run it. On a site of several
         classes the slowest counts.
     gang
-        Number of devices held together for the whole time.
+        Number of devices that run it together.
     workspace_bytes
-        Held on each device of the site while the operator runs.
+        Bytes that it needs on each device of the site while it runs.
     reads
-        Input value -> layout this option accepts; ``FULL`` where not named.
+        Input value -> layout that the option reads; ``FULL`` if missing.
     writes
-        Output value -> layout this option leaves behind; ``FULL`` where not named.
+        Output value -> layout that the option writes; ``FULL`` if missing.
     """
 
     name: str
@@ -52,11 +52,11 @@ class Option:
     writes: Mapping[str, str] = field(default_factory=dict)
 
     def layout_read(self, value: str) -> str:
-        """Layout in which this option accepts an input value."""
+        """Return the layout in which this option reads an input value."""
         return self.reads.get(value, FULL)
 
     def layout_written(self, value: str) -> str:
-        """Layout in which this option leaves an output value."""
+        """Return the layout in which this option writes an output value."""
         return self.writes.get(value, FULL)
 
 
@@ -67,11 +67,11 @@ class Operator:
     Parameters
     ----------
     name
-        Unique in the graph.
+        Name, unique in the graph.
     kind
         ``forward``, ``backward-input``, ``backward-weight``, ``update``, ``collective``, ...
     options
-        At least one.
+        One or more options.
     group
         Operators of one colocation group run on the same devices (law 2).
     micro_batch
@@ -79,7 +79,7 @@ class Operator:
     block
         Label of the repeated block (for example a layer) it belongs to.
     recomputable
-        Whether a plan may run it more than once; each run leaves copies of its own.
+        Whether a plan may run it more than once; each run makes copies of its own.
     """
 
     name: str
@@ -105,24 +105,24 @@ class Value:
     Parameters
     ----------
     name
-        Unique in the graph.
+        Name, unique in the graph.
     producer
         The operator that makes it; ``None`` for a persistent value (weights, optimizer state,
-        input data), which lies on every device that runs one of its consumers, the whole time.
+        input data), which every device that runs one of its consumers stores all the time.
     consumers
         Operators that read it.
     bytes
-        Layout -> bytes on each device that holds the value in that layout.
+        Layout -> bytes on each device that has the value in that layout.
     transfer_bytes
-        Layout -> bytes that travel to each receiving device, where that differs from ``bytes``.
+        Layout -> bytes that are sent to each receiving device, where different from ``bytes``.
     messages
-        Sends one transfer takes; more than one for a bundle of tensors.
+        Number of messages of a transfer; more than one for a bundle of tensors.
     reshard_ticks
         (layout, layout) -> ticks of the collective that changes the layout. A pair that is
-        missing is not allowed. This is the value's transition table.
+        missing is not allowed.
     kept
-        Whether its native copy stays to the end of the plan, as a result does; ``None``: exactly
-        if no operator reads it. Without meaning for persistent values, which always stay.
+        Whether its native copy stays to the end of the plan, like a result; ``None``: only if no
+        operator reads it. Has no effect on persistent values, which always stay.
     """
 
     name: str
@@ -142,7 +142,7 @@ class Value:
         return not self.consumers if self.kept is None else self.kept
 
     def read_by(self, consumers: Iterable[str]) -> Value:
-        """Return the value with other consumers; whether it is kept does not change by that."""
+        """Return the value with other consumers; whether it is kept does not change."""
         changed = replace(self, consumers=tuple(consumers))
         return changed if changed.is_kept == self.is_kept else replace(changed, kept=self.is_kept)
 
@@ -152,13 +152,13 @@ class Value:
         return self.producer is None
 
     def payload(self, layout: str) -> int:
-        """Bytes that travel to each receiving device of a copy in ``layout``."""
+        """Return the bytes that are sent to each receiving device of a copy in ``layout``."""
         return self.transfer_bytes.get(layout, self.bytes[layout])
 
 
 @dataclass(frozen=True)
 class ComputationGraph:
-    """Operators and values. Edges follow from values: producer before each consumer."""
+    """Operators and values. Every value is an edge from its producer to each consumer."""
 
     operators: tuple[Operator, ...]
     values: tuple[Value, ...] = ()
@@ -259,12 +259,12 @@ class ComputationGraph:
 
     @cached_property
     def ancestors(self) -> dict[str, frozenset[str]]:
-        """Operator -> operators that precedence puts before it."""
+        """Operator -> operators that precede it."""
         return _closure(self.topological_order, self.predecessors)
 
     @cached_property
     def descendants(self) -> dict[str, frozenset[str]]:
-        """Operator -> operators that precedence puts after it."""
+        """Operator -> operators that follow it."""
         return _closure(self.topological_order[::-1], self.successors)
 
     def _find_cycle(self, done: set[str]) -> list[str]:
@@ -278,11 +278,11 @@ class ComputationGraph:
     @cached_property
     def groups(self) -> dict[str, tuple[str, ...]]:
         """Colocation group -> its operators, in file order."""
-        found: dict[str, list[str]] = {}
+        members_of: dict[str, list[str]] = {}
         for operator in self.operators:
             if operator.group is not None:
-                found.setdefault(operator.group, []).append(operator.name)
-        return {group: tuple(members) for group, members in found.items()}
+                members_of.setdefault(operator.group, []).append(operator.name)
+        return {group: tuple(members) for group, members in members_of.items()}
 
     def to_networkx(self) -> networkx.DiGraph[str]:
         """Return the precedence graph; nodes are operator names, edges carry their values."""
@@ -301,16 +301,16 @@ class ComputationGraph:
         return digraph
 
     def unroll(self, num_microbatches: int) -> ComputationGraph:
-        """Run the graph once per micro-batch.
+        """Return the graph of several micro-batches.
 
         Operators of kind ``update`` and persistent values stay single; everything else is copied
         as ``name@m``. Copies of one operator share a colocation group (they use the same
-        weights), and the update reads what every micro-batch left for it.
+        weights), and the update reads the values of all micro-batches.
 
         Parameters
         ----------
         num_microbatches
-            At least 1.
+            Number of micro-batches, at least 1.
 
         Raises
         ------
@@ -358,7 +358,7 @@ class ComputationGraph:
     def _rename_reads(
         self, operator: Operator, batches: range | tuple[int, ...], suffix: str = ""
     ) -> Operator:
-        """Point an unrolled operator's layout tables at the unrolled values."""
+        """Return an unrolled operator with layout tables for the unrolled values."""
 
         def renamed(layouts: Mapping[str, str]) -> dict[str, str]:
             result: dict[str, str] = {}
@@ -379,10 +379,10 @@ class ComputationGraph:
 def _closure(
     order: Iterable[str], direct: Mapping[str, Sequence[str]]
 ) -> dict[str, frozenset[str]]:
-    found: dict[str, frozenset[str]] = {}
+    reached: dict[str, frozenset[str]] = {}
     for name in order:
-        found[name] = frozenset(direct[name]).union(*(found[other] for other in direct[name]))
-    return found
+        reached[name] = frozenset(direct[name]).union(*(reached[other] for other in direct[name]))
+    return reached
 
 
 def depth(graph: ComputationGraph) -> int:

@@ -1,4 +1,4 @@
-"""A plan: which option each operator runs with, where, when, and what travels."""
+"""Plans: options, devices and times of operators, and transfers of values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .shown import ShownPlan
 
 
 class Placement(NamedTuple):
-    """An option of an operator together with the devices that run it."""
+    """An option of an operator and the devices that run it."""
 
     option: str
     devices: tuple[str, ...]
@@ -18,10 +18,10 @@ class Placement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OperatorRun:
-    """One operator as the plan runs it. Times are ``None`` in a plan without a schedule.
+    """One run of an operator. Times are ``None`` in a plan without a schedule.
 
-    ``call`` numbers the invocation of the device that runs it, from 0, where the problem's serial
-    law counts calls and the device pays.
+    ``call`` is the number of the device's invocation, from 0, where the problem's serial law
+    counts calls and the device pays.
     """
 
     operator: str
@@ -39,7 +39,7 @@ class OperatorRun:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """One journey of a value: it makes a copy in ``layout`` on each target device.
+    """One transfer of a value: it makes a copy in ``layout`` on each target device.
 
     ``source`` is a device of the producer (for a copy in layout ``full`` made from ``full``), or
     all devices of the producer in order (for every change of layout and every sharded copy).
@@ -55,24 +55,24 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Plan(ShownPlan):
-    """Answer to a planning problem; plain data that stands alone.
+    """A solution of a planning problem, as plain data.
 
     Parameters
     ----------
     problem
-        Name of the problem it answers.
+        Name of the problem.
     runs
-        One entry per operator; several, one per run, for one that runs again.
+        One entry per run of an operator.
     transfers
-        Every copy that an operator's own run does not make.
+        The transfers, which make all copies that runs do not make.
     fingerprint
-        Fingerprint of the problem, when the writer knew it.
+        Fingerprint of the problem, if known.
     parent
         Fingerprint of the problem that its problem is a variant of, if it is one.
     objective, value
-        What the writer claims the plan achieves; the checker recomputes it.
+        The claimed objective and value; the checker recomputes the value.
     planner
-        Who made it.
+        Name of the planner.
     """
 
     problem: str
@@ -90,7 +90,7 @@ class Plan(ShownPlan):
         return {run.operator: run for run in reversed(self.runs)}
 
     def run(self, operator: str) -> OperatorRun:
-        """Return the first run of an operator listed; ``KeyError`` if the plan has none."""
+        """Return the first listed run of an operator; ``KeyError`` if the plan has none."""
         return self._runs[operator]
 
     @property
@@ -105,13 +105,13 @@ class Plan(ShownPlan):
         return max((run.stop_ticks or 0 for run in self.runs), default=0)
 
     def claimed(self, objective: str, value: int, planner: str | None = None) -> Plan:
-        """Return the plan with the value its maker claims for it."""
+        """Return the plan with a claimed objective and value."""
         return replace(self, objective=objective, value=value, planner=planner or self.planner)
 
 
 @runtime_checkable
 class AnyPlan(Protocol):
-    """What plans of every kind say: their value, and who made them."""
+    """Members of plans of every kind: their value and planner."""
 
     value: int | None
     planner: str

@@ -21,7 +21,7 @@ from .validation import Unplaced, find_problems, find_unplaced
 
 
 class Objective(StrEnum):
-    """What a plan minimises."""
+    """The objective that a plan minimises."""
 
     MAKESPAN = "makespan"
     """Stop of the last operator: latency, or the time of a training step."""
@@ -31,9 +31,9 @@ class Objective(StrEnum):
     BOTTLENECK = "bottleneck"
     """Busy time of the busiest device or channel: steady-state time per sample."""
     PEAK_MEMORY = "peak_memory"
-    """Largest number of bytes any device holds at any instant."""
+    """Largest number of bytes in use on any device at any instant."""
     LATENCY = "latency"
-    """Time until the last value of one sample is there, under the serial law with calls."""
+    """Time until the last value of one sample is available, under the serial law with calls."""
 
 
 PLAIN_OBJECTIVES = tuple(entry for entry in Objective if entry is not Objective.LATENCY)
@@ -46,36 +46,36 @@ class MemoryLaw(StrEnum):
     INSTANT = "instant"
     """At every instant, from the schedule."""
     STATIC = "static"
-    """Everything a device ever holds at once: persistent values, copies, largest workspace."""
+    """All that a device ever stores, together: persistent values, copies, largest workspace."""
 
 
 @dataclass(frozen=True)
 class PlanningProblem(Shown):
-    """Everything a planner may know. Frozen; structure is checked once, on construction.
+    """A planning problem; its structure is checked on construction.
 
     Parameters
     ----------
     name
         Unique name of the instance.
     graph, cluster, objective
-        What runs, on what, and what counts.
+        The computation graph, the cluster, and the objective.
     memory_law
         ``INSTANT`` unless the source counts statically.
     units
-        What ticks and bytes stand for.
+        Units of the source, and their multiples in ticks and bytes.
     provenance
         Where the numbers come from (source, licence, generator, parameters).
     serial
-        Set where transfers are work of the devices (law 7); plans then list no transfers and no
+        Set where transfers are work of the devices (law 7); plans then have no transfers and no
         times. Needs objective bottleneck or latency and the static memory law.
     parent
         Fingerprint of the problem that this one is a variant of: the same graph and devices with
-        another objective, law or memory. No part of its own fingerprint.
+        another objective, law or memory. It is not part of the fingerprint.
 
     Raises
     ------
     InputError
-        With one finding per defect: names, references, cycles, durations, layouts, devices.
+        The problem has defects; one finding for each.
     """
 
     name: str
@@ -94,7 +94,7 @@ class PlanningProblem(Shown):
             raise InputError(findings)
 
     def _law_findings(self) -> Iterator[Finding]:
-        """Objective, memory law and serial law that do not go together."""
+        """Report objective, memory law and serial law that do not fit together."""
         if self.allows_memory_saving and self.memory_law is MemoryLaw.STATIC:
             yield Finding(
                 "memory_law",

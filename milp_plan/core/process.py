@@ -1,4 +1,4 @@
-"""Helper processes, which end with this one."""
+"""Helper processes that end when this process ends."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ PARENT_EVERY_S = 1.0
 
 
 def spawn(module: str, *, quiet: bool) -> subprocess.Popen[bytes]:
-    """Start a module of this package as a process that is spoken to by its standard streams.
+    """Start a module of this package as a process with piped standard streams.
 
-    It imports what this process would import, and nothing because of the folder it stands in.
+    It has the import path of this process; the current folder adds nothing to it.
 
     Parameters
     ----------
     module
-        Full name; its ``main`` calls :func:`watch` with the process id it is given.
+        Full name of the module; its ``main`` calls :func:`watch` with the process id it gets.
     quiet
-        Whether what it writes to standard error is of no interest.
+        Whether its standard error is discarded.
     """
     return subprocess.Popen(
         [sys.executable, "-P", "-m", module, str(os.getpid())],
@@ -44,13 +44,13 @@ def end(process: subprocess.Popen[bytes]) -> int:
     code = process.wait()
     for stream in (process.stdin, process.stdout):
         if stream is not None:
-            with contextlib.suppress(BrokenPipeError):  # what it never read is lost with it
+            with contextlib.suppress(BrokenPipeError):  # data that it did not read is dropped
                 stream.close()
     return code
 
 
 def watch(parent: int) -> None:
-    """End this process when its parent does: a killed one cannot end us."""
+    """End this process when its parent ends: a killed parent cannot end it."""
 
     def look() -> None:
         while os.getppid() == parent:

@@ -1,4 +1,4 @@
-"""The schedule of a plan: tasks on resources, for whoever draws, exports or sequences it."""
+"""The schedule of a plan as tasks on resources, for drawings, exports and execution."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .plan import Plan, Transfer
 from .problem import PlanningProblem
 
 AGAIN = ", again"
-"""What the kind of an operator's task ends in where the operator has run before."""
+"""Suffix of the kind of a task whose operator has run before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Something that holds resources for a while.
+    """A task that occupies resources for some time.
 
     ``resources`` are device names for an operator; for a transfer ``a->b``, ``send a`` or
     ``receive b``, by the communication model (none under ``delay``).
@@ -31,7 +31,7 @@ class Task:
 def transfer_resources(
     cluster: Cluster, source: tuple[str, ...], target: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Names of what a transfer holds while it runs (law 3), each once, in a fixed order."""
+    """Return the resources that a transfer occupies (law 3), each once, in a fixed order."""
     pairs = [(a, b) for a in source for b in target if a != b]
     if cluster.communication is CommunicationModel.CHANNEL:
         return tuple(f"{a}->{b}" for a, b in pairs)
@@ -42,14 +42,14 @@ def transfer_resources(
 
 
 def transfer_kind(cluster: Cluster, transfer: Transfer) -> str:
-    """``offload`` to a host, ``reload`` from one, ``transfer`` between devices."""
+    """Return ``offload`` to a host, ``reload`` from one, ``transfer`` between devices."""
     if not cluster.hosts.isdisjoint(transfer.target):
         return "offload"
     return "transfer" if cluster.hosts.isdisjoint(transfer.source) else "reload"
 
 
 def runs_again(plan: Plan) -> frozenset[int]:
-    """Identities of all runs but the first to start, of each operator."""
+    """Return the ``id`` of all runs of operators except the first run of each."""
     seen: set[str] = set()
     again = []
     if len(plan.runs) == len({run.operator for run in plan.runs}):
@@ -62,7 +62,7 @@ def runs_again(plan: Plan) -> frozenset[int]:
 
 
 def schedule(problem: PlanningProblem, plan: Plan) -> tuple[Task, ...]:
-    """List the plan's operators and transfers as tasks, by start time.
+    """Return the plan's runs and transfers as tasks, by start time.
 
     Raises
     ------
@@ -77,10 +77,10 @@ def schedule(problem: PlanningProblem, plan: Plan) -> tuple[Task, ...]:
             kind += AGAIN
         tasks.append((run.operator, kind, run.devices, run.start_ticks, run.stop_ticks))
     for transfer in plan.transfers:
-        held = transfer_resources(problem.cluster, transfer.source, transfer.target)
+        resources = transfer_resources(problem.cluster, transfer.source, transfer.target)
         name = f"{transfer.value} to {'+'.join(transfer.target)}"
         kind = transfer_kind(problem.cluster, transfer)
-        tasks.append((name, kind, held, transfer.start_ticks, transfer.stop_ticks))
+        tasks.append((name, kind, resources, transfer.start_ticks, transfer.stop_ticks))
     done = []
     for name, kind, resources, start, stop in tasks:
         if start is None or stop is None:

@@ -1,4 +1,4 @@
-"""The serial law: devices load what they need and store what others need, one task after another.
+"""The serial law: a device loads inputs, runs operators and stores outputs one after the other.
 
 Source: Tarnawski et al. (NeurIPS 2020, arXiv 2006.16423), sections 3 (latency) and 5 (throughput).
 """
@@ -29,11 +29,11 @@ class Contiguity(StrEnum):
     """Any set."""
     CHAIN = "chain"
     """The devices can be numbered so that no value of the forward pass goes to an earlier one.
-    A colocation group without a forward operator takes part with its values turned round."""
+    The values of a colocation group without a forward operator count in reverse."""
 
 
 class Passes(StrEnum):
-    """How the loads of the forward and the backward pass make up the bottleneck."""
+    """How the bottleneck is computed from the loads of the forward and the backward pass."""
 
     JOINT = "joint"
     """The largest sum of both on one device."""
@@ -44,7 +44,7 @@ class Passes(StrEnum):
 
 @dataclass(frozen=True)
 class SerialLaw:
-    """Transfers are part of the work of the devices at their two ends.
+    """The law by which transfers are work of the devices at their two ends.
 
     A device of a paying class is charged, on top of its operators, for every value it reads that
     was made elsewhere, and for every value it makes that is read elsewhere: each value once per
@@ -55,11 +55,11 @@ class SerialLaw:
     payers
         Device classes whose devices pay for transfers.
     contiguity, passes
-        What a bottleneck plan may do, and how its load counts.
+        The sets of operators of a device, and the load, for objective bottleneck.
     calls
-        For objective latency: a paying device runs its operators in at most so many invocations,
-        one after the other. Each starts when all its inputs are there, and everything it makes
-        appears at its end. Devices that do not pay run any number of operators at a time.
+        For objective latency: maximum number of invocations of a paying device, which run one
+        after the other. Each starts when all its inputs are available, and makes its outputs
+        available when it ends. Devices that do not pay run any number of operators at a time.
     """
 
     payers: tuple[str, ...]
@@ -69,14 +69,14 @@ class SerialLaw:
 
 
 def transfer_ticks(cluster: Cluster, value: Value) -> int:
-    """Ticks that one end of a transfer of a value is charged (all channels are alike)."""
+    """Return the ticks that each end of a value's transfer is charged (all channels are equal)."""
     if not cluster.channels:
         return 0
     return cluster.channels[0].transfer_ticks(value.payload(FULL), value.messages)
 
 
 def serial_findings(law: SerialLaw, graph: ComputationGraph, cluster: Cluster) -> Iterator[Finding]:
-    """List what keeps a graph and a cluster from being planned under the law."""
+    """Report why a graph and a cluster cannot be planned under the law."""
     classes = {entry.name for entry in cluster.device_classes}
     for name in law.payers:
         if name not in classes:

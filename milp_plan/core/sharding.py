@@ -25,12 +25,12 @@ from milp_plan.core.shown import Shown, ShownPlan
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-MOST = 2**60
+MAX_COST = 2**60
 """Largest magnitude of a cost or usage: sums of pairs stay within 64 bits."""
 
 
 class ShardingObjective(StrEnum):
-    """What a sharding plan minimises."""
+    """The objective that a sharding plan minimises."""
 
     TOTAL_COST = "total_cost"
     """Costs of all chosen strategies and of all pairs on edges."""
@@ -47,7 +47,7 @@ class StrategyTable:
     cost, usage
         Shape (strategies,): cost in the problem's unit, bytes in use during the interval.
     allowed
-        Shape (strategies,): whether a strategy may be chosen at all; costs of others mean nothing.
+        Shape (strategies,): whether a strategy may be chosen; costs of others are ignored.
     """
 
     offsets: Integers
@@ -76,9 +76,9 @@ class TransitionTable:
         Shape (edges + 1,): entries of edge e are ``offsets[e]:offsets[e + 1]``, row-major over the
         strategies of its first operator and of its second.
     cost
-        Shape (entries,).
+        Shape (entries,): cost of each pair.
     allowed
-        Shape (entries,): pairs that may be chosen together; costs of others mean nothing.
+        Shape (entries,): pairs that may be chosen together; costs of others are ignored.
     """
 
     ends: Integers
@@ -92,33 +92,33 @@ class TransitionTable:
 
 @dataclass(frozen=True, eq=False)
 class ShardingProblem(Shown):
-    """Minimise total cost, at most ``limit`` bytes in use at every instant.
+    """A sharding problem: minimise total cost with at most ``limit`` bytes in use at every instant.
 
     Parameters
     ----------
     name
         Name of the instance.
     operators
-        Names, unique.
+        Unique names of the operators.
     strategies, transitions
-        The tables.
+        Tables of strategies and of pairs of them.
     intervals
         Shape (operators, 2): half-open ``[start, stop)`` during which the chosen strategy's usage
         counts; empty where stop <= start.
     limit
-        Bytes; ``None`` without a limit.
+        Memory limit in bytes; ``None`` for no limit.
     labels
-        Per strategy a name for people (``"m:x n:y"``); empty if there are none.
+        A readable name per strategy (``"m:x n:y"``); empty if there are none.
     provenance
         Where the numbers come from; does not change the problem.
     units
-        What costs and usages count; ``None`` where the source names no unit of its costs. Does not
-        change the problem either.
+        Units of costs and usages; ``None`` where the source names no unit of its costs. They do
+        not change the problem either.
 
     Raises
     ------
     InputError
-        With every defect of shapes, references, signs and sizes.
+        Shapes, references, signs or sizes are wrong; one finding for each.
     """
 
     name: str
@@ -137,7 +137,7 @@ class ShardingProblem(Shown):
             raise InputError(findings)
 
     def table(self, edge: int) -> tuple[Integers, Flags]:
-        """Cost and mask of an edge, as matrices over the strategies of its two operators."""
+        """Return cost and mask of an edge, as matrices over the strategies of its two operators."""
         first, second = self.transitions.ends[edge]
         counts = self.strategies.counts
         shape = (int(counts[first]), int(counts[second]))
@@ -146,13 +146,13 @@ class ShardingProblem(Shown):
         return cost.reshape(shape), allowed.reshape(shape)
 
     def label(self, operator: int, strategy: int) -> str:
-        """Name of a strategy for people, by the numbers of its operator and within it."""
+        """Return the readable name of a strategy, by the number of its operator and its own."""
         if not self.labels:
             return f"strategy {strategy}"
         return self.labels[int(self.strategies.offsets[operator]) + strategy]
 
     def names(self, chosen: Sequence[int]) -> tuple[tuple[str, str], ...]:
-        """Each operator with its strategy, in names for people; empty without such names."""
+        """Return each operator with the readable name of its strategy; empty without such names."""
         if not self.labels:
             return ()
         pairs = zip(self.operators, chosen, strict=True)
@@ -160,7 +160,7 @@ class ShardingProblem(Shown):
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over everything that changes the problem."""
+        """SHA-256 of everything that changes the problem."""
         digest = hashlib.sha256("\0".join((self.name, *self.operators)).encode())
         s, t = self.strategies, self.transitions
         for array in (s.offsets, s.cost, s.usage, s.allowed, t.ends, t.offsets, t.cost, t.allowed):
@@ -177,13 +177,13 @@ class ShardingPlan(ShownPlan):
     Parameters
     ----------
     problem
-        Name of the problem it answers.
+        Name of the problem.
     chosen
         Strategy number of each operator, counted from 0 within the operator.
     fingerprint, value, planner
-        What its maker says about it; the checker recomputes the value.
+        Fingerprint of the problem, claimed value and planner; the checker recomputes the value.
     names
-        Each operator with its strategy, in names for people; empty where the problem has none.
+        Each operator with the readable name of its strategy; empty where there are none.
     """
 
     problem: str
@@ -203,20 +203,20 @@ def sharding_problem(
     edges: Mapping[tuple[int, int], Sequence[Sequence[int | None]]] | None = None,
     limit: int | None = None,
 ) -> ShardingProblem:
-    """Make a problem from nested lists; ``None`` stands for what is not allowed.
+    """Return a problem made of nested lists, in which ``None`` is not allowed to be chosen.
 
     Parameters
     ----------
     name
-        Of the problem; operators are called ``op0``, ``op1``, ...
+        Name of the problem; operators are called ``op0``, ``op1``, ...
     costs, usages
-        Per operator and strategy; no usage unless given.
+        Costs and usages per operator and strategy; usages are 0 by default.
     intervals
-        Per operator; ``(0, 1)`` unless given.
+        Interval per operator; ``(0, 1)`` by default.
     edges
         (operator, operator) -> matrix of costs.
     limit
-        Bytes.
+        Memory limit in bytes.
     """
     edges = edges or {}
     usages = usages or [[0] * len(row) for row in costs]
@@ -247,7 +247,7 @@ def _offsets(sizes: Sequence[int]) -> Integers:
 def _inexact(problem: ShardingProblem) -> Iterator[Finding]:
     yield from exactness_findings("problem", problem)
     strategies, transitions = problem.strategies, problem.transitions
-    for what, array, wanted in (
+    for name, array, kind in (
         ("strategies.offsets", strategies.offsets, "i"),
         ("strategies.cost", strategies.cost, "i"),
         ("strategies.usage", strategies.usage, "i"),
@@ -258,11 +258,11 @@ def _inexact(problem: ShardingProblem) -> Iterator[Finding]:
         ("transitions.allowed", transitions.allowed, "b"),
         ("intervals", problem.intervals, "i"),
     ):
-        found = getattr(array, "dtype", None)
-        if found is None or found.kind != wanted:
-            expected = "an array of int64" if wanted == "i" else "an array of bool"
-            told = type(array).__name__ if found is None else f"an array of {found}"
-            yield Finding(what, told, expected, "make it one with numpy.asarray(..., dtype=...)")
+        dtype = getattr(array, "dtype", None)
+        if dtype is None or dtype.kind != kind:
+            expected = "an array of int64" if kind == "i" else "an array of bool"
+            actual = type(array).__name__ if dtype is None else f"an array of {dtype}"
+            yield Finding(name, actual, expected, "make it one with numpy.asarray(..., dtype=...)")
 
 
 def _findings(problem: ShardingProblem) -> Iterator[Finding]:
@@ -310,5 +310,5 @@ def _number_findings(problem: ShardingProblem) -> Iterator[Finding]:
     yield from below_findings("usages", int(s.usage.min(initial=0)), 0)
     for what, cost, allowed in (("costs", s.cost, s.allowed), ("edge costs", t.cost, t.allowed)):
         used = np.abs(cost[allowed]) if len(cost) else cost
-        if len(used) and int(used.max()) > MOST:
-            yield Finding(what, str(int(used.max())), f"at most {MOST}", "scale all costs down")
+        if len(used) and int(used.max()) > MAX_COST:
+            yield Finding(what, str(int(used.max())), f"at most {MAX_COST}", "scale all costs down")

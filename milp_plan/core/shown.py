@@ -1,7 +1,7 @@
 """Text, notebook, table and picture views of problems, plans and outcomes.
 
-How, depends on the kind of problem, which this room does not know. The module that does is
-registered as :attr:`Shown.presenter`, and loaded when something is shown and no sooner.
+Views depend on the kind of problem, which this layer does not know. The module that makes them is
+registered as :attr:`Shown.presenter`, and is loaded when something is shown for the first time.
 """
 
 from __future__ import annotations
@@ -48,26 +48,25 @@ class Shown:
 
 
 class ShownPlan(Shown):
-    """A plan; more can be shown where its problem is known."""
+    """A plan; views are more detailed if its problem is known."""
 
     __slots__ = ()
 
     def to_frame(self, problem: Any = None) -> pandas.DataFrame:
-        """Return a table with a row for everything that the plan decides.
+        """Return a table with a row for each decision of the plan.
 
         Parameters
         ----------
         problem
-            What it is a plan of; known where :func:`milp_plan.solve` made it or
-            :func:`milp_plan.read_plan` read it. Without it, columns are left out that only the
-            problem knows.
+            The plan's problem; known if :func:`milp_plan.solve` made the plan or
+            :func:`milp_plan.read_plan` read it. Without it, columns that need it are left out.
         """
         problem = problem_of(self) if problem is None else problem
         frame: pandas.DataFrame = Shown.presenter().frame(problem, self)
         return frame
 
     def draw(self, path: str | Path | None = None, *, problem: Any = None) -> Any:
-        """Return its picture (``matplotlib.figure.Figure``); write it where a path is given.
+        """Return its picture (``matplotlib.figure.Figure``); write it if a path is given.
 
         Raises
         ------
@@ -86,12 +85,12 @@ class ShownPlan(Shown):
 
 
 def remember(plan: _Plan, problem: Any) -> _Plan:
-    """Store a plan's problem with it, beside its fields; it is no part of the plan."""
+    """Store a plan's problem with the plan; it is not one of its fields."""
     if plan is not None:
         object.__setattr__(plan, "_problem", problem)
     return plan
 
 
 def problem_of(plan: Any) -> Any:
-    """Return the problem that a plan knows, or ``None``."""
+    """Return the problem stored with a plan, or ``None``."""
     return getattr(plan, "_problem", None)

@@ -1,4 +1,4 @@
-"""Every structural defect of a graph on a cluster, found in one pass."""
+"""Finds all structural defects of a graph on a cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .graph import FULL, ComputationGraph, Operator, Option, Value
 
 
 def find_problems(graph: ComputationGraph, cluster: Cluster) -> list[Finding]:
-    """List every defect; an empty list means the problem is well formed.
+    """Return all defects; an empty list means that the problem is well formed.
 
     References are checked first: checks that follow references only run when all of them hold.
     """
@@ -46,14 +46,14 @@ def find_problems(graph: ComputationGraph, cluster: Cluster) -> list[Finding]:
 
 
 class Unplaced(NamedTuple):
-    """Operators that no device or group of the cluster can run, and why, in words."""
+    """Operators that no device or group of the cluster can run, and the reason in words."""
 
     operators: tuple[str, ...]
     reason: str
 
 
 def find_unplaced(graph: ComputationGraph, cluster: Cluster) -> Unplaced | None:
-    """Return operators without a site, or a group without a common one: then there is no plan."""
+    """Return operators without a site, or a group without a common one; ``None`` for neither."""
     sites = {}
     for operator in graph.operators:
         sites[operator.name] = {
@@ -78,7 +78,7 @@ def find_unplaced(graph: ComputationGraph, cluster: Cluster) -> Unplaced | None:
 
 
 def _needed_site(option: Option) -> str:
-    """Name the site that an option needs."""
+    """Return a description of the site that an option needs."""
     classes = " or ".join(repr(name) for name in option.duration_ticks)
     return f"{'a device' if option.gang == 1 else f'a group of {option.gang} devices'} of {classes}"
 
@@ -258,7 +258,7 @@ def _layout_findings(operator: Operator, graph: ComputationGraph) -> Iterator[Fi
 
 
 def _gang_of_layouts(graph: ComputationGraph) -> Iterator[Finding]:
-    """A sharded layout belongs to one gang size: its shards are one per device of the site."""
+    """Report sharded layouts of several gang sizes: there is one shard per device of the site."""
     gangs: dict[tuple[str, str], set[int]] = {}
     for operator in graph.operators:
         for option in operator.options:

@@ -1,4 +1,4 @@
-"""What the checker says about a plan. Data, not exceptions."""
+"""Verdicts of the checker on plans: data, not exceptions."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from .shown import Shown
 
 
 class Counts(StrEnum):
-    """What the amounts of a violation count."""
+    """What an amount counts."""
 
     THINGS = "things"
     TIME = "time"
     SIZE = "size"
 
     def text(self, amount: Fraction | int, units: Units) -> str:
-        """Write an amount with its unit."""
+        """Return an amount as text with its unit."""
         if self is Counts.THINGS:
             return f"{amount:,}"
         return (time_text if self is Counts.TIME else size_text)(units, amount)
 
     def decimal(self, amount: int, units: Units) -> str:
-        """Write an amount in the unit of the source, exactly where it ends within 30 digits."""
+        """Return an amount in the unit of the source, exactly where it ends within 30 digits."""
         scales = {Counts.TIME: units.time_scale, Counts.SIZE: units.size_scale}
         return decimal(Fraction(amount, scales.get(self, 1)))
 
@@ -42,11 +42,11 @@ class Violation:
     subjects
         Names of the operators, values, devices or channels concerned.
     message
-        One sentence.
+        The violation in a sentence.
     needed, available
         Amounts, where the rule has amounts.
     counts
-        What they count: ticks, bytes, or things.
+        What the amounts count: ticks, bytes, or things.
     """
 
     rule: str
@@ -57,7 +57,7 @@ class Violation:
     counts: Counts = Counts.THINGS
 
     def amounts(self, units: Units) -> str:
-        """Write both amounts and how far they are apart, in units of the problem; or nothing."""
+        """Return both amounts and their difference as text; empty where there are none."""
         if self.needed is None or self.available is None:
             return ""
         pair = (self.needed, self.available, abs(self.needed - self.available))
@@ -65,7 +65,7 @@ class Violation:
         return f"needed {needed}, available {available}, off by {off}"
 
     def text(self, units: Units) -> str:
-        """Write it for people, amounts in units of the problem."""
+        """Return rule and message as text, with amounts in units of the problem."""
         amounts = self.amounts(units)
         return f"{self.rule}: {self.message}" + (f" ({amounts})" if amounts else "")
 
@@ -78,7 +78,7 @@ class Violation:
 
 @dataclass(frozen=True)
 class Verdict(Shown):
-    """The checker's answer.
+    """The checker's verdict on a plan.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class Verdict(Shown):
     objective
         Name of the objective that was recomputed.
     value
-        Recomputed objective, exact; ``None`` when the plan is too broken to have one.
+        Exact, recomputed objective; ``None`` if the plan is too broken to have one.
     components
         Named parts of the recomputation: makespan, peak memory and busy time per device, ...
     """

@@ -1,8 +1,7 @@
 """Views of a problem: tables and networks, made once and stored with it.
 
-A view lives as long as the problem it was made of, is made once however many threads ask, and does
-not travel with the problem to other processes. So no room needs a memory of its own for the
-problems that were asked about last.
+A view lives as long as its problem, is made once even if several threads request it, and is not
+sent with the problem to other processes. So no module needs a cache of its own, keyed by problem.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ O = TypeVar("O")  # noqa: E741 (the owner)
 V = TypeVar("V")
 
 VIEWS = "_views"
-"""Name under which an object keeps its views."""
+"""Attribute in which an object stores its views."""
 
 _new = RLock()
 
 
-class _Shelf:
+class _Views:
     """Views of one object, and the lock for making them."""
 
     def __init__(self) -> None:
@@ -29,37 +28,37 @@ class _Shelf:
         self.lock = RLock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _Shelf, ()  # what can be made again stays at home
+        return _Views, ()  # views are made again in the other process
 
-    def __deepcopy__(self, _memo: object) -> _Shelf:
-        return _Shelf()
+    def __deepcopy__(self, _memo: object) -> _Views:
+        return _Views()
 
 
 def kept(owner: Any, key: Hashable, make: Callable[[], V]) -> V:
-    """Return what is stored with an object under a key; made on first use.
+    """Return the value stored with an object under a key; make it on first use.
 
     Parameters
     ----------
     owner
-        Any object that is not changed any more and has a ``__dict__``.
+        An object that does not change any more and has a ``__dict__``.
     key
-        Name of the view, with everything it depends on beside the owner.
+        Name of the view, with everything on which it depends in addition to the owner.
     make
-        Makes it.
+        Makes the value.
     """
-    shelf = vars(owner).get(VIEWS)
-    if shelf is None:
+    views = vars(owner).get(VIEWS)
+    if views is None:
         with _new:
-            shelf = vars(owner).setdefault(VIEWS, _Shelf())
-    with shelf.lock:
-        if key not in shelf.made:
-            shelf.made[key] = make()
-        made: V = shelf.made[key]
+            views = vars(owner).setdefault(VIEWS, _Views())
+    with views.lock:
+        if key not in views.made:
+            views.made[key] = make()
+        made: V = views.made[key]
         return made
 
 
 def view(read: Callable[[O], V]) -> Callable[[O], V]:
-    """Decorate a function of a problem so that it runs once per problem."""
+    """Return a function of a problem that runs once per problem and stores its result."""
     key = (read.__module__, read.__qualname__)
 
     @wraps(read)

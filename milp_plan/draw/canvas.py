@@ -1,4 +1,4 @@
-"""What every figure shares: matplotlib when it is there, colours, scales, files."""
+"""Common parts of figures: import of matplotlib, colours, scales, files."""
 
 from __future__ import annotations
 
@@ -34,28 +34,28 @@ COLOURS = {
     "offload": "#5D3A9B",
     "reload": "#40B0A6",
 }
-"""Colour of the usual kinds: the palette of Okabe and Ito, which colour-blind readers can tell."""
+"""Colours of usual kinds: the palette of Okabe and Ito, which is safe for colour-blind readers."""
 
 LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
-"""Colours of lines in their order, of the same palette."""
+"""Colours of lines in order, from the same palette."""
 
 MEMORY, FULL = "#8A8A8A", "#D55E00"
-"""Colours of memory and of its limits: of no kind of task that is met beside them."""
+"""Colours of memory and of its limits, which kinds of tasks in the same figure do not have."""
 
 TRANSFERS = frozenset({"transfer", "offload", "reload"})
-"""Kinds of tasks that hold channels, not devices."""
+"""Kinds of tasks that occupy channels, not devices."""
 
 SPARE = ("#777777", "#B0A8B9", "#882255", "#44AA99", "#DDCC77", "#332288", "#AA4499")
 
 _HANDLE, _HANDLE_GAP, _COLUMN_GAP = 1.2, 0.6, 1.2
-"""Of legends, in sizes of their letters."""
+"""Spacing of legends, in font sizes."""
 
 _SUFFIXES = (".png", ".svg")
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How integers become readable numbers: ``parts / divisor`` of them, ``unit`` behind."""
+    """Scale of readable numbers: an integer times ``parts / divisor``, followed by ``unit``."""
 
     divisor: int
     unit: str
@@ -67,7 +67,7 @@ class Scale:
 
     @property
     def per_unit(self) -> Fraction:
-        """How many integers make one of what is written."""
+        """Integer amount that is written as 1."""
         return Fraction(self.divisor, self.parts)
 
     def text(self, number: int) -> str:
@@ -78,12 +78,12 @@ class Scale:
 
 
 def time_scale(units: Units, longest: int) -> Scale:
-    """Choose ns, µs, ms or s; a source with another unit, or none, keeps its own figures."""
+    """Return a scale of ns, µs, ms or s; other units of a source stay."""
     return _scale(units.time, units.time_scale, NANOSECONDS, TIMES, longest)
 
 
 def size_scale(units: Units, largest: int) -> Scale:
-    """Choose B, KiB, MiB, GiB or TiB; a source with another unit, or none, keeps its figures."""
+    """Return a scale of B, KiB, MiB, GiB or TiB; other units of a source stay."""
     return _scale(units.size, units.size_scale, BYTES, SIZES, largest)
 
 
@@ -95,49 +95,49 @@ def _scale(unit: str, per_unit: int, known: Mapping[str, int], ladder: Ladder, m
 
 
 def scale_of(unit: str, per_unit: int, largest: int) -> Scale:
-    """Choose how amounts are written of which a record says the unit, and how many make one."""
+    """Return the scale of amounts of a record, from its unit and the ticks or bytes per unit."""
     if unit in BYTES:
         return size_scale(Units(size=unit, size_scale=per_unit), largest)
     return time_scale(Units(unit, "bytes", per_unit), largest)
 
 
 def axis_label(what: str, scale: Scale) -> str:
-    """Return the label of an axis: the quantity and its unit, or that the source names none."""
+    """Return the label of an axis: the quantity and its unit, if the source names one."""
     return f"{what} ({scale.unit})" if scale.unit else f"{what} (unit unspecified)"
 
 
 def colours(kinds: Iterable[str]) -> dict[str, str]:
-    """Give each kind its colour: the usual kinds theirs, others a spare one by name.
+    """Return the colour of each kind: that of a usual kind, or a spare one by name.
 
     What runs again has the colour it has the first time.
     """
     kinds = tuple(kinds)
-    found = sorted({kind.removesuffix(AGAIN) for kind in kinds})
-    others = [kind for kind in found if kind not in COLOURS]
+    present = sorted({kind.removesuffix(AGAIN) for kind in kinds})
+    others = [kind for kind in present if kind not in COLOURS]
     spare = {kind: SPARE[index % len(SPARE)] for index, kind in enumerate(others)}
-    usual = [kind for kind in COLOURS if kind in found]
+    usual = [kind for kind in COLOURS if kind in present]
     first = {kind: COLOURS[kind] for kind in usual} | spare
     return {kind: first[kind.removesuffix(AGAIN)] for kind in _in_order(kinds, first)}
 
 
 def paler(colour: str, share: float) -> str:
-    """Mix a colour with white: 0 leaves it, 1 is white."""
+    """Return a colour mixed with white: 0 is the colour, 1 is white."""
     parts = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
     return "#" + "".join(f"{round(part + (255 - part) * share):02x}" for part in parts)
 
 
 def _in_order(kinds: Iterable[str], first: Iterable[str]) -> list[str]:
-    """Kinds in the order of the colours, each with its runs again after it."""
+    """Return kinds in the order of colours, each followed by its repeated runs."""
     known = set(kinds)
     return [kind for base in first for kind in (base, base + AGAIN) if kind in known]
 
 
 _LETTERS = 160
-"""Of a line of text in a picture, at most."""
+"""Maximum characters of a line of text in a picture."""
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure of that size in inches; it needs no display.
+    """Return an empty figure of a size in inches; it needs no display.
 
     Raises
     ------
@@ -155,7 +155,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def plain_ticks(*axes: Axis) -> None:
-    """Write plain numbers at the ticks of logarithmic axes, where matplotlib sets formulas."""
+    """Set plain numbers as labels of logarithmic axes, in place of matplotlib's formulas."""
     from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
     for axis in axes:
@@ -164,7 +164,7 @@ def plain_ticks(*axes: Axis) -> None:
 
 
 def figure_legend(figure: Any, handles: Sequence[Any], loc: str) -> None:
-    """Write a legend outside the axes, in as many columns as the figure is wide for.
+    """Draw a legend outside the axes, in as many columns as fit into the figure.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def figure_legend(figure: Any, handles: Sequence[Any], loc: str) -> None:
     handles
         Patches and lines with their labels.
     loc
-        Such as ``"outside lower center"``.
+        Location, such as ``"outside lower center"``.
     """
     from matplotlib.textpath import TextPath
 
@@ -235,7 +235,7 @@ def write_figure(figure: Figure, path: Path | str) -> Path:
 
 
 def _shorten(figure: Any) -> None:
-    """Cut texts that would fill the picture, and whose layout takes seconds."""
+    """Return a text cut to a length that fits; the layout of longer ones takes seconds."""
     from matplotlib.text import Text
     from matplotlib.ticker import FixedFormatter
 
@@ -253,6 +253,6 @@ def _short(text: str) -> str:
 
 
 def ink(colour: str) -> str:
-    """Black or white, whichever stands out on ``colour`` (luminance after ITU-R BT.709)."""
+    """Return black or white, which contrasts more with ``colour`` (luminance by ITU-R BT.709)."""
     red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
     return "black" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 110 else "white"

@@ -1,4 +1,4 @@
-"""Panels as figures of matplotlib: below one another, several plans beside each other."""
+"""Draws panels with matplotlib: below each other, and several plans next to each other."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ _PLOT_INCHES = 2.6
 """Height of a panel without rows."""
 _MOST_ROWS = 48
 _MOST_BOXES, _MOST_IN_ROW = 400, 100
-"""Boxes of a panel with rows, and of a row on average, above which neighbours of one kind merge."""
+"""Boxes of a panel with rows, and per row on average, above which equal neighbours merge."""
 _GAPS = 500
-"""Neighbours merge when the gap between them is at most this fraction of the panel."""
+"""Maximum gap between merged neighbours, as a fraction of the panel."""
 _MOST_NAMED = 24
-"""Entries up to which there is a legend."""
+"""Maximum number of entries of a legend."""
 _EDGE_POINTS = 5.0
-"""Boxes wider than this have a white edge; thinner ones an edge of their own colour, to be seen."""
+"""Points from which boxes have a white edge; thinner ones have an edge of their own colour."""
 _MOST_EDGED = 3_000
-"""Boxes of a panel without rows up to which they have white edges."""
+"""Maximum boxes of a panel without rows with white edges."""
 _PLOT_SHARE = 0.78
-"""Share of the width that the axes take, on the safe side."""
+"""Conservative share of the width of the axes."""
 _LABEL_POINTS = 6.0
 _CHARACTER_POINTS = 0.6 * _LABEL_POINTS
-"""Width of a character, on the safe side, in the font of the labels."""
+"""Conservative width of a character in the font of labels."""
 _NOTE_LETTERS = 190
 _CRITICAL = "critical path"
 
 
 def panels_figure(columns: Sequence[tuple[str, Sequence[Panel]]]) -> Figure:
-    """Draw the panels of one plan, or of several plans beside each other.
+    """Return the figure of one plan, or of several plans next to each other.
 
     Of many rows the busiest are drawn, and many boxes are merged; notes below the panels say so.
     Axes that count the same in the same unit have the same limits.
@@ -58,7 +58,10 @@ def panels_figure(columns: Sequence[tuple[str, Sequence[Panel]]]) -> Figure:
     BackendUnavailableError
         matplotlib is not installed.
     """
-    shown = [[_fitted(panel) for panel in found if not panel.summary] for _, found in columns]
+    shown = [
+        [_fitted(panel) for panel in panels_of_plan if not panel.summary]
+        for _, panels_of_plan in columns
+    ]
     inches = [[_inches(panel) for panel in panels] or [_PLOT_INCHES] for panels in shown]
     width = min(_WIDTH, _MOST_INCHES / len(columns))
     figure = new_figure(width * len(columns), max(map(sum, inches)) + 1.1)
@@ -93,7 +96,7 @@ def _inches(panel: Panel) -> float:
 
 
 def _fitted(panel: Panel) -> Panel:
-    """Leave out the least busy of many rows and merge many boxes; notes say so."""
+    """Return a panel without the least busy of many rows, with merged boxes, and notes on that."""
     if not panel.rows:
         return panel
     if len(panel.rows) > _MOST_ROWS:
@@ -134,7 +137,7 @@ def _busiest(panel: Panel) -> Panel:
 
 
 def _moved(curves: Iterable[Curve], rows: dict[int, int]) -> Iterable[Curve]:
-    """Curves of the rows that are drawn, at their new places."""
+    """Yield the curves of the rows that are drawn, at their new positions."""
     for curve in curves:
         row = int(curve.points[0][1] + 0.5)
         if row in rows:
@@ -142,7 +145,7 @@ def _moved(curves: Iterable[Curve], rows: dict[int, int]) -> Iterable[Curve]:
 
 
 def _merged(boxes: Iterable[Box], gap: float) -> Iterable[Box]:
-    """Join neighbours in a row that look the same."""
+    """Yield boxes with neighbours that look the same merged."""
     last: dict[tuple[str, float], Box] = {}
     for box in sorted(boxes, key=lambda box: (box.row, box.left)):
         place = (box.row, box.high)
@@ -162,7 +165,7 @@ def _look(box: Box) -> tuple[float, str, bool]:
 
 
 def _draw(axes: Axes, panel: Panel, points: tuple[float, float]) -> None:
-    """Draw a panel into axes of about that width and height in points."""
+    """Draw a panel into axes of about a width and height in points."""
     from matplotlib.ticker import MaxNLocator
 
     low, high = span(panel)
@@ -231,7 +234,7 @@ def _draw_boxes(axes: Axes, panel: Panel, points_each: float) -> None:
 
 
 def _overlap(boxes: Iterable[Box]) -> bool:
-    """Whether boxes of a row cover each other."""
+    """Return whether boxes of a row overlap."""
     until: dict[tuple[str, float], float] = {}
     for box in sorted(boxes, key=lambda box: box.left):
         if box.left < until.get((box.row, box.high), box.left) - 1e-9 * abs(box.left):
@@ -241,7 +244,7 @@ def _overlap(boxes: Iterable[Box]) -> bool:
 
 
 def _label_boxes(axes: Axes, panel: Panel, across: float, upward: float) -> None:
-    """Write names into boxes, in the longest form that fits."""
+    """Draw names into boxes, in the longest form that fits."""
     for box in panel.boxes:
         if box.name in (box.row, box.kind) or (box.high - box.low) * upward < _LABEL_POINTS + 1:
             continue

@@ -1,4 +1,4 @@
-"""Plans as plain panels of boxes and curves: figures and pages draw them."""
+"""Plans as panels of boxes and curves, which figures and pages draw."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from .canvas import COLOURS, FULL, MEMORY, SPARE, Scale, axis_label
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis: what it counts, and how its integers become readable numbers."""
+    """An axis: its quantity, and the scale of its numbers."""
 
     what: str
     scale: Scale
 
     @property
     def label(self) -> str:
-        """What stands at it: the quantity and its unit, if it has one."""
+        """Label of the axis: the quantity and its unit, if it has one."""
         return axis_label(self.what, self.scale) if self.scale.unit else self.what
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A rectangle of a panel, in the integers of its axes; of rows, 0 is the middle of the first.
+    """A rectangle of a panel in units of its axes; the middle of the first row is 0.
 
     Parameters
     ----------
     left, right, low, high
-        Its edges.
+        Edges of the rectangle.
     kind
-        What its colour says.
+        Key of its colour.
     name
-        What it is found by.
+        Name by which pages search for it.
     row
         The device, channel or memory it is on.
-    said
-        What else there is to say of it.
+    tooltip
+        Further text on it.
     """
 
     left: float
@@ -46,13 +46,13 @@ class Box:
     kind: str
     name: str
     row: str = ""
-    said: str = ""
+    tooltip: str = ""
     critical: bool = False
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Values that hold from a point to the next one; ``limit`` curves are dashed."""
+    """A step curve: each value holds up to the next point; ``limit`` curves are dashed."""
 
     name: str
     points: Sequence[tuple[float, float]]
@@ -62,30 +62,30 @@ class Curve:
 
 @dataclass(frozen=True)
 class Panel:
-    """A picture as data.
+    """A picture as plain data.
 
     Parameters
     ----------
     title
-        Above it.
+        Title above the panel.
     x, y
         Axes; ``y`` is ``None`` where there are rows.
     rows, ends
         Names of rows, from above; what is written at their right ends, or nothing.
     boxes, curves
-        What is drawn.
+        Boxes and curves of the panel.
     fills
         Colour of every kind of box, in the order of the legend.
     notes
-        What was merged or left out, one sentence each.
+        Sentences on merged or omitted boxes.
     searched
         Whether its boxes are what people look for by name.
     row_height
-        Of a row, where 1 is usual.
+        Height of a row; 1 is the default.
     from_zero
         Whether ``y`` begins at 0, not at the lowest of its values.
     summary
-        Whether it sums up another panel: pages show it, figures leave it out.
+        Whether it summarises another panel: pages show it, figures leave it out.
     """
 
     title: str
@@ -104,7 +104,7 @@ class Panel:
 
 
 def span(panel: Panel) -> tuple[float, float]:
-    """Return the first and last number along ``x``; it begins at 0, if not before."""
+    """Return the first and last number along ``x``; the first is at most 0."""
     ends = [edge for box in panel.boxes for edge in (box.left, box.right)]
     ends += [x for curve in panel.curves for x, _ in curve.points]
     low, high = min([0.0, *ends]), max([0.0, *ends])
@@ -118,30 +118,32 @@ def row_box(
     kind: str,
     at: str,
     *,
-    said: str = "",
+    tooltip: str = "",
     critical: bool = False,
 ) -> Box:
-    """Return a box that fills a row, ``at`` its name, from above to below."""
-    return Box(*span, row - 0.42, row + 0.42, kind, name, at, said, critical)
+    """Return a box that fills the height of a row."""
+    return Box(*span, row - 0.42, row + 0.42, kind, name, at, tooltip, critical)
 
 
 def memory_panel(rows: Sequence[tuple[str, int, int | None]], size: Scale) -> Panel:
-    """Return a bar for each memory: its name, the bytes in it and its limit, if it has one."""
+    """Return bars of memories: name, bytes in use and limit, if there is one."""
     used, above, free = "in use", "above the limit", "free"
     boxes = []
     for row, (name, amount, limit) in enumerate(rows):
-        said = f"{size.text(amount)}, "
-        said += "no limit" if limit is None else f"limit {size.text(limit)}"
+        tooltip = f"{size.text(amount)}, "
+        tooltip += "no limit" if limit is None else f"limit {size.text(limit)}"
         kind = above if limit is not None and amount > limit else used
-        boxes.append(row_box(row, name, (0, size(amount)), kind, name, said=said))
+        boxes.append(row_box(row, name, (0, size(amount)), kind, name, tooltip=tooltip))
         if limit is not None and amount < limit:
-            boxes.append(row_box(row, name, (size(amount), size(limit)), free, name, said=said))
+            boxes.append(
+                row_box(row, name, (size(amount), size(limit)), free, name, tooltip=tooltip)
+            )
     fills = {used: MEMORY, above: FULL, free: "#CCCCCC"}
     names = [name for name, _, _ in rows]
     return Panel("Memory", Axis("memory", size), rows=names, boxes=boxes, fills=fills)
 
 
 def numbered(names: Iterable[str]) -> dict[str, str]:
-    """Give each name a colour, again from the first after the last."""
+    """Return a colour for each name; colours repeat."""
     known = (*COLOURS.values(), *SPARE)
     return {name: known[place % len(known)] for place, name in enumerate(names)}

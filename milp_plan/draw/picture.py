@@ -1,4 +1,4 @@
-"""A figure that a notebook shows without pyplot. Imports matplotlib: only where one is made."""
+"""A figure that a notebook shows without pyplot. Imports matplotlib, so import it late."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .style import drawing_style
 
 
 class Picture(Figure):
-    """A figure whose value under a cell of a notebook is the picture."""
+    """A figure that a notebook shows as a picture."""
 
     def _repr_png_(self) -> bytes:
         buffer = BytesIO()

@@ -1,4 +1,4 @@
-"""The settings of matplotlib that all figures share."""
+"""Settings of matplotlib for all figures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STYLE: dict[Any, Any] = {
 
 @contextmanager
 def drawing_style() -> Iterator[None]:
-    """Draw under the settings all figures share, whatever the caller's own settings are."""
+    """Apply the common settings inside, in place of the caller's settings."""
     from matplotlib import rc_context, rcParamsDefault
 
     with rc_context({**rcParamsDefault, **STYLE}):

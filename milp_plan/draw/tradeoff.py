@@ -1,4 +1,4 @@
-"""Values against what they take: a memory, a number of devices, a bandwidth."""
+"""Draws values against the resources that they need: memory, devices, bandwidth."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _SHAPES = "os^Dv*Px"
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What one plan reaches, and what it takes.
+    """The value of one plan, and the resources that it needs.
 
     Parameters
     ----------
     series
         Marks of one series share colour, shape and line; ``""`` is not in the legend.
     x, y
-        What the plan takes, and its value; the value is ``None`` without a plan.
+        Amount of the resource, and the plan's value; ``None`` without a plan.
     bound
         Lower bound on the value, if there is one.
     best
@@ -46,14 +46,14 @@ class Mark:
 def tradeoff_figure(
     marks: Sequence[Mark], title: str, labels: tuple[str, str], *, joined: bool = True
 ) -> Figure:
-    """Draw marks: the best ones filled, bounds as ticks below, what has no plan near the axis.
+    """Draw marks: the best ones filled, bounds as ticks below, those without a plan near the axis.
 
     Parameters
     ----------
     marks, title
-        What is drawn, and the text above.
+        Marks of the figure, and its title.
     labels
-        Of both axes.
+        Labels of both axes.
     joined
         Whether a line joins the marks of each series; otherwise one joins the best marks.
 

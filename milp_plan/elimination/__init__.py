@@ -1,1 +1,1 @@
-"""Bucket elimination: the cheapest choice of one strategy per operator, where tables stay small."""
+"""Bucket elimination: the cheapest choice of one strategy per operator, if tables stay small."""

@@ -18,14 +18,14 @@ from milp_plan.core.sharding import Integers
 from .factors import Factor, FactorGraph, Scope, added, total
 
 SLAB = 2**17
-"""Entries of the part of a bucket that is written out at a time: a megabyte, within caches."""
+"""Entries of the part of a bucket that is computed at a time: a megabyte, within caches."""
 
 _Pattern = tuple[tuple[int, Scope], ...]
 
 
 @dataclass
 class Buckets:
-    """Elimination under way.
+    """State of an elimination.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Buckets:
     tables: list[Integers] = field(init=False)
     live: dict[int, Factor] = field(init=False)
     lost: bool = field(default=False, init=False)
-    """Whether a bucket was cut: the result is a bound, not a value."""
+    """Whether a bucket was cut, so that the result is a bound and not a value."""
     computed: int = field(default=0, init=False)
     """Entries of the buckets that were computed, equal ones counted once."""
     _at: list[set[int]] = field(init=False)
@@ -73,16 +73,16 @@ class Buckets:
                 self._send(variable, part)
 
     def left(self) -> list[Factor]:
-        """Cost functions that remain, of variables that were not eliminated and of none."""
+        """Return the remaining cost functions, with or without variables."""
         return list(self.live.values())
 
     def constant(self) -> int:
-        """Sum of the remaining cost functions of no variables, with the graph's constant."""
+        """Return the sum of the remaining constant cost functions and the graph's constant."""
         known = (int(self.tables[f.table]) for f in self.live.values() if not f.scope)
         return self.graph.constant + sum(known)
 
     def complete(self, values: list[int]) -> list[int]:
-        """Best values of the eliminated variables, given those of the others (in place)."""
+        """Set the best values of the eliminated variables, given those of the others."""
         for variable, bucket in reversed(self._trail):
             costs = np.zeros(self.graph.sizes[variable], dtype=np.int64)
             for factor in bucket:
@@ -94,7 +94,7 @@ class Buckets:
         return values
 
     def _cut(self, variable: int, bucket: list[Factor]) -> list[list[Factor]]:
-        """The bucket, or mini-buckets of at most ``cap`` entries each (larger factors alone)."""
+        """Return the bucket, or mini-buckets of at most ``cap`` entries or one factor."""
         sizes = self.graph.sizes
         joint = {x for factor in bucket for x in factor.scope} | {variable}
         if self.cap is None or math.prod(sizes[x] for x in joint) <= self.cap:
@@ -133,7 +133,7 @@ class Buckets:
 
 
 def smallest(parts: Sequence[tuple[Integers, Scope]], shape: Scope, wall: int | None) -> Integers:
-    """Sum of tables along axes 0, 1, ..., minimised over axis 0; never written out as a whole."""
+    """Return the sum of tables, minimised over axis 0, without the whole sum in memory."""
     if not parts:
         return np.zeros(shape[1:], dtype=np.int64)
     views = _merged(list(parts), shape, wall)
@@ -154,7 +154,7 @@ def smallest(parts: Sequence[tuple[Integers, Scope]], shape: Scope, wall: int | 
 
 
 def _steps(shape: Scope, rest: int) -> list[slice]:
-    """Parts of axis 2, where one row of axis 1 is already more than a slab."""
+    """Return parts of axis 2, where one row of axis 1 is already more than a slab."""
     if len(shape) < 3 or rest <= 2 * SLAB:
         return [slice(None)]
     step = max(1, SLAB * shape[2] // rest)
@@ -162,29 +162,29 @@ def _steps(shape: Scope, rest: int) -> list[slice]:
 
 
 def _clip(index: tuple[slice, ...], shape: Scope) -> tuple[slice, ...]:
-    """Leave axes of length 1 whole: they are broadcast."""
+    """Return a slice of an axis; axes of length 1 stay whole, since they are broadcast."""
     return tuple(part if shape[axis] > 1 else slice(None) for axis, part in enumerate(index))
 
 
 def _merged(parts: list[tuple[Integers, Scope]], shape: Scope, wall: int | None) -> list[Integers]:
-    """Few tables of the same sum: joins that stay clearly smaller than the whole are made first."""
+    """Return fewer tables with the same sum; small joins come first."""
     axes = tuple(range(len(shape)))
     whole = math.prod(shape)
     groups: dict[frozenset[int], list[tuple[Integers, Scope]]] = {}
     for table, scope in parts:
         groups.setdefault(frozenset(scope), []).append((table, scope))
-    held = {scope: total(members, axes, wall) for scope, members in groups.items()}
-    while len(held) > 2:
-        pairs = [(a, b) for a in held for b in held if _rank(a) < _rank(b)]
+    joined = {scope: total(members, axes, wall) for scope, members in groups.items()}
+    while len(joined) > 2:
+        pairs = [(a, b) for a in joined for b in joined if _rank(a) < _rank(b)]
         first, second = min(pairs, key=lambda p: (_size(p[0] | p[1], shape), _rank(p[0] | p[1])))
         joint = first | second
         if 8 * _size(joint, shape) > whole and joint not in (first, second):
             break
-        both = [held.pop(first), held.pop(second)]
-        if joint in held:
-            both.append(held.pop(joint))
-        held[joint] = added(both, wall)
-    return [held[scope] for scope in sorted(held, key=lambda s: -_size(s, shape))]
+        both = [joined.pop(first), joined.pop(second)]
+        if joint in joined:
+            both.append(joined.pop(joint))
+        joined[joint] = added(both, wall)
+    return [joined[scope] for scope in sorted(joined, key=lambda s: -_size(s, shape))]
 
 
 def _rank(scope: frozenset[int]) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ from milp_plan.core.sharding import Integers
 from .repeated import CostTable, RepeatedProblem
 
 SPAN = 2**60
-"""Largest sum of the spans of all tables: two forbidden entries still add up in 64 bits."""
+"""Largest sum of the spans of all tables, with which two forbidden entries add up in 64 bits."""
 
 Scope = tuple[int, ...]
 
@@ -45,7 +45,7 @@ class FactorGraph:
     wall
         Smallest cost that stands for "not allowed"; the sum of all other costs is below it.
     constant
-        To be added to every sum.
+        Constant that is added to every sum.
     """
 
     sizes: list[int]
@@ -56,7 +56,7 @@ class FactorGraph:
 
     @property
     def walled(self) -> bool:
-        """Whether anything is not allowed."""
+        """Whether the tables have forbidden entries."""
         return any(table.size and int(table.max()) >= self.wall for table in self.tables)
 
 
@@ -87,7 +87,7 @@ def factor_graph(problem: RepeatedProblem) -> FactorGraph:
 
 
 def _shifted(table: CostTable) -> tuple[Integers, int, int]:
-    """Table less its minimum, minimum, span; only what is allowed counts."""
+    """Return a table minus its minimum, the minimum, and the span, of allowed entries."""
     seen = table.cost if table.allowed is None else table.cost[table.allowed]
     if not seen.size:
         return table.cost, 0, 0
@@ -100,7 +100,7 @@ def _walled(table: CostTable, cost: Integers, wall: int) -> Integers:
 
 
 def spread(table: Integers, scope: Scope, axes: Scope) -> Integers:
-    """View a table along given axes: length 1 where the variable is not its own."""
+    """Return a view of a table along axes, with length 1 for variables that it does not have."""
     order = sorted(range(len(scope)), key=lambda place: axes.index(scope[place]))
     turned = table.transpose(order)
     shape = [1] * len(axes)
@@ -110,23 +110,23 @@ def spread(table: Integers, scope: Scope, axes: Scope) -> Integers:
 
 
 def total(parts: Sequence[tuple[Integers, Scope]], axes: Scope, wall: int | None) -> Integers:
-    """Sum of tables as one table along given axes."""
+    """Return the sum of tables as one table along axes."""
     return added([spread(table, scope, axes) for table, scope in parts], wall)
 
 
 def added(views: Sequence[Integers], wall: int | None) -> Integers:
-    """Sum of broadcast tables, at most the wall."""
-    found = views[0]
+    """Return the sum of broadcast tables, at most the wall."""
+    summed = views[0]
     for number, view in enumerate(views[1:]):
-        shape = np.broadcast_shapes(found.shape, view.shape)
-        found = np.add(found, view, out=found if number and shape == found.shape else None)
+        shape = np.broadcast_shapes(summed.shape, view.shape)
+        summed = np.add(summed, view, out=summed if number and shape == summed.shape else None)
         if wall is not None:
-            np.minimum(found, wall, out=found)
-    return found
+            np.minimum(summed, wall, out=summed)
+    return summed
 
 
 def value(graph: FactorGraph, values: Sequence[int]) -> int:
-    """Sum of all costs and the constant at given values of the variables."""
+    """Return the sum of all costs and the constant at values of the variables."""
     entries: Iterable[int] = (
         int(graph.tables[factor.table][tuple(values[x] for x in factor.scope)])
         for factor in graph.factors

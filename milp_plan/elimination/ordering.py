@@ -1,4 +1,4 @@
-"""In which order to eliminate variables, and what that will cost."""
+"""Orders of elimination and their cost."""
 
 from __future__ import annotations
 
@@ -35,33 +35,33 @@ class Ordering:
 
 
 def weigh(graph: FactorGraph, keep: Collection[int] = ()) -> Ordering:
-    """Order all variables but some: smallest table next, fewest neighbours on a tie.
+    """Return an order of all variables except some: smallest table, then fewest neighbours, first.
 
     PaSE's ordering takes the fewest neighbours (greedy minimum degree); the size of the table is
     what time and memory grow with.
     """
     around = neighbourhoods(graph)
     logs = [math.log(size) for size in graph.sizes]
-    kept = set(keep)
+    retained = set(keep)
 
     def key(variable: int) -> tuple[float, int, int]:
         near = around[variable]
         return logs[variable] + sum(logs[other] for other in near), len(near), variable
 
-    weights = {v: key(v) for v in range(len(around)) if v not in kept}
+    weights = {v: key(v) for v in range(len(around)) if v not in retained}
     heap = list(weights.values())
     heapq.heapify(heap)
     order: list[int] = []
     bags: list[tuple[float, float, int]] = []
     while heap:
-        found = heapq.heappop(heap)
-        variable = found[2]
-        if weights.get(variable) != found:
+        entry = heapq.heappop(heap)
+        variable = entry[2]
+        if weights.get(variable) != entry:
             continue
         del weights[variable]
         order.append(variable)
         near = around[variable]
-        bags.append((found[0], found[0] - logs[variable], len(near)))
+        bags.append((entry[0], entry[0] - logs[variable], len(near)))
         for other in near:
             mine = around[other]
             mine |= near
@@ -85,7 +85,7 @@ def _summary(order: Sequence[int], bags: Sequence[tuple[float, float, int]]) -> 
 
 
 def neighbourhoods(graph: FactorGraph) -> list[set[int]]:
-    """Variables that share a cost function with each variable."""
+    """Return the variables that share a cost function with each variable."""
     around: list[set[int]] = [set() for _ in graph.sizes]
     for factor in graph.factors:
         for variable in factor.scope:

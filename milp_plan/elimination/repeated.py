@@ -1,4 +1,4 @@
-"""Sharding problems whose operators repeat: each distinct table is kept once.
+"""Sharding problems whose operators repeat: each distinct table is stored once.
 
 Networks stack identical layers. Whoever folds them must see which tables are equal before they are
 written out; a :class:`RepeatedProblem` says so. It has no usage of memory and no limit.
@@ -29,9 +29,9 @@ class CostTable:
     Parameters
     ----------
     cost
-        In the problem's unit.
+        Costs in the problem's unit.
     allowed
-        Of the same shape; ``None`` where everything is allowed. Costs of the rest mean nothing.
+        Mask of the same shape; ``None`` where everything is allowed. Other costs are ignored.
     """
 
     cost: Integers
@@ -39,20 +39,20 @@ class CostTable:
 
     @property
     def mask(self) -> Flags:
-        """What is allowed, written out."""
+        """The mask of allowed entries."""
         full = self.allowed is None
         return np.ones(self.cost.shape, dtype=bool) if full else np.asarray(self.allowed)
 
     @cached_property
     def digest(self) -> bytes:
-        """Equal for tables that say the same: costs of what is not allowed do not count."""
-        found = hashlib.blake2b(str(self.cost.shape).encode(), digest_size=20)
+        """Key that is equal for equal tables; costs of forbidden entries do not count."""
+        digest = hashlib.blake2b(str(self.cost.shape).encode(), digest_size=20)
         if self.allowed is None or bool(self.allowed.all()):
-            found.update(np.ascontiguousarray(self.cost).data)
+            digest.update(np.ascontiguousarray(self.cost).data)
         else:
-            found.update(np.where(self.allowed, self.cost, 0).data)
-            found.update(np.ascontiguousarray(self.allowed).data)
-        return found.digest()
+            digest.update(np.where(self.allowed, self.cost, 0).data)
+            digest.update(np.ascontiguousarray(self.allowed).data)
+        return digest.digest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ class RepeatedProblem:
     Parameters
     ----------
     name, operators
-        As of a :class:`~milp_plan.core.sharding.ShardingProblem`.
+        Members of a :class:`~milp_plan.core.sharding.ShardingProblem`.
     kinds
         Kind of each operator, an index of ``own``.
     own
@@ -95,17 +95,17 @@ class RepeatedProblem:
         return [len(self.own[kind].cost) for kind in self.kinds]
 
     def cost(self, chosen: Sequence[int]) -> int | None:
-        """Total cost of one strategy per operator; ``None`` if the masks forbid it."""
-        found: list[tuple[CostTable, tuple[int, ...]]]
-        found = [(self.own[kind], (pick,)) for kind, pick in zip(self.kinds, chosen, strict=True)]
+        """Return the total cost of one strategy per operator; ``None`` if the masks forbid it."""
+        entries: list[tuple[CostTable, tuple[int, ...]]]
+        entries = [(self.own[kind], (pick,)) for kind, pick in zip(self.kinds, chosen, strict=True)]
         ends = zip(self.ends, self.links, strict=True)
-        found += [(self.pairs[link], (chosen[a], chosen[b])) for (a, b), link in ends]
-        if not all(table.allowed is None or table.allowed[entry] for table, entry in found):
+        entries += [(self.pairs[link], (chosen[a], chosen[b])) for (a, b), link in ends]
+        if not all(table.allowed is None or table.allowed[entry] for table, entry in entries):
             return None
-        return sum(int(table.cost[entry]) for table, entry in found)
+        return sum(int(table.cost[entry]) for table, entry in entries)
 
     def problem(self) -> ShardingProblem:
-        """Write all tables out."""
+        """Return the problem with all tables."""
         own = [self.own[kind] for kind in self.kinds]
         pairs = [self.pairs[kind] for kind in self.links]
         labels = [name for kind in self.kinds for name in self.labels[kind]] if self.labels else []
@@ -132,7 +132,7 @@ class RepeatedProblem:
 
 
 def repeated(problem: ShardingProblem) -> RepeatedProblem:
-    """Find equal tables of a problem (by content); its usages and limit are left out."""
+    """Return a problem with equal tables stored once; its usages and limit are left out."""
     s, t = problem.strategies, problem.transitions
     own, pairs = _Kinds(), _Kinds()
     for first, stop in zip(s.offsets[:-1].tolist(), s.offsets[1:].tolist(), strict=True):
@@ -151,7 +151,7 @@ def repeated(problem: ShardingProblem) -> RepeatedProblem:
 
 
 class _Kinds:
-    """Numbers for tables, equal for equal ones."""
+    """Return numbers of tables, equal for equal tables."""
 
     def __init__(self) -> None:
         self.tables: list[CostTable] = []

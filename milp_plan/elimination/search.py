@@ -23,7 +23,7 @@ NAME = "elimination"
 
 @dataclass(frozen=True)
 class Caps:
-    """What elimination may use; beyond it, it cuts buckets and gives a bound only.
+    """Limits of elimination; beyond them, it cuts buckets and returns only a bound.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Caps:
     stored: int = 100_000_000
 
     def refuse(self, plan: Ordering) -> str:
-        """Why elimination along an order is too much; empty if it is not."""
+        """Return why elimination along an order exceeds the limits; empty if it does not."""
         for what, needed, cap in (
             ("a table", plan.largest, self.largest),
             ("all tables", plan.entries, self.entries),
@@ -53,12 +53,12 @@ class Caps:
 
 @dataclass(frozen=True)
 class Eliminated:
-    """What elimination found.
+    """The result of elimination.
 
     Parameters
     ----------
     chosen
-        Strategy of each operator; ``None`` if nothing within masks was found.
+        Strategy of each operator; ``None`` if the masks allow none.
     value
         Cost of ``chosen``.
     bound
@@ -126,18 +126,18 @@ def _values(graph: FactorGraph, buckets: Buckets) -> tuple[list[int], int]:
 
 
 def _bag_cap(caps: Caps, variables: int) -> int:
-    """Entries of a mini-bucket: all together within the caps, roughly."""
+    """Return the maximum entries of a mini-bucket, so that all are about within the limits."""
     return max(1, min(caps.largest, caps.entries // max(1, variables), caps.stored // 8))
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A plan without regard to the limit, judged by the limit.
+    """A plan that ignores the memory limit, and whether it keeps it.
 
     Parameters
     ----------
     plan
-        Within masks and limit; ``None`` if elimination found none.
+        A plan within masks and limit; ``None`` if elimination found none.
     bound
         No plan costs less; ``None`` if none is allowed by the masks.
     proved
@@ -158,7 +158,7 @@ class Answer:
 def plan_by_elimination(
     problem: ShardingProblem, caps: Caps | None = None, *, partly: bool = True
 ) -> Answer:
-    """Solve a sharding problem whose limit does not bind; hand over honestly where it does."""
+    """Solve a sharding problem whose limit does not bind; say so where it does."""
     found = eliminate(repeated(problem), caps, partly=partly)
     if found.chosen is None:
         proved = found.exact and found.bound is None
@@ -172,7 +172,7 @@ def plan_by_elimination(
 
 
 def peak_usage(problem: ShardingProblem, chosen: Sequence[int]) -> int:
-    """Most bytes in use at any instant under a choice."""
+    """Return the maximum bytes in use at any instant under a choice."""
     s = problem.strategies
     used = s.usage[s.offsets[:-1] + np.array(chosen, dtype=np.int64)]
     lasting = problem.intervals[:, 0] < problem.intervals[:, 1]

@@ -1,1 +1,1 @@
-"""The public face: verbs for problems of every kind, and the builder; see :mod:`milp_plan`."""
+"""The public interface: functions for problems of every kind, and the builder."""

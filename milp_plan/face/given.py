@@ -24,7 +24,7 @@ def a_path(given: Any, where: str) -> Path:
 
 
 def _encodes(name: str) -> bool:
-    """Whether the system has a way to write a name."""
+    """Return whether the file system can encode a name."""
     try:
         return b"\0" not in os.fsencode(name)
     except UnicodeEncodeError:  # half a character
@@ -32,7 +32,7 @@ def _encodes(name: str) -> bool:
 
 
 def a_folder(given: Any, where: str) -> Path | None:
-    """Return a folder, which need not be there yet; ``None`` where nothing is given."""
+    """Return a folder, which need not exist yet; ``None`` for ``None``."""
     folder = None if given is None else a_path(given, where)
     if folder is not None and folder.exists() and not folder.is_dir():
         refuse(where, f"{str(folder)!r}, a file", "a folder", "name another")
@@ -41,7 +41,7 @@ def a_folder(given: Any, where: str) -> Path | None:
 
 @contextmanager
 def writing(path: Path, where: str) -> Iterator[None]:
-    """Say of a file that cannot be written what is wrong with it."""
+    """Turn an error in writing a file into a finding."""
     try:
         yield
     except (OSError, ValueError) as error:  # the latter: a suffix of no picture
@@ -65,9 +65,9 @@ def a_problem(given: Any, where: str) -> Any:
 
 
 def a_plan(problem: Any, given: Any, where: str) -> Any:
-    """Return a plan of the kind of a problem; or of any kind, where there is no problem."""
+    """Return a plan of the kind of a problem, or of any kind without a problem."""
     known = kinds() if problem is None else (kind_of(problem),)
-    if not any(kind.answers(given) for kind in known):
+    if not any(kind.owns_plan(given) for kind in known):
         expected = "a plan" if problem is None else f"a plan of a {known[0].name} problem"
         remedy = "read one by mp.read_plan(path, problem), or plan it by mp.solve"
         if isinstance(given, Outcome):
@@ -77,7 +77,7 @@ def a_plan(problem: Any, given: Any, where: str) -> Any:
 
 
 def a_hook(given: Any, where: str) -> Any:
-    """Return what is to be called, or ``None``."""
+    """Return a callable, or ``None``."""
     if given is not None and not callable(given):
         refuse(where, quoted(given), "a function, or None", "give a function of one argument")
     return given
@@ -91,19 +91,19 @@ def a_display(given: Any, where: str) -> bool | Literal["auto"]:
 
 
 def several(given: Any, where: str, what: str, check: Callable[[Any, str], Any]) -> list[Any]:
-    """Return what is listed, each looked at."""
+    """Return a list of checked entries."""
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
         refuse(where, quoted(given), f"a list of {what}", "write it as a list")
     return [check(entry, where) for entry in given]
 
 
 def texts(given: Any, where: str) -> list[str]:
-    """Return texts; one alone is a list of it."""
+    """Return a list of texts; a single one becomes a list."""
     return several([given] if isinstance(given, str) else given, where, "texts", text)
 
 
 def a_mapping(given: Any, where: str) -> dict[str, Any]:
-    """Return values by name; none where nothing is given."""
+    """Return values by name; empty for ``None``."""
     if given is None:
         return {}
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):

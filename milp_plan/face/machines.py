@@ -1,4 +1,4 @@
-"""The devices of a model, and what joins them."""
+"""The devices and channels of a model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _INHERITED: Any = object()
 
 @dataclass(frozen=True)
 class Handle:
-    """What an ``add_...`` of a :class:`milp_plan.Model` returns; its name will do as well.
+    """A handle, which ``add_...`` of a :class:`milp_plan.Model` returns; names work as well.
 
     Parameters
     ----------
@@ -44,12 +44,12 @@ class Handle:
 
 
 class Machines:
-    """What a :class:`milp_plan.Model` knows of devices, names and units.
+    """The part of a :class:`milp_plan.Model` with devices, names and units.
 
     Parameters
     ----------
     time_unit, ticks_per_unit
-        As for the model.
+        Units of time of the model.
     """
 
     def __init__(self, time_unit: str, ticks_per_unit: int) -> None:
@@ -68,7 +68,7 @@ class Machines:
 
     @property
     def cluster(self) -> Cluster:
-        """The devices so far, and what joins them."""
+        """The devices and channels so far."""
         return Cluster(
             tuple(self._classes.values()),
             tuple(self._devices.values()),
@@ -79,7 +79,7 @@ class Machines:
 
     @property
     def devices(self) -> tuple[Handle, ...]:
-        """Handles of all devices, those of the cluster that it began with included."""
+        """Handles of all devices, including those of the initial cluster."""
         return tuple(Handle("device", name, self) for name in self._devices)
 
     def add_device_class(
@@ -90,7 +90,7 @@ class Machines:
         Parameters
         ----------
         name
-            Such as ``"H100"``.
+            Name, such as ``"H100"``.
         memory
             Bytes of each of its devices; ``None`` without a limit.
         host
@@ -114,7 +114,7 @@ class Machines:
         Parameters
         ----------
         device_class
-            Its class; the only one unless given. A model without classes gets one without a limit.
+            Its class; by default the only one. A model without classes gets one without a limit.
         memory
             Bytes, if not those of its class; ``None`` without a limit.
         """
@@ -134,7 +134,7 @@ class Machines:
         *,
         memory: Size | None = _INHERITED,
     ) -> tuple[Handle, ...]:
-        """Add devices that are alike; see :meth:`add_device`."""
+        """Add equal devices; see :meth:`add_device`."""
         number = count(number, "add_devices, number")
         return tuple(self.add_device(None, device_class, memory=memory) for _ in range(number))
 
@@ -147,7 +147,7 @@ class Machines:
         *,
         both: bool = True,
     ) -> None:
-        """Join two devices.
+        """Connect two devices.
 
         Parameters
         ----------
@@ -157,7 +157,7 @@ class Machines:
         latency
             Time before the first byte of each message arrives.
         both
-            Whether it leads both ways, each with the bandwidth to itself.
+            Whether there are channels in both directions, each with the whole bandwidth.
         """
         call = "connect"
         one, other = self._name(source, "device", call), self._name(target, "device", call)
@@ -181,7 +181,7 @@ class Machines:
         latency: Time = 0,
         devices: Iterable[Handle | str] | None = None,
     ) -> None:
-        """Join all devices, or all of some, each with each; see :meth:`connect`."""
+        """Connect all devices, or some, each with each; see :meth:`connect`."""
         given = self._devices if devices is None else devices
         names = [self._name(entry, "device", "connect_all") for entry in given]
         for place, name in enumerate(names):
@@ -189,7 +189,7 @@ class Machines:
                 self.connect(name, other, bandwidth, latency)
 
     def add_group(self, *devices: Handle | str) -> None:
-        """Add a process group: devices that an option with a gang of that size may hold."""
+        """Add a process group: devices on which options with a gang of that size may run."""
         call = "add_group"
         names = tuple(self._name(entry, "device", call) for entry in devices)
         if len(names) < 2 or len(set(names)) < len(names):
@@ -223,7 +223,7 @@ class Machines:
         return str(name)
 
     def _name(self, given: Handle | str, what: str, call: str) -> str:
-        """Return the name of something that is there."""
+        """Return the name of an object that exists."""
         thing = f"{'an' if what[0] in 'aeiou' else 'a'} {what}"
         if isinstance(given, Handle) and given.model is not self:
             found = f"{given.what} {given.name!r} of another model"
@@ -265,7 +265,7 @@ class Machines:
 
 
 def _units(unit: str, per_unit: int) -> tuple[str, Units, Fraction]:
-    """Name of the unit of plain numbers, units of the problem, and ticks per unit."""
+    """Return the unit of plain numbers, the units of the problem, and ticks per unit."""
     if unit == "unspecified":
         scale = count(per_unit, "Model, ticks_per_unit")
         return unit, Units("unspecified", "bytes", scale), Fraction(scale)
@@ -279,7 +279,7 @@ def _units(unit: str, per_unit: int) -> tuple[str, Units, Fraction]:
 
 
 def handles(given: Any, where: str) -> list[Any]:
-    """Return a list of handles or names; one alone is a list of it.
+    """Return a list of handles or names; a single one becomes a list.
 
     Raises
     ------

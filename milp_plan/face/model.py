@@ -1,4 +1,4 @@
-"""A placement problem built call by call: every call validates its own arguments."""
+"""A builder of placement problems; every call validates its own arguments."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def a_cluster(given: Any, where: str) -> Any:
 
 
 class Model(Machines):
-    """A placement problem in the making.
+    """A builder of placement problems.
 
     Devices belong to classes; operators have durations per class; values go from the operator that
     makes them to those that read them. Every ``add_...`` returns a handle for later calls, which
@@ -45,7 +45,7 @@ class Model(Machines):
     Parameters
     ----------
     name
-        Of the problem.
+        Name of the problem.
     cluster
         What to begin with: a text such as ``"2xH100+2xA100"`` (``milp-plan list clusters``), a file
         that describes one (``"mine.toml"``), or a cluster; devices and connections may be added.
@@ -55,12 +55,12 @@ class Model(Machines):
         Of durations and latencies given as numbers: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``, where
         a tick is a nanosecond; or ``"unspecified"`` for sources that name none.
     ticks_per_unit
-        For ``"unspecified"`` alone: how finely a unit is divided. Rates are then bytes per unit.
+        Ticks per unit, only for ``"unspecified"``. Rates are then bytes per unit.
     memory_law, communication, serial
         How memory is counted (``"instant"``, ``"static"``), what transfers hold (``"channel"``,
         ``"endpoint"``, ``"delay"``), and the serial law, if it is one of these problems.
     micro_batches
-        How often the graph runs; operators of kind ``"update"`` run once, after all of them.
+        Number of micro-batches; operators of kind ``"update"`` run once, after all of them.
     provenance
         Where the numbers come from.
 
@@ -144,7 +144,7 @@ class Model(Machines):
         micro_batch: int | None = None,
         recomputable: bool = False,
     ) -> Handle:
-        """Add an operator, with the one way to run it unless it is to get several.
+        """Add an operator, with its only option unless options are added later.
 
         Parameters
         ----------
@@ -199,7 +199,7 @@ class Model(Machines):
         reads: Mapping[Any, str] | None = None,
         writes: Mapping[Any, str] | None = None,
     ) -> None:
-        """Add a way to run an operator; a plan chooses one.
+        """Add an option of an operator; a plan chooses one.
 
         Parameters
         ----------
@@ -239,7 +239,7 @@ class Model(Machines):
         reshard: Mapping[tuple[str, str], Time] | None = None,
         kept: bool | None = None,
     ) -> Handle:
-        """Add a value that goes from one operator to others.
+        """Add a value that is sent from one operator to others.
 
         Parameters
         ----------
@@ -251,7 +251,7 @@ class Model(Machines):
         bytes
             On each device that holds it; or layout -> bytes.
         transfer_bytes
-            What travels to each device, where that is something else.
+            Bytes that are sent to each device, where different.
         messages
             Sends that a transfer of it takes.
         reshard
@@ -288,7 +288,7 @@ class Model(Machines):
     # -- the problem -------------------------------------------------------------------------------
 
     def build(self) -> PlanningProblem:
-        """Return the problem; :func:`milp_plan.solve` and the other verbs do it themselves.
+        """Return the problem; :func:`milp_plan.solve` and the other functions call it themselves.
 
         Raises
         ------
@@ -324,7 +324,7 @@ class Model(Machines):
     # -- helpers -----------------------------------------------------------------------------------
 
     def _durations(self, given: Any, where: str) -> int | dict[str, int]:
-        """Return ticks per class, or the ticks of all classes, those yet to come included."""
+        """Return ticks per class, or the ticks of all classes, including classes added later."""
         where = f"{where}, duration"
         if not isinstance(given, Mapping):
             return self._ticks(given, where)
@@ -339,7 +339,7 @@ class Model(Machines):
         return table
 
     def _noted(self, operator: str, option: str, times: int | dict[str, int]) -> dict[str, int]:
-        """Return the table of an option; one time for all classes waits for the build."""
+        """Return the table of an option; one time for all classes is resolved in the build."""
         if isinstance(times, dict):
             return times
         self._everywhere[operator, option] = times
@@ -358,7 +358,7 @@ class Model(Machines):
         self, given: Mapping[Any, str] | None, owner: str, how: str, where: str
     ) -> dict[str, str]:
         """Return the layouts of values that an operator reads or writes."""
-        found, where = {}, f"{where}, {how}"
+        layouts, where = {}, f"{where}, {how}"
         for key, layout in (given or {}).items():
             name = self._name(key, "value", where)
             value, verb = self._values[name], "reads" if how == "reads" else "makes"
@@ -369,23 +369,23 @@ class Model(Machines):
                 refuse(
                     f"{where}[{name!r}]", quoted(layout), expected, "add the layout to the value"
                 )
-            found[name] = str(layout)
-        return found
+            layouts[name] = str(layout)
+        return layouts
 
     def _reshards(
         self, given: Mapping[tuple[str, str], Time], sizes: Mapping[str, int], where: str
     ) -> dict[tuple[str, str], int]:
-        found = {}
+        ticks = {}
         for pair, time in given.items():
             known = isinstance(pair, tuple) and len(pair) == 2 and set(pair) <= set(sizes)
             if not known:
                 expected = f"a pair of its layouts: {', '.join(sizes)}"
                 refuse(where, quoted(pair), expected, "add the layout to bytes")
-            found[pair] = self._ticks(time, f"{where}[{pair[0]!r}, {pair[1]!r}]")
-        return found
+            ticks[pair] = self._ticks(time, f"{where}[{pair[0]!r}, {pair[1]!r}]")
+        return ticks
 
     def _refuse_circle(self, producer: str, readers: Iterable[str], where: str) -> None:
-        """Refuse a value that would make its producer wait for itself."""
+        """Refuse a value that would close a cycle."""
         seen, waiting = set(readers), list(readers)
         while waiting:
             name = waiting.pop()
@@ -397,7 +397,7 @@ class Model(Machines):
             waiting.extend(fresh)
 
     def _read(self, value: str, reader: str) -> None:
-        """Note that an operator reads a value."""
+        """Record that an operator reads a value."""
         self._readers[value][reader] = None
         producer = self._values[value].producer
         if producer is not None:

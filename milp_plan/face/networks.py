@@ -31,7 +31,7 @@ def from_networkx(
     name: str | None = None,
     **settings: Any,
 ) -> PlanningProblem:
-    """Make a placement problem from a directed graph: nodes are operators, edges carry values.
+    """Return the placement problem of a directed graph: nodes are operators, edges carry values.
 
     Attributes are those of :meth:`milp_plan.Model.add_operator` and
     :meth:`milp_plan.Model.add_value`; any other is refused.
@@ -116,7 +116,7 @@ def from_networkx(
 def _add_values(
     model: Model, graph: networkx.DiGraph[Any], values: Mapping[str, Mapping[str, Any]]
 ) -> None:
-    """Add the values that :func:`to_networkx` left; edges have to be those they go along."""
+    """Add the values that :func:`to_networkx` stored; the edges have to be the same."""
     for name, entry in values.items():
         model.add_value(name=name, **entry)
     made = [entry for entry in values.values() if entry["producer"] is not None]
@@ -129,24 +129,24 @@ def _add_values(
 
 
 def _add_edges(model: Model, graph: networkx.DiGraph[Any]) -> None:
-    """Add the values that edges carry; edges of one node that name one value agree on it."""
-    found: dict[str, dict[str, Any]] = {}
+    """Add the values of edges; edges of one node with the same value have to agree on it."""
+    values: dict[str, dict[str, Any]] = {}
     for source, target, data in graph.edges(data=True):
         where = f"edge {source!r} to {target!r}"
         _refuse_unknown(data, _EDGE, where)
         stem = title = str(data.get("value") or f"{source}->{target}")
         number = 1
-        while "value" not in data and title in found:
+        while "value" not in data and title in values:
             number += 1
             title = f"{stem} {number}"
         entry = {key: data[key] for key in _EDGE if key in data and key != "value"}
         entry |= {"producer": str(source)}
-        known = found.setdefault(title, entry | {"consumers": []})
+        known = values.setdefault(title, entry | {"consumers": []})
         if {key: known[key] for key in known if key != "consumers"} != entry:
             found_text = f"value {title!r} with other attributes than on an edge before"
             refuse(where, found_text, "one producer and one size of a value", "name them apart")
         known["consumers"].append(str(target))
-    for title, entry in found.items():
+    for title, entry in values.items():
         model.add_value(name=title, **entry)
 
 
@@ -160,7 +160,7 @@ def _refuse_unknown(data: Any, known: tuple[str, ...], where: str) -> None:
 
 
 def to_networkx(problem: PlanningProblem | Model) -> networkx.DiGraph[Any]:
-    """Return a placement problem as a directed graph, from which it can be made again.
+    """Return a placement problem as a directed graph, from which it can be restored.
 
     Nodes have the attributes of their operators and ``options``, with durations in ticks per class
     of devices; edges have ``values``, the names of what they carry. The graph has ``name``,

@@ -1,4 +1,4 @@
-"""How problems, plans and outcomes look: as text, on a terminal, in a notebook."""
+"""Views of problems, plans and outcomes: as text, on a terminal, in a notebook."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 MOST_ROWS = 12
-"""Rows of a plan that are shown; its frame has them all."""
+"""Maximum rows of a plan that are shown; its frame has all of them."""
 
 _CELL = "text-align:left;padding:0.1em 0.8em 0.1em 0"
 
 
 class Summary(NamedTuple):
-    """A title, rows of cells under headings (all empty: without), and lines below."""
+    """A title, rows of cells under headings (none if all are empty), and lines below."""
 
     title: str
     headings: list[str]
@@ -37,8 +37,8 @@ class Summary(NamedTuple):
     below: list[str]
 
 
-def told(item: Any) -> Summary:
-    """Return what is shown of a problem, plan or outcome of any kind."""
+def summary_of(item: Any) -> Summary:
+    """Return the view of a problem, plan or outcome of any kind."""
     if isinstance(item, Outcome):
         return Summary(headline(item), ["", ""], facts(item), warnings(item))
     if isinstance(item, ShownPlan):
@@ -82,14 +82,14 @@ def _of_comparison(comparison: Comparison) -> Summary:
     return Summary(difference_line(comparison), headings, rows[:MOST_ROWS], below)
 
 
-def _of_variants(found: Variants) -> Summary:
+def _of_variants(sweep: Variants) -> Summary:
     from milp_plan.report.variants import sweep_rows
 
-    headings, rows = sweep_rows(found.sweep)
-    objective = kind_of(found.problem).measure(found.problem).objective
-    left = ["interrupted: the rest is not planned"] if found.interrupted else []
-    left.append(f"scope: {scope_of(found.problem)}")
-    return Summary(f"{found.problem.name}: {objective}", headings, rows, left)
+    headings, rows = sweep_rows(sweep.sweep)
+    objective = kind_of(sweep.problem).measure(sweep.problem).objective
+    left = ["interrupted: the rest is not planned"] if sweep.interrupted else []
+    left.append(f"scope: {scope_of(sweep.problem)}")
+    return Summary(f"{sweep.problem.name}: {objective}", headings, rows, left)
 
 
 def _of_verdict(verdict: Verdict) -> Summary:
@@ -110,8 +110,8 @@ def _cell(content: Any) -> str:
 
 
 def text(item: Any) -> str:
-    """Return it as lines of text."""
-    title, headings, rows, below = told(item)
+    """Return a view as lines of text."""
+    title, headings, rows, below = summary_of(item)
     lines = [headings, *rows] if any(headings) else rows
     widths = (
         [max(len(row[place]) for row in lines) for place in range(len(headings))] if lines else []
@@ -121,12 +121,12 @@ def text(item: Any) -> str:
 
 
 def table(item: Any) -> Table:
-    """Return it as a table of rich."""
+    """Return a view as a table of rich."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    title, headings, rows, below = told(item)
+    title, headings, rows, below = summary_of(item)
     found = Table(
         title=Text(title, style="bold"),
         title_justify="left",
@@ -143,8 +143,8 @@ def table(item: Any) -> Table:
 
 
 def html(item: Any) -> str:
-    """Return it as HTML that follows the colours of the page, light or dark."""
-    title, headings, rows, below = told(item)
+    """Return a view as HTML that follows the colours of the page, light or dark."""
+    title, headings, rows, below = summary_of(item)
     head = "".join(f'<th style="{_CELL}">{escape(entry)}</th>' for entry in headings)
     lines = ["".join(f'<td style="{_CELL}">{escape(c)}</td>' for c in row) for row in rows]
     body = "".join(f"<tr>{line}</tr>" for line in lines)

@@ -1,4 +1,4 @@
-"""What a run says while it goes on: a live line on a terminal or in a notebook, else a log."""
+"""Progress of a run: a live line on a terminal or in a notebook, else a log."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 SILENCE_S = 10.0
-"""In a log, a line is written at least this often while the solver reports."""
+"""Maximum seconds between two lines of a log while the solver reports."""
 HASTE_S = 0.2
-"""And news of the same phase at most this often: some searches improve a hundred times a second."""
+"""Minimum seconds between two lines of a phase: some searches improve a hundred times a second."""
 _REFRESH_PER_S = 4
 
 
 class Context(Protocol):
-    """Something that is shown from its beginning to its end."""
+    """A display that is started and stopped."""
 
     def __enter__(self) -> Self: ...
 
@@ -35,15 +35,15 @@ class Context(Protocol):
 
 
 class Display(Context, Protocol):
-    """A context in which progress is shown."""
+    """A context manager that shows progress."""
 
     def __call__(self, progress: Progress) -> None:
-        """Show what is new."""
+        """Show a progress report."""
         ...
 
 
 class Hidden:
-    """A context that shows nothing."""
+    """A context manager that shows nothing."""
 
     def __enter__(self) -> Self:
         return self
@@ -53,7 +53,7 @@ class Hidden:
 
 
 class Refreshed(Hidden):
-    """Keeps the last lines of a terminal up to date; it asks what to show from the first on."""
+    """Updates the last lines of a terminal regularly."""
 
     def __init__(self, console: Console, per_s: int) -> None:
         from rich.live import Live as RichLive
@@ -73,7 +73,7 @@ class Refreshed(Hidden):
         self._live.stop()
 
     def _text(self) -> str:
-        """What is to be seen now."""
+        """Return the current content."""
         raise NotImplementedError
 
     def _render(self) -> RenderableType:
@@ -83,7 +83,7 @@ class Refreshed(Hidden):
 
 
 def line(problem: Any, progress: Progress, elapsed_s: float) -> str:
-    """Write phase, incumbent, bound, gap and elapsed time in one line."""
+    """Return phase, incumbent, bound, gap and elapsed time in one line."""
     measure = kind_of(problem).measure(problem)
     parts = [
         f"{problem.name}: {progress.phase}",
@@ -114,7 +114,7 @@ class Log(Quiet):
         self._said_s = 0.0
 
     def __call__(self, progress: Progress) -> None:
-        """Write the line if it says something new, or after a while."""
+        """Write a line if something is new, or after some time."""
         news = (progress.phase, progress.incumbent, progress.bound)
         known = self._last or ("", None, None)
         turn = known[0] != progress.phase or (known[1] is None and progress.incumbent is not None)
@@ -126,7 +126,7 @@ class Log(Quiet):
 
 
 class Live(Refreshed):
-    """Keeps one line of a terminal up to date; its clock runs on between reports."""
+    """Updates one line of a terminal; its clock also advances between reports."""
 
     def __init__(self, problem: Any, console: Console) -> None:
         self._problem = problem
@@ -135,7 +135,7 @@ class Live(Refreshed):
         super().__init__(console, _REFRESH_PER_S)
 
     def __call__(self, progress: Progress) -> None:
-        """Store it for the next refresh."""
+        """Store the report for the next refresh."""
         self._progress, self._seen_s = progress, now()
 
     def _text(self) -> str:
@@ -146,7 +146,7 @@ class Live(Refreshed):
 
 
 class Notebook(Quiet):
-    """Keeps one line under a notebook's cell up to date; it goes away at the end."""
+    """Updates one line under a notebook's cell; it disappears at the end."""
 
     def __init__(self, problem: Any) -> None:
         self._problem = problem
@@ -164,7 +164,7 @@ class Notebook(Quiet):
         self._handle.update({"text/plain": ""}, raw=True)
 
     def __call__(self, progress: Progress) -> None:
-        """Show it, unless something was shown a moment ago."""
+        """Show the report, unless another one was shown a moment ago."""
         if now() - self._said_s < HASTE_S:
             return
         self._said_s = now()
@@ -173,29 +173,29 @@ class Notebook(Quiet):
 
 
 def in_notebook() -> bool:
-    """Whether a kernel runs this, whose output is shown under a cell."""
+    """Return whether this runs in a notebook's kernel."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return getattr(shell, "kernel", None) is not None
 
 
-def chosen(problem: Any, wanted: bool | Literal["auto"], write: Callable[[str], None]) -> Display:
-    """Choose how progress is shown.
+def chosen(problem: Any, mode: bool | Literal["auto"], write: Callable[[str], None]) -> Display:
+    """Return the display of progress.
 
     Parameters
     ----------
     problem
-        What is planned.
-    wanted
-        Whether at all; ``"auto"``: where somebody looks on, on a terminal or in a notebook.
+        The problem.
+    mode
+        Whether to show progress; ``"auto"``: only on a terminal or in a notebook.
     write
-        Takes the lines of a log, where there is neither.
+        Writes a line of a log, where there is neither.
     """
-    if wanted is False:
+    if mode is False:
         return Quiet()
     if in_notebook():
         return Notebook(problem)
-    if wanted == "auto" and not sys.stderr.isatty():
+    if mode == "auto" and not sys.stderr.isatty():
         return Quiet()
     from rich.console import Console
 

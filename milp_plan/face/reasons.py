@@ -1,4 +1,4 @@
-"""Why a plan's value is what it is, what would change it, or why there is no plan."""
+"""Explains plans: reasons for a value, effects of changes, or why there is no plan."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from .verbs import solve
 
 @dataclass(frozen=True, repr=False)
 class Explanation(Shown):
-    """What a plan's value hangs on; shows itself as lines of text.
+    """An explanation of a plan; its representation is lines of text.
 
     Parameters
     ----------
     problem, plan, verdict
-        What is explained; the last two are ``None`` where there is no plan.
+        The problem, its plan and verdict; ``None`` without a plan.
     why
         Critical chain, usage, limits and blocks; ``None`` without a valid plan.
     effects
@@ -37,7 +37,7 @@ class Explanation(Shown):
     infeasibility
         A smallest conflicting set and what would be enough, where it is proved that no plan exists.
     lines
-        The same for people.
+        The explanation as lines of text.
     """
 
     problem: Any
@@ -60,7 +60,7 @@ def explain(
     time_limit: Any = 10.0,
     display: bool | Literal["auto"] = "auto",
 ) -> Explanation:
-    """Say what a plan's value hangs on, what breaks, or why there is no plan.
+    """Explain a plan's value, its violations, or why there is no plan.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def explain(
         What the plan is for; or an outcome, which has both. Without a plan the problem is planned
         first.
     plan
-        Of any origin, valid or not.
+        A plan of any origin, valid or not.
     what_if
         Questions as on the command line, each planned again from this plan: ``"memory+1GiB"``,
         ``"devices+1"``, ``"link"``, ``"move:b=gpu1"``, or ``"usual"``.
@@ -86,10 +86,10 @@ def explain(
     --------
     >>> import milp_plan as mp
     >>> outcome = mp.solve(mp.read("instances/gang-beats-single.json"), time_limit=20)
-    >>> told = mp.explain(outcome, what_if=["move:m1=d0"])
-    >>> [(link.name, link.stop) for link in told.why.chain]
+    >>> explanation = mp.explain(outcome, what_if=["move:m1=d0"])
+    >>> [(link.name, link.stop) for link in explanation.why.chain]
     [('m1', 55), ('m2', 110)]
-    >>> told.effects[0].change > 0
+    >>> explanation.effects[0].change > 0
     True
     """
     limit = seconds(time_limit, "explain, time_limit")
@@ -102,7 +102,7 @@ def explain(
             outcome = solve(problem, time_limit=limit, display=display)
     if outcome is not None:
         problem, plan = outcome.problem, outcome.plan if plan is None else plan
-    asked = texts(what_if, "explain, what_if")
+    changes = texts(what_if, "explain, what_if")
     display = a_display(display, "explain, display")
     if plan is None:
         assert outcome is not None
@@ -116,7 +116,7 @@ def explain(
     why = kind_of(problem).reasons().why(problem, plan, verdict)
     lines += why_lines(problem, why, chain=not any("critical chain" in line for line in lines))
     effects = []
-    for question in questions(problem, asked, why) if asked else ():
+    for question in questions(problem, changes, why) if changes else ():
         with chosen(question.problem, display, to_stderr) as show:
             settings = Settings(time_limit_s=limit)
             effects.append(ask(question, plan, verdict.value, settings, show))
@@ -125,8 +125,8 @@ def explain(
 
 
 def _without_plan(outcome: Outcome[Any, Any], limit: float) -> Explanation:
-    """Explain that there is no plan, as far as that is proved."""
-    problem, because = outcome.problem, outcome.infeasible_because
+    """Return the explanation of an infeasible problem, as far as that is proved."""
+    problem, because = outcome.problem, outcome.infeasible_reason
     conflict, lines = None, [headline(outcome), f"scope: {outcome.scope}"]
     if because is not None:
         conflict = why_infeasible(problem, because, limit)

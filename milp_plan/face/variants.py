@@ -1,4 +1,4 @@
-"""Plans beside each other: two of them, and those of one problem under many limits."""
+"""Comparisons of two plans, and sweeps of one problem over many limits."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Variants(Shown):
-    """A problem under many limits; shows itself as a table.
+    """A sweep of a problem over many limits; its representation is a table.
 
     Parameters
     ----------
     problem
-        What was varied.
+        The original problem.
     points
         Each variant with its ``settings``, ``problem``, ``value`` and ``bound``, and in ``found``
         its plan, verdict and why the search stopped; ``found`` is ``None`` for one that was not
@@ -68,7 +68,7 @@ class Variants(Shown):
                 "stop": None if point.found is None else str(point.found.stop),
                 "infeasible_because": None
                 if point.found is None
-                else point.found.infeasible_because,
+                else point.found.infeasible_reason,
                 "front": point in self.front,
             }
             for point in self.points
@@ -79,7 +79,7 @@ class Variants(Shown):
         return frame
 
     def draw(self, path: str | Path | None = None) -> Any:
-        """Return the picture of values against what they take; write it where a path is given.
+        """Return the picture of values against limits; write it if a path is given.
 
         Raises
         ------
@@ -96,16 +96,16 @@ class Variants(Shown):
 
 
 def diff(before: Any, after: Any, *, problem: Any = None, variant: Any = None) -> Comparison:
-    """Say what differs between two plans of a problem, or of variants of it.
+    """Compare two plans of a problem, or of variants of it.
 
     Parameters
     ----------
     before, after
         Outcomes of :func:`milp_plan.solve`, or plans.
     problem
-        What the plans are for; outcomes know it, and plans that were planned or read here.
+        The problem of the plans; outcomes know it, and plans that were planned or read here.
     variant
-        What the second is for, where that is another problem.
+        The problem of the second plan, if it is another one.
 
     Returns
     -------
@@ -123,7 +123,7 @@ def diff(before: Any, after: Any, *, problem: Any = None, variant: Any = None) -
     --------
     >>> import milp_plan as mp
     >>> outcome = mp.solve(mp.read("instances/gang-beats-single.json"), time_limit=20)
-    >>> moved = mp.explain(outcome, what_if="move:m1=d0").effects[0].found
+    >>> moved = mp.explain(outcome, what_if="move:m1=d0").effects[0].result
     >>> found = mp.diff(outcome, moved.plan, problem=outcome.problem)
     >>> found.change
     55
@@ -165,7 +165,7 @@ def sweep(
     threads: int | None = None,
     gap: float = 0.0,
 ) -> Variants:
-    """Plan a problem with other memory, devices and bandwidth: what each of them brings.
+    """Plan a problem with other memory, devices and bandwidth.
 
     Each variant starts from the plans of its neighbours, and never ends with a worse plan than a
     neighbour's that is valid for it. Ctrl-C keeps what is there.
@@ -173,7 +173,7 @@ def sweep(
     Parameters
     ----------
     problem
-        Of any kind; a :class:`milp_plan.Model` is built first.
+        A problem of any kind; a :class:`milp_plan.Model` is built first.
     memory, bandwidth
         Factors on what there is: a number, several, or a text as on the command line,
         ``"0.5:1.2:0.1"`` or ``"0.5,1,2"``.
@@ -186,7 +186,7 @@ def sweep(
     display
         Whether to show progress, as for :func:`milp_plan.solve`.
     seed, threads, gap
-        As for :func:`milp_plan.solve`.
+        As in :func:`milp_plan.solve`.
 
     Raises
     ------
@@ -252,7 +252,7 @@ def _steps(given: Any, name: str) -> list[Fraction]:
             raise InputError([Finding(where, quoted(given), expected, str(error))]) from None
     plain = isinstance(given, Iterable) and not isinstance(given, bytes | Mapping)
     listed = given if plain else [given]
-    found = [number(entry, where, expected) for entry in listed if given is not None]
-    if 0 in found:
+    values = [number(entry, where, expected) for entry in listed if given is not None]
+    if 0 in values:
         refuse(where, "0", expected)
-    return found
+    return values

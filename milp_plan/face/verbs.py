@@ -1,4 +1,4 @@
-"""The verbs of the public face, for problems of every kind; see :mod:`milp_plan`."""
+"""The functions of the public interface, for problems of every kind; see :mod:`milp_plan`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def read(path: str | Path, **changes: Any) -> Any:
     path
         File of any known format, compressed or not.
     changes
-        What is asked of it beside what it says, by the names and in the words of the command line:
+        Changes of what it says, by the names and in the forms of the command line:
         ``memory_scale="4/5"``, ``objective="bottleneck"``, ``devices=8``, ``recompute=True``,
         ``host="512GiB@25GB/s"``.
 
@@ -66,13 +66,13 @@ def read(path: str | Path, **changes: Any) -> Any:
     'gang-beats-single'
     """
     known = {change.name: change for kind in reversed(kinds()) for change in kind.changes}
-    asked = {}
+    requested = {}
     for name, given in changes.items():
         if name not in known:
             found, expected = f"the change {name!r}", f"some of {', '.join(sorted(known))}"
             refuse("read", found, expected, nearest(name, known, "leave it out"))
-        asked[name] = _change(known[name], given)
-    return read_any(a_path(path, "read, path"), asked)[1]
+        requested[name] = _change(known[name], given)
+    return read_any(a_path(path, "read, path"), requested)[1]
 
 
 def read_plan(path: str | Path, problem: Any, instance: str | Path = "") -> Any:
@@ -95,7 +95,7 @@ def generate(
     sharding: str | None = None,
     **options: Any,
 ) -> Any:
-    """Build a problem from a published architecture, as the command ``generate`` does.
+    """Return a problem made from a published architecture, like the command ``generate``.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def solve(
     Parameters
     ----------
     problem
-        What to plan; a :class:`milp_plan.Model` is built first.
+        The problem; a :class:`milp_plan.Model` is built first.
     time_limit
         Seconds of wall-clock time for everything together, or a text such as ``"5min"``.
     display
@@ -196,7 +196,7 @@ def solve(
         Plans of similar problems, whose orders may be worth a try.
     seed, threads, gap, node_limit, rounds, target, formulation, options, solver, dask, only, \
     two_stage
-        As of :class:`milp_plan.Settings`; the same as on the command line.
+        As in :class:`milp_plan.Settings`, and on the command line.
 
     Returns
     -------
@@ -273,7 +273,7 @@ def check(problem: Any, plan: Any) -> Verdict:
 def bound(
     problem: Any, time_limit: Any = 10.0, *, display: bool | Literal["auto"] = "auto"
 ) -> Bound | None:
-    """Return the best bound that a run proves in some time; ``None`` where there is none.
+    """Return the best bound that a run proves in some time; ``None`` if there is none.
 
     A problem without any plan has no bound worth the name: ask :func:`solve` for the proof.
     """
@@ -286,7 +286,7 @@ def bound(
 
 
 def draw(problem: Any, plan: Any, path: str | Path | None = None) -> Any:
-    """Return the picture of a plan (``matplotlib.figure.Figure``); write it where a path is given.
+    """Return the picture of a plan (``matplotlib.figure.Figure``); write it if a path is given.
 
     Raises
     ------
@@ -307,7 +307,7 @@ def draw(problem: Any, plan: Any, path: str | Path | None = None) -> Any:
 
 
 def to_frame(problem: Any, plan: Any) -> pandas.DataFrame:
-    """Return a plan as a table: a row for everything that it decides.
+    """Return a plan as a table with a row for each decision.
 
     Columns depend on the kind of problem; times are ticks, sizes are bytes, exact. Operators run
     and values travel; buffers have offsets; jobs have units; layers have stages.
@@ -374,13 +374,13 @@ def plan_kind(plan: Any) -> Any:
         It is no plan.
     """
     for kind in kinds():
-        if kind.answers(plan):
+        if kind.owns_plan(plan):
             return kind
     raise TypeError(f"{type(plan).__name__} is no plan of a known kind")
 
 
 def _change(change: Change, given: Any) -> Any:
-    """Return a change as its kind wants it, from a number or from words of the command line."""
+    """Return the value of a change, from a number or from a text of the command line."""
     where = f"read, {change.name}"
     if given is None:
         return None
@@ -401,11 +401,11 @@ def _whole(given: Any, name: str, least: int = 1) -> int | None:
 
 
 _MOST = {"batch": LARGEST_SETTING, "micro_batches": 10_000, "blocks": 10_000}
-"""Largest counts of an architecture: beyond them there is no end to building it."""
+"""Largest counts of an architecture, with which it can be built in reasonable time."""
 
 
 def _generated(name: str, given: Any) -> Any:
-    """Return an option of an architecture; names that are none are for the architecture to say."""
+    """Return an option of an architecture; the architecture itself refuses unknown names."""
     where = f"generate, {name}"
     if given is None and name in ("blocks", "communication", "link", "name"):
         return None

@@ -1,4 +1,4 @@
-"""Wire types of what commands answer with ``--json``: one object per line and file.
+"""Wire types of the answers of commands with ``--json``: one object per line and file.
 
 Described in ``instances/formats/answer.md``, published as ``instances/formats/answer.schema.json``.
 The members of a verb are always the same, whatever the kind of problem and also when it failed;
@@ -15,7 +15,7 @@ from .reason_wire import Effect, Infeasibility, Move, Point, Side, Why
 
 
 class Units(msgspec.Struct, kw_only=True):
-    """Units of a problem, and what its exact integers count of them."""
+    """Units of a problem, and their multiples in its exact integers."""
 
     time: str
     size: str
@@ -24,7 +24,7 @@ class Units(msgspec.Struct, kw_only=True):
 
 
 class Answer(msgspec.Struct, kw_only=True):
-    """What every answer says."""
+    """Members of every answer."""
 
     file: str
     kind: str | None = None
@@ -40,7 +40,7 @@ class Answer(msgspec.Struct, kw_only=True):
 
 
 class Violation(msgspec.Struct, kw_only=True):
-    """One breach of a rule."""
+    """One violation of a rule."""
 
     rule: str
     subjects: list[str]
@@ -51,7 +51,7 @@ class Violation(msgspec.Struct, kw_only=True):
 
 
 class Bound(msgspec.Struct, kw_only=True):
-    """A value that no plan can beat."""
+    """A lower bound on the objective."""
 
     name: str
     value: int
@@ -78,7 +78,7 @@ class Stage(msgspec.Struct, kw_only=True):
 
 
 class Solve(Answer, kw_only=True, tag_field="verb", tag="solve"):
-    """What ``solve`` answers."""
+    """Answer of ``solve``."""
 
     value: int | None = None
     bound: int | None = None
@@ -92,9 +92,9 @@ class Solve(Answer, kw_only=True, tag_field="verb", tag="solve"):
     proved: bool | None = None
     stop: str | None = None
     verdict: Literal["ok", "violated", "no plan", "DISPUTED"] | None = None
-    disputed_because: str | None = None
-    infeasible_because: str | None = None
-    unproved_because: str | None = None
+    disputed_reason: str | None = None
+    infeasible_reason: str | None = None
+    unproved_reason: str | None = None
     infeasibility: Infeasibility | None = None
     defects: list[str] = []
     planner: str | None = None
@@ -119,7 +119,7 @@ class Solve(Answer, kw_only=True, tag_field="verb", tag="solve"):
 
 
 class StageShare(msgspec.Struct, kw_only=True):
-    """What a stage of a pipeline runs: pieces of its model, numbered from 0."""
+    """Pieces of the model that a stage of a pipeline runs, numbered from 0."""
 
     stage: int
     devices: list[str]
@@ -129,7 +129,7 @@ class StageShare(msgspec.Struct, kw_only=True):
 
 
 class Pipeline(Solve, kw_only=True, tag_field="verb", tag="pipeline"):
-    """What ``pipeline`` answers about a case, in units of its model."""
+    """Answer of ``pipeline`` for a case, in units of its model."""
 
     placement: str
     chunks: int | None
@@ -153,14 +153,14 @@ class Pipeline(Solve, kw_only=True, tag_field="verb", tag="pipeline"):
 
 
 class Front(msgspec.Struct, kw_only=True, tag_field="verb", tag="front"):
-    """What ``pipeline`` answers last about several cases: those that no other beats."""
+    """Last answer of ``pipeline`` for several cases: those that no other case dominates."""
 
     front: list[str]
     plot_file: str | None = None
 
 
 class Check(Answer, kw_only=True, tag_field="verb", tag="check"):
-    """What ``check`` answers."""
+    """Answer of ``check``."""
 
     plan_file: str | None = None
     verdict: Literal["ok", "violated"] | None = None
@@ -172,7 +172,7 @@ class Check(Answer, kw_only=True, tag_field="verb", tag="check"):
 
 
 class Explain(Answer, kw_only=True, tag_field="verb", tag="explain"):
-    """What ``explain`` answers."""
+    """Answer of ``explain``."""
 
     plan_file: str | None = None
     verdict: Literal["ok", "violated"] | None = None
@@ -186,12 +186,12 @@ class Explain(Answer, kw_only=True, tag_field="verb", tag="explain"):
     bound: int | None = None
     why: Why | None = None
     what_if: list[Effect] = []
-    infeasible_because: str | None = None
+    infeasible_reason: str | None = None
     infeasibility: Infeasibility | None = None
 
 
 class Diff(Answer, kw_only=True, tag_field="verb", tag="diff"):
-    """What ``diff`` answers."""
+    """Answer of ``diff``."""
 
     before: Side | None = None
     after: Side | None = None
@@ -202,7 +202,7 @@ class Diff(Answer, kw_only=True, tag_field="verb", tag="diff"):
 
 
 class Sweep(Answer, kw_only=True, tag_field="verb", tag="sweep"):
-    """What ``sweep`` answers."""
+    """Answer of ``sweep``."""
 
     points: list[Point] = []
     table_file: str | None = None
@@ -210,24 +210,24 @@ class Sweep(Answer, kw_only=True, tag_field="verb", tag="sweep"):
 
 
 class Bounds(Answer, kw_only=True, tag_field="verb", tag="bound"):
-    """What ``bound`` answers."""
+    """Answer of ``bound``."""
 
     bound: int | None = None
     bound_in_unit: str | None = None
     bound_name: str | None = None
-    infeasible_because: str | None = None
+    infeasible_reason: str | None = None
     bounds: list[Bound] = []
 
 
 class Info(Answer, kw_only=True, tag_field="verb", tag="info"):
-    """What ``info`` answers."""
+    """Answer of ``info``."""
 
     about: dict[str, Any] | None = None
     facts: dict[str, Any] | None = None
 
 
 class PackedMemory(msgspec.Struct, kw_only=True):
-    """A memory whose copies have addresses."""
+    """A memory with addresses of its copies."""
 
     device: str
     copies: int
@@ -242,7 +242,7 @@ class PackedMemory(msgspec.Struct, kw_only=True):
 
 
 class Pack(Answer, kw_only=True, tag_field="verb", tag="pack"):
-    """What ``pack`` answers."""
+    """Answer of ``pack``."""
 
     plan_file: str | None = None
     verdict: Literal["ok", "violated"] | None = None
@@ -254,4 +254,4 @@ class Pack(Answer, kw_only=True, tag_field="verb", tag="pack"):
 
 
 AnyAnswer = Solve | Pipeline | Front | Check | Explain | Diff | Sweep | Bounds | Info | Pack
-"""The answer of any verb; the member ``verb`` says which."""
+"""The answer of any command; the member ``verb`` names it."""

@@ -26,7 +26,7 @@ SUFFIX = ".toml"
 MARKER = "milp-plan-cluster"
 
 LEAST, MOST = Fraction(1, 1000), 10**6
-"""GB/s, Tflop/s and GB that a figure may be; microseconds may be 0."""
+"""Minimum and maximum of figures in GB/s, Tflop/s and GB; microseconds may be 0."""
 
 _NAME = re.compile(r"[\w.-]+")
 
@@ -34,7 +34,7 @@ Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class WireDevice(Strict):
-    """A device class of one's own."""
+    """A device class that the file defines."""
 
     name: Text
     memory_gb: Amount
@@ -59,7 +59,7 @@ class WireLink(Strict):
 
 
 class WireNode(Strict):
-    """A node, or several that are alike."""
+    """A node, or several equal nodes."""
 
     name: Text
     devices: str
@@ -68,7 +68,7 @@ class WireNode(Strict):
 
 
 class WireGroup(Strict):
-    """Nodes, or groups listed before, that a link joins."""
+    """Nodes, or groups listed before, that a link connects."""
 
     name: Text
     members: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
@@ -90,7 +90,7 @@ class WireCluster(Strict):
 
 
 def cluster_of(cluster: str | Path | ModelledCluster) -> str | ModelledCluster:
-    """Read the file where a cluster is named by one (``.toml``); names stay names.
+    """Read a cluster that is named by its file (``.toml``); return other names unchanged.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def read_cluster(path: str | Path) -> ModelledCluster:
 
 
 def read_wire(document: Document) -> WireCluster:
-    """Read what a file says, checked.
+    """Read and check the content of a file.
 
     Raises
     ------
@@ -152,7 +152,7 @@ def to_toml(wire: WireCluster) -> bytes:
 
 
 def _figures(wire: WireCluster) -> Iterator[Finding]:
-    """Rates, sizes, times and shares beyond what can be."""
+    """Report rates, sizes, times and shares that are out of range."""
     rates = {"devices": ("memory_gb", "tflops", "gb_per_s"), "links": ("gb_per_s",)}
     times = {"devices": ("launch_us",), "links": ("us",)}
     shares = {"devices": ("compute_efficiency", "memory_efficiency"), "links": ("efficiency",)}
@@ -170,7 +170,7 @@ def _figures(wire: WireCluster) -> Iterator[Finding]:
 
 
 def _shared(wire: WireCluster) -> Iterator[Finding]:
-    """Adapters that more devices share than there can be."""
+    """Report adapters that too many devices share."""
     for place, link in enumerate(wire.links):
         if link.shared_by > MAX_DEVICES:
             expected = f"at most {MAX_DEVICES}"
@@ -179,7 +179,7 @@ def _shared(wire: WireCluster) -> Iterator[Finding]:
 
 
 def _names(wire: WireCluster) -> Iterator[Finding]:
-    """Names that are there twice, or that file names and texts like 2xH100 cannot hold."""
+    """Report names that occur twice, or that file names and texts like 2xH100 cannot contain."""
     numbered = [name for node in wire.nodes if node.count > 1 for name in _numbered(node)]
     spaces = (
         ("cluster", "name", [wire.name]),
@@ -203,7 +203,7 @@ def _names(wire: WireCluster) -> Iterator[Finding]:
 
 
 class _Node:
-    """A node: its devices, and what joins them."""
+    """A node: its devices and their links."""
 
     def __init__(self, name: str, classes: list[str], link: str) -> None:
         self.devices = [f"{name}.{place}" for place in range(len(classes))]
@@ -212,7 +212,7 @@ class _Node:
 
 
 class _Builder:
-    """What names of a file mean."""
+    """Objects by their names in a file."""
 
     def __init__(self, wire: WireCluster) -> None:
         self.wire = wire
@@ -220,7 +220,7 @@ class _Builder:
         self.links: dict[str, LinkSpec] = {**LINKS, **{e.name: _link(e) for e in wire.links}}
 
     def findings(self) -> Iterator[Finding]:
-        """References that lead nowhere, members that are joined twice, too many devices."""
+        """Report unknown references, members that are connected twice, and too many devices."""
         total = 0
         for place, node in enumerate(self.wire.nodes):
             where = f"nodes[{place}]"
@@ -264,7 +264,7 @@ class _Builder:
             known.add(group.name)
 
     def _leaves(self, members: tuple[str, ...]) -> list[str]:
-        """Members, nodes that are alike one by one."""
+        """Return the members, with equal nodes one by one."""
         several = {n.name: _numbered(n) for n in self.wire.nodes}
         return [leaf for member in members for leaf in several.get(member, [member])]
 
@@ -279,7 +279,7 @@ class _Builder:
         return node.link or (own.pop() if len(own) == 1 else "")
 
     def cluster(self) -> ModelledCluster:
-        """Build it; the file has no findings."""
+        """Return the cluster of a file without findings."""
         used: dict[str, DeviceSpec] = {}
         nodes: dict[str, _Node] = {}
         for entry in self.wire.nodes:
@@ -313,11 +313,11 @@ class _Builder:
         )
 
     def _joined(self, nodes: Mapping[str, _Node]) -> dict[tuple[str, str], str]:
-        """Pair of devices -> link: that of the innermost node or group that holds both."""
-        found: dict[tuple[str, str], str] = {}
+        """Return pair of devices -> link of the innermost node or group that contains both."""
+        link_of: dict[tuple[str, str], str] = {}
         inside: dict[str, list[str]] = {}
         for name, node in nodes.items():
-            found |= {(a, b): node.link for a in node.devices for b in node.devices if a != b}
+            link_of |= {(a, b): node.link for a in node.devices for b in node.devices if a != b}
             inside[name] = node.devices
         tops = (*self.wire.groups, WireGroup(self.wire.name, tuple(inside), self.wire.link))
         for place, group in enumerate(tops):
@@ -327,13 +327,13 @@ class _Builder:
             for a in devices:
                 for b in devices:
                     if a != b:
-                        found.setdefault((a, b), group.link)
+                        link_of.setdefault((a, b), group.link)
             inside[group.name] = devices
-        return found
+        return link_of
 
 
 def _numbered(node: WireNode) -> list[str]:
-    """Names of nodes that are alike: numbers are put behind where there are several."""
+    """Return the names of equal nodes: with numbers if there are several."""
     if node.count == 1:
         return [node.name]
     return [f"{node.name}{place}" for place in range(min(node.count, MAX_DEVICES))]

@@ -1,4 +1,4 @@
-"""CSV as files of others hold it: cells with the line where their row begins."""
+"""Reads CSV files of others: cells, with the line where their row begins."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def csv_rows(
     text
         The whole of it.
     what
-        What the file is, for findings.
+        Description of the file, for findings.
     file
-        Its name, for findings.
+        Name of the file, for findings.
     spaced
         Whether blanks behind a comma are none of a cell.
 
@@ -49,7 +49,7 @@ def csv_rows(
 
 
 def csv_records(text: str, what: str, file: str) -> Iterator[dict[str, str]]:
-    """Yield the rows below the first one by its names; cells that are left out are empty.
+    """Yield the rows after the first one as mappings from its names; missing cells are empty.
 
     Raises
     ------

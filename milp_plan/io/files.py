@@ -1,4 +1,4 @@
-"""Files: whole reads with clear findings, atomic writes, gzip by content and within bounds."""
+"""Reads and writes files: clear findings, atomic writes, gzip by content with size limits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OTHER_ENCODINGS = {
 """Marks at the beginning of a file; those of UTF-32 begin like those of UTF-16."""
 
 EXPANSION = "MILP_PLAN_EXPANSION"
-"""Environment variable: to how many bytes a compressed file may expand at most."""
+"""Environment variable with the maximum bytes of a decompressed file."""
 
 _FREE_BYTES = 256 << 20
 _FREE_RATIO = 100
@@ -44,9 +44,9 @@ class Document:
     Parameters
     ----------
     path
-        Where it came from.
+        Path of the file.
     data
-        Its content, decompressed.
+        Content of the file, decompressed.
     """
 
     path: Path
@@ -59,7 +59,7 @@ class Document:
 
     @cached_property
     def top_level(self) -> Mapping[str, msgspec.Raw]:
-        """Top-level JSON members, still as text; empty when the file holds no JSON object."""
+        """Top-level JSON members, as undecoded text; empty if the file has no JSON object."""
         try:
             return msgspec.json.decode(self.data, type=dict[str, msgspec.Raw])
         except (msgspec.DecodeError, RecursionError):
@@ -77,14 +77,14 @@ class Document:
 def read_document(
     path: str | Path, what: str = "an instance file", *, text: bool = True
 ) -> Document:
-    """Read a whole file, decompressing it when its content (not its name) is gzip.
+    """Read a whole file; decompress it if its content (not its name) is gzip.
 
     Parameters
     ----------
     path
         The file.
     what
-        What the caller expects it to be, for the findings.
+        Description of the expected file, for findings.
     text
         Whether it must be text in UTF-8.
 
@@ -131,7 +131,7 @@ def read_document(
 
 
 def _expansion_limit(packed_bytes: int) -> int:
-    """Return to how many bytes a compressed file of this size may expand."""
+    """Return the maximum decompressed size of a file of a size."""
     given = os.environ.get(EXPANSION)
     if given is None:
         return max(_FREE_BYTES, _FREE_RATIO * packed_bytes)
@@ -142,7 +142,7 @@ def _expansion_limit(packed_bytes: int) -> int:
 
 
 def _not_text(data: bytes) -> str | None:
-    """Say why data is not UTF-8 text; ``None`` if it is."""
+    """Return a finding on data that is not UTF-8 text; ``None`` if it is."""
     for mark, encoding in _OTHER_ENCODINGS.items():
         if data.startswith(mark):
             return f"{encoding} text"
@@ -156,7 +156,7 @@ def _not_text(data: bytes) -> str | None:
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[BinaryIO]:
-    """Open a file to write that takes its name, and another's place, once all is written.
+    """Open a file for writing that gets its name, and replaces another file, when it is complete.
 
     Raises
     ------
@@ -177,7 +177,7 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
 
 
 def write_atomic(path: str | Path, data: bytes) -> None:
-    """Write a file so that readers see the old content or the new one, never a part.
+    """Write a file so that readers see either the old content or the new one, never a part.
 
     Raises
     ------
@@ -189,7 +189,7 @@ def write_atomic(path: str | Path, data: bytes) -> None:
 
 
 def write_parts(path: str | Path, parts: Iterable[bytes]) -> None:
-    """Write a file atomically from parts, none of which is kept; compressed as documents are.
+    """Write a file atomically from parts, one at a time; compressed like documents.
 
     Raises
     ------

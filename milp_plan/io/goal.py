@@ -1,4 +1,4 @@
-"""What a user asks of an instance, where that is not what its file says."""
+"""Goals: objective and serial law that users request in place of those of a file."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from milp_plan.core import (
 
 @dataclass(frozen=True)
 class Goal:
-    """An objective, and under the serial law what plans may look like.
+    """An objective, and options of the serial law.
 
     Parameters
     ----------
     objective
-        What counts; ``None`` leaves it to the file.
+        The objective; ``None`` for that of the file.
     contiguous
         Bottleneck: one consecutive part of the forward pass per device (``Contiguity.CHAIN``).
     separate_passes
@@ -40,7 +40,7 @@ class Goal:
 
     @property
     def about_serial_law(self) -> bool:
-        """Whether it asks for something that only the serial law has."""
+        """Whether it requests something that only the serial law has."""
         return (
             self.contiguous
             or self.separate_passes
@@ -49,7 +49,7 @@ class Goal:
         )
 
     def findings(self) -> Iterator[Finding]:
-        """List wishes that do not go together."""
+        """Report options that do not fit together."""
         if self.calls is not None and self.objective is not Objective.LATENCY:
             yield Finding("--calls", str(self.calls), "objective latency", "add it, or leave out")
         for flag, given in (
@@ -61,7 +61,7 @@ class Goal:
                 yield Finding(flag, found, "objective bottleneck", "leave one of them out")
 
     def law(self, payers: tuple[str, ...]) -> SerialLaw:
-        """Return the serial law that the goal asks for."""
+        """Return the serial law that the goal requests."""
         latency = self.objective is Objective.LATENCY
         return SerialLaw(
             payers,

@@ -1,4 +1,4 @@
-"""Values known from elsewhere, as TOML. Described in ``instances/formats/suite.md``."""
+"""Known values of instances, as TOML. Described in ``instances/formats/suite.md``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .wire import Count, Positive, Strict
 
 
 class KnownValue(Strict):
-    """What is known about an instance in one variation.
+    """Known values of an instance in one variation.
 
     Either ``optimum``, an exact number of ticks or bytes that is proved; or ``value``, the value
     of a plan in the unit of the instance's file, rounded as it is written, ``proved`` or not.
@@ -49,7 +49,7 @@ class KnownValue(Strict):
 
     @property
     def certain(self) -> bool:
-        """Whether no plan can be better."""
+        """Whether the value is proved to be optimal."""
         return self.proved or self.optimum is not None
 
     def range(self, time_scale: int) -> tuple[Fraction, Fraction]:
@@ -74,17 +74,17 @@ class KnownFile(Strict):
 
 @dataclass(frozen=True)
 class KnownValues:
-    """Known values by case; several sources may speak of one."""
+    """Known values by case; a case may have several sources."""
 
     entries: tuple[KnownValue, ...]
 
     def of(self, case: tuple[Any, ...]) -> Iterator[KnownValue]:
-        """Entries about an instance in a variation."""
+        """Return the entries of an instance in a variation."""
         return (entry for entry in self.entries if entry.case == case)
 
 
 def last_digit(number: float | int) -> Fraction:
-    """Return one unit of the last digit that a decimal is written with; 0 for an integer."""
+    """Return one unit of the last digit of a decimal; 0 for an integer."""
     if isinstance(number, int):
         return Fraction(0)
     exponent = Decimal(repr(number)).as_tuple().exponent

@@ -76,14 +76,14 @@ def read_all_reduces(path: str | Path) -> list[Row]:
 
 def _read(path: str | Path, *, reduces: bool) -> list[Row]:
     document = read_document(path, _WHAT)
-    wanted = ["devices", "bytes", "us"] if reduces else ["bytes", "us"]
+    columns = ["devices", "bytes", "us"] if reduces else ["bytes", "us"]
     lines = [
         cells for _, cells in csv_rows(document.data.decode(), _WHAT, document.file, spaced=True)
     ]
     head = [cell.strip() for cell in lines[0]] if lines else []
     findings = [
-        Finding("first line", f"no column {name!r}", ", ".join(wanted), "name the columns")
-        for name in wanted
+        Finding("first line", f"no column {name!r}", ", ".join(columns), "name the columns")
+        for name in columns
         if head.count(name) != 1
     ]
     if len(lines) == 1:
@@ -135,17 +135,17 @@ def calibrated(
     tables
         Files and rows of :func:`read_sends` and :func:`read_all_reduces`.
     date
-        When they were measured, for the source.
+        Date of the measurement, for the source.
 
     Raises
     ------
     InputError
-        A row of a link that the cluster has not, or times that no link fits.
+        A row names a link that the cluster does not have, or no link fits the times.
     """
     wire = read_wire(read_document(path))
     used = {link.name: link for link in read_cluster(path).links}
     only = next(iter(used)) if len(used) == 1 else None
-    found: dict[str, list[MeasuredTransfer]] = {}
+    transfers: dict[str, list[MeasuredTransfer]] = {}
     origin: dict[str, dict[str, int]] = {}
     findings = []
     for file, rows in tables:
@@ -156,12 +156,12 @@ def calibrated(
                 where, remedy = f"row {number}, link", "name the link in a column 'link'"
                 findings.append(Finding(where, repr(row.link), expected, remedy, str(file)))
                 continue
-            found.setdefault(name, []).append(row.transfer)
+            transfers.setdefault(name, []).append(row.transfer)
             counts = origin.setdefault(name, {})
             counts[str(file)] = counts.get(str(file), 0) + 1
     fits = []
     if not findings:
-        for name, measured in found.items():
+        for name, measured in transfers.items():
             counted = ", ".join(f"{Path(file).name}, {n} rows" for file, n in origin[name].items())
             files = " and ".join(origin[name])
             try:

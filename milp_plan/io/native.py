@@ -23,7 +23,7 @@ from .wire import as_wire, decode, encode
 
 
 def can_read(document: Document) -> bool:
-    """Whether the document says that it is a native instance."""
+    """Return whether the document says that it is a native instance."""
     return document.marker == wire.MARKER
 
 
@@ -180,7 +180,7 @@ def _shorthand(sizes: Mapping[str, int]) -> int | dict[str, int]:
 
 
 def _doubled_reshards(values: Sequence[wire.Value]) -> Iterator[Finding]:
-    """Find pairs of layouts listed twice; a table with the pair as key could not show them."""
+    """Report pairs of layouts that are listed twice; a table with pairs as keys would hide them."""
     for position, value in enumerate(values):
         seen: set[tuple[str, str]] = set()
         for index, entry in enumerate(value.reshard_ticks):
@@ -194,9 +194,9 @@ def _doubled_reshards(values: Sequence[wire.Value]) -> Iterator[Finding]:
 
 _QUOTED = r"('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"
 _SUBJECT = re.compile(rf"(operators?|values?|devices?|device_classes) {_QUOTED}")
-"""How core names the subject of a finding: its kind and its quoted name."""
+"""Pattern of the subject of a finding of core: its kind and its quoted name."""
 _UNKNOWN = re.compile(rf"unknown (operator|device|device class) {_QUOTED}")
-"""How core says that a reference leads nowhere."""
+"""Pattern of core's findings on unknown references."""
 
 _Places = Mapping[tuple[str, str], Sequence[str]]
 """(kind, name) -> JSON paths of the entries of that name."""
@@ -221,7 +221,7 @@ def _places(instance: wire.Instance) -> _Places:
 
 
 def _located(finding: Finding, places: _Places) -> Finding:
-    """Add the JSON path of the subject, and the name that an unknown one may be meant to be."""
+    """Return a finding with the JSON path of its subject, and a similar name for an unknown one."""
     where, remedy = finding.where, finding.remedy
     subject = _SUBJECT.match(where)
     if subject is not None:

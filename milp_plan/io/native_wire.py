@@ -19,7 +19,7 @@ MARKER = "milp-plan-instance"
 
 
 class DeviceClass(Strict):
-    """A kind of device; null memory means without limit; hosts run nothing and hold copies."""
+    """A kind of device; null memory means no limit; hosts run no operators and store copies."""
 
     name: str
     memory_bytes: Count | None
@@ -27,7 +27,7 @@ class DeviceClass(Strict):
 
 
 class Device(Strict):
-    """One device; its memory is that of its class unless it says otherwise."""
+    """One device; its memory is by default that of its class."""
 
     name: str
     device_class: str
@@ -44,7 +44,7 @@ class Channel(Strict):
 
 
 class Cluster(Strict):
-    """Devices and what joins them."""
+    """Devices and channels."""
 
     device_classes: tuple[DeviceClass, ...]
     devices: tuple[Device, ...]
@@ -77,7 +77,7 @@ class Operator(Strict):
 
 
 class Reshard(Strict):
-    """Ticks of the collective that turns one layout into another."""
+    """Ticks of the collective that changes one layout into another."""
 
     before: str = msgspec.field(name="from")
     after: str = msgspec.field(name="to")
@@ -85,7 +85,7 @@ class Reshard(Strict):
 
 
 class Value(Strict):
-    """A tensor; a plain number of bytes stands for the layout full."""
+    """A tensor; a plain number of bytes is for the layout full."""
 
     name: str
     producer: str | None
@@ -98,7 +98,7 @@ class Value(Strict):
 
 
 class Units(Strict):
-    """What one tick and one byte stand for in the source."""
+    """Units of the source, and their multiples in ticks and bytes."""
 
     time: str = "ns"
     size: str = "bytes"

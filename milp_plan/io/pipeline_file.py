@@ -25,14 +25,14 @@ Amount = Annotated[int, msgspec.Meta(ge=0)] | Annotated[float, msgspec.Meta(ge=0
 _Wire = TypeVar("_Wire", bound=msgspec.Struct)
 
 LARGEST = 10**18
-"""Of times and sizes."""
+"""Maximum of times and sizes."""
 
 MOST_PIECES = 100_000
-"""Pieces of a model, repeated ones counted: hundreds of times the layers of any that is known."""
+"""Maximum number of pieces of a model, with repetitions: hundreds of times any known model."""
 
 
 class PipelinePiece(Strict):
-    """A part of the model that stays whole: times and sizes for one micro-batch."""
+    """A part of the model that is not split: times and sizes for one micro-batch."""
 
     forward: Amount
     backward: Amount
@@ -46,7 +46,7 @@ class PipelinePiece(Strict):
 
     @property
     def amounts(self) -> tuple[float, ...]:
-        """Its times and sizes, as :class:`Piece` takes them."""
+        """Times and sizes as arguments of :class:`Piece`."""
         times = self.forward, self.backward, self.weight
         sizes = self.held_to_backward, self.held_to_weight, self.gradient, self.parameters
         return (*times, *sizes)
@@ -63,7 +63,7 @@ class PipelineFile(Strict):
 
 
 def exact(number: float | int) -> Fraction:
-    """Return the decimal a number was written as: 0.1 is one tenth."""
+    """Return the decimal as which a number was written: 0.1 is one tenth."""
     return Fraction(Decimal(repr(number)))
 
 
@@ -93,7 +93,7 @@ def read_pipeline_file(path: str | Path) -> PipelineFile:
 
 
 def endless(item: Any, path: tuple[str | int, ...] = ()) -> Iterator[Finding]:
-    """Find numbers that TOML knows and no plan does: ``inf`` and ``nan``."""
+    """Report numbers that TOML allows and plans do not: ``inf`` and ``nan``."""
     if isinstance(item, float) and not math.isfinite(item):
         yield Finding(json_path(path), str(item), "a finite number", "correct it")
     if isinstance(item, dict | list):

@@ -1,4 +1,4 @@
-"""Wire types of placement files: how a captured step runs on several processes.
+"""Wire types of placement files, which say how a captured step runs on several processes.
 
 Class names and first lines go into the published schema
 (``instances/formats/torch-placements.schema.json``); what the fields mean is said in
@@ -16,10 +16,10 @@ from .wire import Count, Positive, Strict
 MARKER = "milp-plan-torch-placements"
 
 Placement = Annotated[str, msgspec.Meta(pattern=r"^(R|P|S\((0|[1-9][0-9]{0,2})\))+$")]
-"""One of ``R`` (whole everywhere), ``P`` (a sum to come), ``S(d)`` (cut along ``d``) per axis."""
+"""One of ``R`` (replicated), ``P`` (partial sum), ``S(d)`` (sharded along ``d``) per axis."""
 
 Collective = Literal["all_gather", "all_reduce", "all_to_all", "reduce_scatter"]
-"""Kinds of collectives that a change of placement becomes."""
+"""Kinds of collectives that change placements."""
 
 
 class Axis(Strict):

@@ -15,7 +15,7 @@ MARKER = "milp-plan-plan"
 
 
 class Run(Strict):
-    """One operator as the plan runs it."""
+    """One run of an operator."""
 
     operator: str
     option: str
@@ -26,7 +26,7 @@ class Run(Strict):
 
 
 class Transfer(Strict):
-    """One journey of a value: it makes a copy in the layout on each target device."""
+    """One transfer of a value: it makes a copy in the layout on each target device."""
 
     value: str
     source: tuple[str, ...]

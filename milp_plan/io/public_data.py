@@ -1,4 +1,4 @@
-"""Public benchmark files: where they are, what they must contain, and how to get them.
+"""Public benchmark files: their folder, their checksums, and their download.
 
 Nothing of them comes with this package. Each list in ``public/`` pins the contents of its files by
 SHA-256; pooch downloads, checks before a file takes its name, and downloads again what has changed.
@@ -16,13 +16,13 @@ from typing import Any
 from milp_plan.core import BackendUnavailableError, Finding, InputError
 
 VARIABLE = "MILP_PLAN_BENCHMARKS"
-"""Environment variable by which tests, suites and studies find the folder."""
+"""Environment variable with the folder, for tests, suites and studies."""
 
 CACHE = "milp-plan"
 """Name of the folder in the user's cache."""
 
 TIMEOUT_S = 30
-"""Seconds without an answer that end a download."""
+"""Timeout of a download in seconds without an answer."""
 
 _LISTS = Path(__file__).parent / "public"
 
@@ -54,13 +54,13 @@ class PublicSet:
     Parameters
     ----------
     name
-        Of the set and of its folder.
+        Name of the set and of its folder.
     title, licence
-        For people.
+        Readable title.
     page
-        Where to read about it.
+        Address of a page about it.
     address
-        Of a commit: what lies below it does not change.
+        Address of a commit, whose files do not change.
     """
 
     name: str
@@ -122,7 +122,7 @@ SETS = {
         ),
     )
 }
-"""What can be downloaded."""
+"""Sets that can be downloaded."""
 
 
 def cache_folder() -> Path:
@@ -137,25 +137,25 @@ def cache_folder() -> Path:
 
 
 def download(
-    wanted: PublicSet,
+    public: PublicSet,
     folder: Path,
     files: Sequence[PublicFile],
     *,
     address: str | None = None,
     on_file: Callable[[str], None] | None = None,
 ) -> tuple[str, ...]:
-    """Bring files into ``folder / wanted.name``; those that are there and right stay.
+    """Download the files of a set into a folder of its name; correct files stay.
 
     Parameters
     ----------
-    wanted
+    public
         The set.
     folder
         The user's folder.
     files
-        Of the set.
+        Files of the set.
     address
-        Another place that holds the same files, such as a mirror.
+        Another address of the same files, such as a mirror.
     on_file
         Called with a file's name before it is downloaded.
 
@@ -173,7 +173,7 @@ def download(
         pooch is not installed.
     """
     pooch = _pooch()
-    base = (address or wanted.address).rstrip("/")
+    base = (address or public.address).rstrip("/")
     brought: list[str] = []
 
     def bring(url: str, output: str, manager: Any) -> None:
@@ -184,7 +184,7 @@ def download(
         brought.append(name)
 
     manager = pooch.create(
-        path=folder / wanted.name,
+        path=folder / public.name,
         base_url=base + "/",
         registry={file.name: f"sha256:{file.sha256}" for file in files},
         urls={file.name: f"{base}/{file.source}" for file in files},

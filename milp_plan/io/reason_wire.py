@@ -14,7 +14,7 @@ Counts = Literal["things", "time", "size"]
 
 
 class ChainLink(msgspec.Struct, kw_only=True):
-    """One task of the chain that a value hangs on."""
+    """One task of the critical chain."""
 
     name: str
     block: str | None
@@ -27,7 +27,7 @@ class ChainLink(msgspec.Struct, kw_only=True):
 
 
 class Usage(msgspec.Struct, kw_only=True):
-    """How much of something a plan uses."""
+    """An amount that a plan uses, and the available amount."""
 
     name: str
     what: str
@@ -49,14 +49,14 @@ class Block(msgspec.Struct, kw_only=True):
 
 
 class Remedy(msgspec.Struct, kw_only=True):
-    """What would make a value better."""
+    """A change that would improve a value."""
 
     text: str
     at_most: int | None
 
 
 class Why(msgspec.Struct, kw_only=True):
-    """What a valid plan's value hangs on."""
+    """The reasons for the value of a valid plan."""
 
     chain: list[ChainLink]
     usage: list[Usage]
@@ -67,7 +67,7 @@ class Why(msgspec.Struct, kw_only=True):
 
 
 class Effect(msgspec.Struct, kw_only=True):
-    """A question, and what planning the changed problem gave."""
+    """A change, and the result of planning the changed problem."""
 
     question: str
     value: int | None
@@ -79,12 +79,12 @@ class Effect(msgspec.Struct, kw_only=True):
     ticks_per_unit: int
     proved: bool
     stop: str
-    infeasible_because: str | None
+    infeasible_reason: str | None
     seconds: float
 
 
 class Limit(msgspec.Struct, kw_only=True):
-    """Something that a problem has so much of."""
+    """A limited resource of a problem."""
 
     name: str
     what: str
@@ -93,7 +93,7 @@ class Limit(msgspec.Struct, kw_only=True):
 
 
 class Conflict(msgspec.Struct, kw_only=True):
-    """Parts and limits that no plan keeps together."""
+    """A conflicting set of parts and limits."""
 
     noun: str
     parts: list[str]
@@ -104,7 +104,7 @@ class Conflict(msgspec.Struct, kw_only=True):
 
 
 class Raised(msgspec.Struct, kw_only=True):
-    """A limit, and an amount of it with which a plan exists."""
+    """A limit, its amount, and an amount with which a plan exists."""
 
     name: str
     amount: int
@@ -113,7 +113,7 @@ class Raised(msgspec.Struct, kw_only=True):
 
 
 class Relaxation(msgspec.Struct, kw_only=True):
-    """More of something with which a checked plan exists."""
+    """Larger limits with which a checked plan exists."""
 
     what: str
     percent: int
@@ -123,7 +123,7 @@ class Relaxation(msgspec.Struct, kw_only=True):
 
 
 class Infeasibility(msgspec.Struct, kw_only=True):
-    """What is known of a problem without a plan."""
+    """Explanation of an infeasible problem."""
 
     because: str
     conflict: Conflict | None
@@ -132,7 +132,7 @@ class Infeasibility(msgspec.Struct, kw_only=True):
 
 
 class Move(msgspec.Struct, kw_only=True):
-    """Parts that two plans treat differently, in the same way."""
+    """Parts with the same difference between two plans."""
 
     what: str
     before: str
@@ -157,7 +157,7 @@ class Side(msgspec.Struct, kw_only=True):
 
 
 class Point(msgspec.Struct, kw_only=True):
-    """A variant of a sweep, and what planning it gave."""
+    """A variant of a sweep, and the result of planning it."""
 
     settings: dict[str, str]
     fingerprint: str
@@ -167,7 +167,7 @@ class Point(msgspec.Struct, kw_only=True):
     bound_in_unit: str | None
     proved: bool
     stop: str | None
-    infeasible_because: str | None
+    infeasible_reason: str | None
     front: bool
     started: bool
     again: bool

@@ -1,4 +1,4 @@
-"""Recipes of paper tables as TOML: cases, and what others report for them.
+"""Recipes of paper tables as TOML: cases, and published figures.
 
 Described in ``instances/formats/recipe.md``.
 """
@@ -18,7 +18,7 @@ from .wire import Positive, Strict
 
 
 class Peer(Strict):
-    """What others report for a case, in the recipe's unit of time, with its source."""
+    """A published figure of a case, in the recipe's unit of time, with its source."""
 
     name: str
     value: Amount
@@ -26,7 +26,7 @@ class Peer(Strict):
 
 
 class RecipeCase(Strict):
-    """One line of the table. ``memory`` in activations of a device's share; absent: no limit."""
+    """One line of the table. ``memory`` counts activations of a device; absent: no limit."""
 
     stages: Positive
     micro_batches: Positive
@@ -43,7 +43,7 @@ class RecipeCase(Strict):
 
 
 class Recipe(Strict):
-    """A table: its words, the experts it shows in columns of their own, and its cases.
+    """A table: its texts, the experts with columns of their own, and its cases.
 
     ``figure`` is the place (from 1) of the case whose schedules are drawn, expert above ours.
     """

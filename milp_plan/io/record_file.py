@@ -1,4 +1,4 @@
-"""Records of runs, as tables and charts read them: what a hand may have changed is looked at."""
+"""Reads records of runs for tables and charts, with checks since users may have edited them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Named(msgspec.Struct):
 
 
 class Asked(msgspec.Struct):
-    """What a run was asked, as far as tables say it."""
+    """Settings of a run, as far as tables show them."""
 
     seed: int
 
 
 class Point(msgspec.Struct):
-    """What was known at a time of a run."""
+    """Incumbent and bound at a time of a run."""
 
     seconds: float
     incumbent: int | None
@@ -35,7 +35,7 @@ class Point(msgspec.Struct):
 
 
 class Record(msgspec.Struct):
-    """The members of a record that tables and charts read; it has more."""
+    """The members of a record that tables and charts read; records have more."""
 
     instance: str
     fingerprint: str
@@ -56,7 +56,7 @@ class Record(msgspec.Struct):
     coarse_operators: int | None = None
     bound_name: str | None = None
     planner: str | None = None
-    infeasible_because: str | None = None
+    infeasible_reason: str | None = None
     best_baseline: int | None = None
     baseline_name: str | None = None
     phases: dict[str, float | None] = {}
@@ -64,7 +64,7 @@ class Record(msgspec.Struct):
 
 
 class Stored(msgspec.Struct):
-    """What a suite's store says of a run, beside the record of the run itself."""
+    """Members that a suite's store adds to the record of a run."""
 
     status: str
     outcome: msgspec.Raw
@@ -77,7 +77,7 @@ class Stored(msgspec.Struct):
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """Read the record of a run, as it wrote it itself or as it lies in the store of a suite.
+    """Read the record of a run, from its own file or from the store of a suite.
 
     One of a store has a ``title`` beside what the run wrote, and says where its instance is.
 

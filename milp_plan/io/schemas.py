@@ -21,7 +21,7 @@ def schemas() -> dict[str, bytes]:
 
 
 def _complete(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema of objects that always have all their members, and no others."""
+    """Return a schema of objects that have all their members, and no others."""
     known = {
         name: {**entry, "required": list(entry["properties"]), "additionalProperties": False}
         for name, entry in schema["$defs"].items()

@@ -1,4 +1,4 @@
-"""Specs of tables over suites as TOML, with what others report. See ``table-spec.md``."""
+"""Specs of tables over suites as TOML, with published figures. See ``table-spec.md``."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ COLUMNS = (
     "ratio",
     "standing",
 )
-"""What a table can show of a run and of its best rival."""
+"""Columns that a table can show of a run and of the best published figure."""
 
 
 class Published(Strict):
-    """What others report for an instance in a variation, in the unit of the instance's file.
+    """A published figure of an instance in a variation, in the unit of the instance's file.
 
     Where the spec compares another member than the value, ``value`` is that.
 
@@ -112,12 +112,12 @@ def read_spec(path: str | Path) -> Spec:
 
 def suite_of(spec: Spec, path: Path) -> Path:
     """Return the file of the suite that a spec names: a path, or a name in instances/suites."""
-    wanted = spec.suite if spec.suite.endswith(".toml") else f"instances/suites/{spec.suite}.toml"
-    return above(path, wanted)
+    name = spec.suite if spec.suite.endswith(".toml") else f"instances/suites/{spec.suite}.toml"
+    return above(path, name)
 
 
 def methods(spec: Spec) -> list[str]:
-    """Names of the methods whose figures a spec holds, in order of appearance."""
+    """Return the names of the methods with published figures, in order of appearance."""
     return list(dict.fromkeys(entry.method for entry in spec.published))
 
 
@@ -139,7 +139,7 @@ def _findings(spec: Spec) -> Iterator[Finding]:
 
 
 def _read_csv(path: Path) -> tuple[Published, ...]:
-    """Read published figures: columns as the fields of :class:`Published`, empty is the default."""
+    """Read published figures: columns like the fields of :class:`Published`, empty for defaults."""
     what = "published figures (CSV)"
     document = read_document(path, what)
     content = [_plain(row) for row in csv_records(document.data.decode(), what, document.file)]
@@ -172,7 +172,7 @@ def _number(text: str) -> int | float | str:
 
 
 def unmatched(spec: Spec, cases: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Instances and variations of published figures that are not among the given ones."""
+    """Return instances and variations of published figures that a suite does not have."""
     known = set(cases)
     named = dict.fromkeys((entry.instance, entry.variation) for entry in spec.published)
     return [case for case in named if case not in known]

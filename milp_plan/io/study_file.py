@@ -40,7 +40,7 @@ class StudyTable(Strict):
 
 
 class Study(Strict):
-    """What is measured, and what is shown.
+    """Cases that are measured, and tables that are shown.
 
     ``cases`` and every combination of each of ``grids``, with the members of ``common``, are handed
     to the script, but for the members in ``labels``, which the page alone needs.
@@ -69,7 +69,7 @@ class Study(Strict):
 
 
 def read_study(path: str | Path) -> tuple[Study, Path]:
-    """Read a study, and find its script: seen from its folder or the nearest one above.
+    """Read a study and find its script, relative to its folder or the nearest one above.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def read_study(path: str | Path) -> tuple[Study, Path]:
 
 
 def published_rows(study: Study, folder: Path) -> dict[tuple[str, ...], dict[str, str]]:
-    """Return published figures by the members that name a case; lines that begin with # are notes.
+    """Return published figures by the members that name a case; lines with # are notes.
 
     What is empty is left out.
 

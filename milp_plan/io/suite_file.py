@@ -1,4 +1,4 @@
-"""Suites as TOML: which instances are run, in which variations, by whom, and for how long.
+"""Suites as TOML: instances, variations, methods, and time limits.
 
 Described in ``instances/formats/suite.md``.
 """
@@ -26,7 +26,7 @@ from .wire import Positive, PositiveSetting, Setting, Strict
 
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 _LONGEST_NAME = 255
-"""Bytes that file systems take for the name of a file; patterns of many more take minutes."""
+"""Maximum bytes of a file name in file systems; much longer patterns take minutes to match."""
 
 _WILD = frozenset("*?[")
 
@@ -58,14 +58,14 @@ class SuiteRecipe(Strict):
     link: str | None = None
 
     def seen_from(self, suite: Path) -> SuiteRecipe:
-        """Return it with the file of its cluster, if it names one, found from the suite's file."""
+        """Return it with the file of its cluster, if it names one, relative to the suite's file."""
         if not self.cluster.endswith(SUFFIX):
             return self
         return msgspec.structs.replace(self, cluster=str(above(suite, self.cluster)))
 
 
 class SuiteVariation(Strict):
-    """How a problem differs from its file; ``only``: patterns of the files it is for.
+    """Changes of a problem; ``only`` has patterns of the files they are for.
 
     ``changes`` are those of kinds of problems that have other ones (``devices``, ``memory``).
     """
@@ -82,24 +82,24 @@ class SuiteVariation(Strict):
 
     @property
     def goal(self) -> Goal:
-        """What is asked of the file."""
+        """Changes of a problem that its file describes."""
         objective = None if self.objective is None else Objective(self.objective)
         return Goal(objective, self.contiguous, self.separate_passes, self.calls)
 
     @property
     def asked(self) -> dict[str, Any]:
-        """What is asked of an instance as it is read, by the names that its kind knows."""
+        """Changes of an instance as it is read, by the names of its kind."""
         names = ("objective", "contiguous", "separate_passes", "calls", "memory_scale")
         asked = {**{name: getattr(self, name) for name in names}, **self.changes}
         return {name: change for name, change in asked.items() if change not in (None, False)}
 
     def wants(self, label: str) -> bool:
-        """Whether a file is run in this variation."""
+        """Return whether a file is run in this variation."""
         return not self.only or any(fnmatchcase(label, pattern) for pattern in self.only)
 
 
 class SuitePlanner(Strict):
-    """Who plans: both stages with a formulation, or the heuristic ``planner`` alone."""
+    """A method: both stages with a formulation, or only the heuristic ``planner``."""
 
     name: str
     planner: str | None = None
@@ -115,7 +115,7 @@ class SuitePlanner(Strict):
 
 
 class SuiteLimits(Strict):
-    """When a run ends: ``time`` seconds, and ``grace`` more before it is ended from outside."""
+    """Limits of a run: ``time`` seconds, and ``grace`` more before its process is killed."""
 
     time: Seconds = 60.0
     threads: PositiveSetting = 1
@@ -124,7 +124,7 @@ class SuiteLimits(Strict):
 
 
 class SuiteFile(Strict):
-    """A suite as it stands in its file."""
+    """A suite, member by member as in its file."""
 
     title: str
     about: str = ""
@@ -155,13 +155,13 @@ class SuiteEntry:
     label
         The file as tables name it, without the folder of this machine.
     path
-        Where it is, or would be if it were not generated.
+        Path of its file, or the path that it would have.
     absent
         Why it cannot be solved; empty for a file that is there.
     optional
-        Whether it may be absent without that being an error.
+        Whether it may be missing without an error.
     recipe
-        How it is generated; ``None`` for a file.
+        Recipe by which it is generated; ``None`` for a file.
     """
 
     label: str
@@ -172,24 +172,24 @@ class SuiteEntry:
 
     @property
     def stem(self) -> str:
-        """File name without its endings."""
+        """File name without its suffixes."""
         return self.path.name.removesuffix(".gz").removesuffix(".json")
 
 
 @dataclass(frozen=True)
 class Suite:
-    """A suite with the files it names, found on this machine.
+    """A suite with its files on this machine.
 
     Parameters
     ----------
     name
-        Of its file, without ``.toml``.
+        Name of the file, without ``.toml``.
     path
-        Its file.
+        Path of the suite's file.
     content
-        What stands there.
+        Content of the file.
     entries
-        Its instances, present or absent, each once.
+        The instances, present or missing, each once.
     """
 
     name: str
@@ -199,7 +199,7 @@ class Suite:
 
 
 def read_suite(path: str | Path) -> Suite:
-    """Read a suite and look for its instances.
+    """Read a suite and find its instances.
 
     Raises
     ------
@@ -225,17 +225,17 @@ def read_suite(path: str | Path) -> Suite:
     return Suite(source.name.removesuffix(".toml"), source, suite, (*entries, *made))
 
 
-def above(path: Path, wanted: str) -> Path:
-    """Return what a file means by a relative path.
+def above(path: Path, name: str) -> Path:
+    """Return the absolute form of a path that a file names.
 
     That is: seen from its own folder or, where nothing is there, from the nearest folder above it
     from which there is something; its own folder if there is none.
     """
     own = path.absolute().parent
     for folder in (own, *own.parents):
-        if (folder / wanted).exists():
-            return folder / wanted
-    return own / wanted
+        if (folder / name).exists():
+            return folder / name
+    return own / name
 
 
 def _groups(suite: SuiteFile) -> tuple[SuiteGroup, ...]:
@@ -246,21 +246,21 @@ def _groups(suite: SuiteFile) -> tuple[SuiteGroup, ...]:
 
 
 def _entries(group: SuiteGroup, pattern: str, source: Path) -> Iterator[SuiteEntry]:
-    """Files that a pattern names; what is not there is an entry as well."""
+    """Yield the files of a pattern; missing files are entries as well."""
     chosen = os.environ.get(group.variable) if group.variable else None
     folder = Path(chosen) if chosen else above(source, group.folder)
     optional = group.variable is not None if group.optional is None else group.optional
     if Path(pattern).is_absolute():
-        found = [Path(pattern)] if Path(pattern).is_file() else []
+        files = [Path(pattern)] if Path(pattern).is_file() else []
     elif _WILD & set(pattern):
-        found = sorted(path for path in folder.glob(pattern) if path.is_file())
+        files = sorted(path for path in folder.glob(pattern) if path.is_file())
     else:
-        found = [folder / pattern] if (folder / pattern).is_file() else []
-    for path in found:
+        files = [folder / pattern] if (folder / pattern).is_file() else []
+    for path in files:
         inside = path.is_relative_to(folder) and not Path(pattern).is_absolute()
         label = path.relative_to(folder).as_posix() if inside else path.name
         yield SuiteEntry(label, path, "", optional)
-    if not found:
+    if not files:
         where = f"the folder that {group.variable} names" if chosen else group.folder
         ways = [] if group.remedy is None else [group.remedy]
         if group.variable and not chosen:
@@ -278,7 +278,7 @@ def _long_names(suite: SuiteFile) -> Iterator[Finding]:
 
 
 def _findings(suite: SuiteFile) -> Iterator[Finding]:
-    """What the schema cannot say."""
+    """Report defects that the schema cannot express."""
     if not suite.files and not suite.instances and not suite.recipes:
         expected = "files, instances, or recipes"
         yield Finding("files", "nothing", expected, "name at least one instance")

@@ -52,15 +52,17 @@ def mirror(kind: type, **types: Any) -> Any:
     made: list[Any] = []
     for entry in fields(kind):
         known = Count if hints[entry.name] is int else hints[entry.name]
-        wanted = types.get(entry.name, known)
-        if wanted is None:
+        wire_type = types.get(entry.name, known)
+        if wire_type is None:
             continue
         if entry.default is not MISSING:
-            made.append((entry.name, wanted, entry.default))
+            made.append((entry.name, wire_type, entry.default))
         elif entry.default_factory is not MISSING:
-            made.append((entry.name, wanted, msgspec.field(default_factory=entry.default_factory)))
+            made.append(
+                (entry.name, wire_type, msgspec.field(default_factory=entry.default_factory))
+            )
         else:
-            made.append((entry.name, wanted))
+            made.append((entry.name, wire_type))
     return msgspec.defstruct(f"Wire{kind.__name__}", made, bases=(Strict,))
 
 

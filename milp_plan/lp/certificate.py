@@ -1,4 +1,4 @@
-"""Proofs of infeasibility that are re-checked without floats."""
+"""Checks proofs of infeasibility without floats."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def refutes(
     lower: Sequence[int],
     upper: Sequence[int],
 ) -> bool:
-    """Whether multipliers prove that no point of a box satisfies the rows.
+    """Return whether multipliers prove that no point of a box satisfies the rows.
 
     Rows ``A x <= b`` with multipliers y >= 0 add up to ``(y A) x <= y b``. Where the smallest value
     of the left side over the box lies above the right side, no x of the box satisfies them all
     (Farkas). Multipliers are rounded to multiples of 2^-40, negative ones to 0, and everything
-    after that is exact: any y >= 0 is good for the argument, however it was found.
+    after that is exact: the argument holds for any y >= 0.
 
     Parameters
     ----------

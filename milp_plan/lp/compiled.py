@@ -1,4 +1,4 @@
-"""The matrix form of a model: all that a backend ever sees."""
+"""The matrix form of a model, which is the input of backends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Values = dict[str, dict[Any, float]]
-"""Variable family -> index -> value: what formulations encode into and decode from."""
+"""Variable family -> index -> value: solutions as formulations encode and decode them."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class CompiledModel:
 
     @property
     def content_hash(self) -> str:
-        """SHA-256 over every number of the model, in order; names do not count."""
+        """SHA-256 of all numbers of the model, in order; names do not count."""
         digest = hashlib.sha256()
         arrays: list[NDArray[Any]] = [
             self.cost,
@@ -94,7 +94,7 @@ class CompiledModel:
         return counts
 
     def name_values(self, vector: NDArray[np.float64]) -> Values:
-        """Sort a solution vector, shape (num_columns,), into families; idle variables too."""
+        """Return a solution vector, shape (num_columns,), by families, with idle variables."""
         named: Values = {}
         for family, index, number in self.idle:
             named.setdefault(family, {})[index] = number
@@ -103,7 +103,7 @@ class CompiledModel:
         return named
 
     def vector(self, values: Values) -> NDArray[np.float64]:
-        """Inverse of :meth:`name_values`.
+        """Return the solution vector of named values; the inverse of :meth:`name_values`.
 
         Raises
         ------
@@ -113,7 +113,7 @@ class CompiledModel:
         return np.array([values[family][index] for family, index in self.columns], dtype=float)
 
     def violation(self, vector: NDArray[np.float64]) -> tuple[float, str]:
-        """Largest violation of a row, column bound or integrality, and where it is."""
+        """Return the largest violation of a row, column bound or integrality, and its place."""
         activity = self.matrix @ vector
         rows = np.maximum(self.row_lower - activity, activity - self.row_upper)
         bounds = np.maximum(self.column_lower - vector, vector - self.column_upper)

@@ -1,4 +1,4 @@
-"""Compile a Pyomo model to matrix form, without going through a file."""
+"""Compiles Pyomo models to matrix form, without a file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .compiled import CompiledModel
 
 
 def compile_pyomo(model: Any) -> CompiledModel:
-    """Compile a linear Pyomo model that has one objective to minimise.
+    """Return the matrix form of a linear Pyomo model with one objective to minimise.
 
     A constraint without variables that cannot hold becomes an empty row that cannot hold, so that
     the solver, not an exception, reports the infeasibility.
@@ -66,7 +66,7 @@ def compile_pyomo(model: Any) -> CompiledModel:
 
 
 def _idle(model: Any, columns: Sequence[Any]) -> Iterator[tuple[str, Hashable, float]]:
-    """Yield variables that are free and no column, each with the value nearest to 0."""
+    """Yield free variables that are no columns, each with its feasible value nearest to 0."""
     used = Counter(id(column.parent_component()) for column in columns)
     known: set[int] | None = None
     for component in model.component_objects(Var, active=True):

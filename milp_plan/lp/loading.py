@@ -1,4 +1,4 @@
-"""Pyomo, loaded without what it imports of SciPy and no linear model uses."""
+"""Loads Pyomo without modules of SciPy that linear models do not use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SPARED = ("scipy.stats", "scipy.integrate", "scipy.spatial")
 
 
 def load_pyomo() -> None:
-    """Import Pyomo, in less than half of the time.
+    """Import Pyomo in less than half of the usual time.
 
     It imports statistics, integration and geometry where SciPy is there, and with them most of the
     rest. Who asks for these modules later gets them.

@@ -1,4 +1,4 @@
-"""Earliest starts of tasks that keep an order: precedence first, then the order of their keys."""
+"""Earliest starts of tasks in an order: precedence first, then the order of their keys."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(slots=True)
 class _Task:
-    """How long a task takes, what it holds meanwhile, and what has to stop before it starts."""
+    """Length of a task, the resources that it occupies, and the tasks before it."""
 
     key: Any
     ticks: int
@@ -20,7 +20,7 @@ class _Task:
 
 
 class Network:
-    """Tasks in an order; what two of them hold both is held first by the one of lower key."""
+    """Tasks in an order; of two tasks on a common resource, the one with the lower key is first."""
 
     def __init__(self) -> None:
         self.tasks: list[_Task] = []
@@ -31,11 +31,11 @@ class Network:
         return len(self.tasks) - 1
 
     def precede(self, before: int, after: int) -> None:
-        """Let a task start no earlier than another one stops."""
+        """Make a task start after another one has stopped."""
         self.tasks[after].before.add(before)
 
     def starts(self) -> list[int] | None:
-        """Return the earliest starts; ``None`` where tasks wait for each other in a circle.
+        """Return the earliest starts; ``None`` where tasks wait for each other in a cycle.
 
         Tasks are taken one after the other, of those whose predecessors are taken the one of lowest
         key. Each starts when all of these have stopped and what it holds is free, so no task of

@@ -19,7 +19,7 @@ Reals = NDArray[np.float64]
 
 
 class Prices:
-    """Minimise T, where each group takes shares of its choices that add up to one.
+    """Linear programme: minimise T, where the shares of each group's choices add up to one.
 
     Parameters
     ----------
@@ -40,26 +40,26 @@ class Prices:
             self._num_groups += 1
 
     def add(self, own: float, costs: Reals) -> None:
-        """T is at least a number of the row's own and the costs of the choices that are taken."""
+        """Add a row: T is at least a constant plus the costs of the taken choices."""
         entries = np.append(-costs, 1.0)
-        kept = np.flatnonzero(entries)
-        self._highs.addRow(own, kHighsInf, len(kept), self._columns[kept], entries[kept])
+        nonzero = np.flatnonzero(entries)
+        self._highs.addRow(own, kHighsInf, len(nonzero), self._columns[nonzero], entries[nonzero])
 
     def solve(self) -> tuple[Reals, Reals, float] | None:
-        """Share of each choice, price of each row that was added, and T.
+        """Return the share of each choice, the price of each added row, and T.
 
         Begins where the last call ended; ``None`` if the solver has no answer.
         """
         self._highs.run()
         if self._highs.getModelStatus() != HighsModelStatus.kOptimal:
             return None
-        found = self._highs.getSolution()
-        shares, prices = np.array(found.col_value), np.array(found.row_dual)
+        solution = self._highs.getSolution()
+        shares, prices = np.array(solution.col_value), np.array(solution.row_dual)
         return shares[:-1], np.maximum(0.0, prices[self._num_groups :]), float(shares[-1])
 
 
 class Covers:
-    """Minimise T, where patterns of pools cover what the choices of groups need.
+    """Linear programme: minimise T, where patterns of pools cover the needs of groups' choices.
 
     Each group takes shares of its choices that add up to its count; every row holds as much of
     patterns as choices need of it, and the patterns of a pool together are at most T times its
@@ -98,24 +98,24 @@ class Covers:
         self._highs.addCol(cost, 0.0, kHighsInf, len(place), place, entry)
 
     def add(self, pool: int, rows: Sequence[int], amounts: Sequence[int]) -> None:
-        """A pattern of a pool: so much of each row."""
+        """Add a pattern of a pool: an amount of each row."""
         places = np.array([*rows, self._pools[pool]])
         self._add(0.0, places, np.array([*amounts, -1]))
 
     def solve(self, limit_s: float) -> tuple[Reals, Reals, Reals, float] | None:
-        """Share of each choice, price of each row and pool, and T; ``None`` without an answer."""
+        """Return shares of choices, prices of rows and pools, and T; ``None`` without an answer."""
         self._highs.setOptionValue("time_limit", self._highs.getRunTime() + limit_s)
         self._highs.run()
         if self._highs.getModelStatus() != HighsModelStatus.kOptimal:
             return None
-        found = self._highs.getSolution()
-        shares, prices = np.array(found.col_value), np.maximum(0.0, np.array(found.row_dual))
+        solution = self._highs.getSolution()
+        shares, prices = np.array(solution.col_value), np.maximum(0.0, np.array(solution.row_dual))
         rows, pools = prices[: self._num_rows], prices[self._pools]
         return shares[1 : 1 + self._choices], rows, pools, float(shares[0])
 
 
 class SetCover:
-    """Cover all classes with sets, so many of each kind at most, at prices near given ones.
+    """Linear programme: cover all classes with sets, with a maximum per kind, near given prices.
 
     The dual of: prices of classes, none further from the centre than its reach, that are together
     as much dearer as can be than the dearest sets of each kind that are known so far.
@@ -125,7 +125,7 @@ class SetCover:
     count
         Classes.
     kinds
-        How many sets of each kind may be used.
+        Maximum number of sets of each kind.
     """
 
     def __init__(self, count: int, kinds: tuple[int, ...]) -> None:
@@ -143,23 +143,23 @@ class SetCover:
                 self._highs.addCol(0.0, 0.0, most, 1, np.array([row], np.int32), np.array([sign]))
 
     def around(self, centre: Reals, reach: Reals) -> None:
-        """Prices are to stay within a reach of a centre."""
+        """Restrict prices to a distance from a centre."""
         columns = np.arange(2 * self._count, dtype=np.int32)
         costs = np.concatenate((centre + reach, reach - centre))
         self._highs.changeColsCost(len(columns), columns, costs)
 
     def add(self, members: NDArray[np.intp], kind: int) -> None:
-        """Make a set known."""
+        """Add a set."""
         rows = np.append(members, self._count + kind).astype(np.int32)
         self._highs.addCol(0.0, 0.0, kHighsInf, len(rows), rows, np.ones(len(rows)))
 
     def allow(self, number: int, allowed: bool) -> None:
-        """Take the set that was added as the so-manieth back, or bring it in again."""
+        """Remove the set with a number, or add it again."""
         column = 2 * self._count + number
         self._highs.changeColBounds(column, 0.0, kHighsInf if allowed else 0.0)
 
     def solve(self) -> tuple[Reals, float] | None:
-        """Prices, and by how much they are dearer; ``None`` if the solver has no answer.
+        """Return prices and their distance from the centre; ``None`` if the solver has no answer.
 
         Begins where the last call ended.
         """

@@ -1,4 +1,4 @@
-"""Whether a solver's tolerances can hold the numbers of a model."""
+"""Checks whether the numbers of a model are within a solver's tolerances."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import numpy as np
 from .compiled import CompiledModel
 
 TOLERANCE = 1e-9
-"""By how much a solver lets rows and bits be off."""
+"""Tolerance of a solver for rows and integrality."""
 
 LARGEST = TOLERANCE / float(np.finfo(float).eps)
-"""4.5 million: rounding a number beyond it is off by more than the tolerance."""
+"""4.5 million: the rounding error of larger numbers exceeds the tolerance."""
 
 
 def doubt_of(model: CompiledModel) -> str:
-    """Why nothing that a solver says about a model is a proof; empty if its numbers are fine.
+    """Return why no claim of a solver about a model is a proof; empty if its numbers are fine.
 
     A coefficient that is larger than :data:`LARGEST` makes each row it stands in uncertain by more
     than the tolerance, and multiplies what a bit is off by to whole units: a solver that finds no

@@ -1,4 +1,4 @@
-"""A model written column by column and row by row, and compiled at once: no object per row."""
+"""Builds compiled models column by column and row by row, without an object per row."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Tableau:
         self._integer.append(integer)
 
     def row(self, family: str, terms: Iterable[Term], low: float = -inf, high: float = inf) -> None:
-        """Add a row ``low <= terms <= high``; what is constant goes to its sides."""
+        """Add a row ``low <= terms <= high``; constant terms move to its sides."""
         number, constant = len(self._low), 0.0
         for name, factor in terms:
             if name is None:
@@ -62,7 +62,7 @@ class Tableau:
         self._families.append(family)
 
     def cost_row(self, family: str, most: float) -> None:
-        """Add a row: the objective is at most so much.
+        """Add a row: the objective is at most a value.
 
         Where costs are beyond what tolerances hold, by a power of two: that rounds nothing.
         """
@@ -74,7 +74,7 @@ class Tableau:
         self.row(family, [term for term in terms if term[1]], -inf, most * share)
 
     def compiled(self) -> CompiledModel:
-        """Return the model."""
+        """Return the compiled model."""
         from scipy.sparse import csr_array
 
         rows, columns, factors = zip(*self._entries, strict=True) if self._entries else ((),) * 3

@@ -1,4 +1,4 @@
-"""Models as text for other solvers, in the formats LP and free MPS: a block of lines at a time.
+"""Writes models for other solvers in the formats LP and free MPS, a block of lines at a time.
 
 Blocks are made from the arrays as they are asked for: a model of millions of rows takes hardly
 more memory as text than as arrays. LP has no rows with two sides that its readers agree on: such a
@@ -18,16 +18,16 @@ from numpy.typing import NDArray
 from .compiled import CompiledModel
 
 BLOCK = 256
-"""Rows or columns of a block."""
+"""Maximum number of rows or columns of a block."""
 
 TERMS = 4
-"""Terms of a line: with names of 100 characters, readers that refuse more than 560 take it."""
+"""Maximum terms of a line: with names of 100 characters, it has at most 560, as readers require."""
 
 OBJECTIVE = "objective"
 
 
 class Block(NamedTuple):
-    """Lines, and how many rows (LP) or columns (MPS) of all are written with them."""
+    """Lines, and the number of rows (LP) or columns (MPS) written so far."""
 
     text: str
     done: int = 0
@@ -124,7 +124,7 @@ def _sides(
 
 
 def _number(number: float) -> str:
-    """The shortest text that reads as the same number."""
+    """Return the shortest text that reads as the same number."""
     number = float(number)
     return repr(int(number)) if number.is_integer() and abs(number) < 2**53 else repr(number)
 
@@ -135,9 +135,9 @@ def _signed(number: float) -> str:
 
 
 def _terms(places: Sequence[int], factors: Sequence[float], columns: Sequence[str]) -> str:
-    """Terms of a sum, in lines."""
-    said = [f" {_signed(f)} {columns[p]}" for p, f in zip(places, factors, strict=True)]
-    return "\n".join("".join(said[at : at + TERMS]) for at in range(0, len(said), TERMS))
+    """Return the terms of a sum, in lines."""
+    terms = [f" {_signed(f)} {columns[p]}" for p, f in zip(places, factors, strict=True)]
+    return "\n".join("".join(terms[at : at + TERMS]) for at in range(0, len(terms), TERMS))
 
 
 def _lp_row(model: CompiledModel, row: int, columns: Sequence[str], name: str) -> str:
@@ -205,7 +205,7 @@ def _mps_side(name: str, lower: float, upper: float) -> str:
 
 
 def _mps_bound(name: str, lower: float, upper: float, is_integer: bool) -> str:
-    """Bounds of a column; the upper one first: readers take a negative one for both otherwise."""
+    """Return the bounds of a column; the upper one first, since readers may take it for both."""
     if lower == upper:
         return f" FX BOUND {name} {_number(lower)}\n"
     if (lower, upper) == (-inf, inf):

@@ -1,4 +1,4 @@
-"""What people read: tables and figures of runs."""
+"""Reports: tables and figures of runs."""
 
 from .paper import paper_table
 from .tables import median_gap, median_line, overview, to_json, to_markdown

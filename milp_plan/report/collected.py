@@ -1,4 +1,4 @@
-"""Collected runs as CSV and Parquet: exact numbers as text, the others typed."""
+"""Collected runs as CSV and Parquet: exact numbers as text, other columns typed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def frame(
     floats: Iterable[str] = (),
     booleans: Iterable[str] = (),
 ) -> pandas.DataFrame:
-    """Arrange rows.
+    """Return rows as a frame.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def frame(
 
 
 def as_csv(table: pandas.DataFrame) -> bytes:
-    """Return a frame as CSV; unknown is empty."""
+    """Return a frame as CSV; unknown entries are empty."""
     return table.to_csv(index=False, lineterminator="\n").encode()
 
 

@@ -1,4 +1,4 @@
-"""Figures about many runs: value against time, performance profile, gaps. From plain data."""
+"""Figures of many runs, from plain data: value against time, performance profile, gaps."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 DASHES = ("-", "--", "-.", ":")
 WIDEST, NARROWEST = 3.4, 1.2
-"""Lines get narrower from planner to planner: of several on one spot all stay in sight."""
+"""Widths of lines, decreasing by planner: lines on top of each other all stay visible."""
 _NO_BARS = "every gap is 0 or unknown: there are no bars"
 _COLUMNS = 3
 
 
 @dataclass(frozen=True)
 class Curve:
-    """What one run knew over time, in the unit of its instance's file.
+    """Incumbents and bounds of one run over time, in the unit of its instance's file.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class Curve:
     points
         (seconds, incumbent, bound), in order of time; ``None`` while there is none.
     end_s
-        When the run ended.
+        Time at which the run ended.
     """
 
     planner: str
@@ -51,7 +51,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Gap:
-    """How far a run came: ``gap`` is ``None`` without plan or bound (then ``why`` says so)."""
+    """The gap of a run; ``None`` without plan or bound (``why`` has the reason)."""
 
     title: str
     planner: str
@@ -62,7 +62,7 @@ class Gap:
 
 @dataclass(frozen=True)
 class Look:
-    """How a planner's line is drawn."""
+    """Style of a planner's line."""
 
     colour: str
     dash: Any
@@ -70,7 +70,7 @@ class Look:
 
 
 def styles(planners: Sequence[str]) -> dict[str, Look]:
-    """Give each planner a colour, a width and, beyond the eighth, another dash."""
+    """Return the style of each planner: colour, width and, beyond the eighth, another dash."""
     count, last = len(LINES), max(1, len(planners) - 1)
     return {
         name: Look(
@@ -83,7 +83,7 @@ def styles(planners: Sequence[str]) -> dict[str, Look]:
 
 
 def value_time(panels: Sequence[Panel], title: str) -> Figure:
-    """Draw incumbent (bold) and bound (thin, dashed) against time, a panel per problem.
+    """Draw incumbents (bold) and bounds (thin, dashed) against time, a panel per problem.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def _values(curve: Curve) -> list[tuple[float, float]]:
 
 
 def _steps(axes: Any, curve: Curve, look: Look, end: float) -> None:
-    """Draw a run: a dot where it is better than before; its last plan stays a plan."""
+    """Draw a run: a dot where its value improves; the last value continues to the end."""
     for line, width, name in (
         (_values(curve), look.width, "value"),
         (_bounds(curve), 0.8, "bound"),
@@ -147,7 +147,7 @@ def _is_news(curve: Curve, place: int) -> bool:
 
 
 def _zoom(axes: Any, panel: Panel) -> None:
-    """Show what the last values and bounds are about: first ones may be far away."""
+    """Set axis limits around the last values and bounds; the first ones may be far away."""
     last = [line[-1][1] for curve in panel.curves for line in (_values(curve),) if line]
     if not last:
         return
@@ -186,7 +186,7 @@ def performance_profile(
     values
         Planner -> value per problem, all in the same order.
     title
-        Above the figure.
+        Title above the figure.
     most
         Largest ratio shown; the largest there is (of at most 10) unless given.
 
@@ -232,7 +232,7 @@ def performance_profile(
 
 
 def _say_empty(axes: Axes, why: str) -> None:
-    """Write into axes without anything drawn why there is nothing."""
+    """Write into empty axes why they are empty."""
     axes.text(0.5, 0.5, why, ha="center", va="center", transform=axes.transAxes, color="0.4")
 
 
@@ -244,7 +244,7 @@ def _ticks(end: float) -> list[float]:
 
 
 def profile(values: Mapping[str, Sequence[float | None]]) -> dict[str, list[float]]:
-    """Ratio of each planner's value to the best, per problem that anybody has a plan of."""
+    """Return the ratio of each planner's value to the best, per problem with a plan."""
     columns = list(zip(*values.values(), strict=True))
     best = [min((v for v in column if v is not None), default=None) for column in columns]
     known = [place for place, value in enumerate(best) if value is not None]
@@ -262,7 +262,7 @@ def _ratio(value: float | None, best: float | None) -> float:
 
 
 def gaps(bars: Sequence[Gap], title: str) -> Figure:
-    """Draw the gap of every run as a bar; what is proved, or has no gap, has a label.
+    """Draw the gap of every run as a bar; proved runs and runs without a gap have labels.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What the pages of results share: Markdown tables, readable amounts, how to make them again."""
+"""Common parts of result pages: Markdown tables, readable amounts, how to make them again."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from milp_plan.draw.canvas import scale_of
 Row = Mapping[str, Any]
 
 DASH, share = amounts.DASH, amounts.share_text
-"""What is not known; a share in percent."""
+"""Text of unknown entries; format of a share in percent."""
 
 
 def amount_scale(row: Row) -> tuple[int, str]:
-    """Return divisor and unit in which value, bound and best baseline of a record are written."""
+    """Return divisor and unit of the texts of value, bound and best baseline of a record."""
     known = [row.get(key) for key in ("value", "bound", "best_baseline")]
     largest = max((number for number in known if number is not None), default=0)
     scale = scale_of(row.get("unit", UNSPECIFIED), row.get("ticks_per_unit", 1), largest)
@@ -25,7 +25,7 @@ def amount_scale(row: Row) -> tuple[int, str]:
 
 
 def amount(number: int | None, scale: tuple[int, str]) -> str:
-    """Write an exact number in a readable unit, to five digits."""
+    """Return an exact number in a readable unit, with five digits."""
     if number is None:
         return DASH
     divisor, unit = scale
@@ -36,7 +36,7 @@ def amount(number: int | None, scale: tuple[int, str]) -> str:
 
 
 def seconds(number: float | str | None) -> str:
-    """Write seconds, finer below ten; text as it is."""
+    """Return seconds as text, with more digits below ten; return texts unchanged."""
     if number is None or isinstance(number, str):
         return number or DASH
     return f"{number:.1f}" if number >= 10 else f"{number:.2f}"
@@ -45,7 +45,7 @@ def seconds(number: float | str | None) -> str:
 def table(
     headings: Sequence[str], rows: Iterable[Sequence[str]], left: int | Sequence[bool] = 1
 ) -> str:
-    """Return a Markdown table; the first ``left`` columns, or those, are aligned to the left."""
+    """Return a Markdown table; ``left`` is the number or set of left-aligned columns."""
     sides = [place < left for place in range(len(headings))] if isinstance(left, int) else left
     marks = [":---" if side else "---:" for side in sides]
     lines = [list(headings), marks, *([cell.replace("|", "\\|") for cell in row] for row in rows)]
@@ -53,7 +53,7 @@ def table(
 
 
 def provenance(command: str, rows: Iterable[Row], extra: str = "") -> str:
-    """Say how to make a page again, and with what its records were made.
+    """Return how to make a page again, and the versions of its records.
 
     Every set of versions and every machine that occurs in the records is named.
     """
@@ -71,11 +71,11 @@ def provenance(command: str, rows: Iterable[Row], extra: str = "") -> str:
 
 
 def _distinct(entries: Iterable[Row]) -> list[Row]:
-    found: list[Row] = []
+    unique: list[Row] = []
     for entry in entries:
-        if entry not in found:
-            found.append(entry)
-    return found
+        if entry not in unique:
+            unique.append(entry)
+    return unique
 
 
 class Cells(Formatter):
@@ -93,14 +93,14 @@ class Cells(Formatter):
     }
 
     def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Return a member; ``None`` where a part of it is not there."""
+        """Return a member; ``None`` where a part of its path is missing."""
         try:
             return super().get_field(field_name, args, kwargs)
         except (KeyError, TypeError, IndexError):
             return None, field_name
 
     def format_field(self, value: Any, format_spec: str) -> str:
-        """Write a member."""
+        """Return a member as text."""
         if value is None:
             return DASH
         write = self.kinds.get(format_spec)
@@ -108,7 +108,7 @@ class Cells(Formatter):
 
 
 def members(columns: Iterable[tuple[str, str]]) -> set[str]:
-    """Names of the members that columns show."""
+    """Return the names of the members that columns show."""
     named = (field for _, text in columns for _, field, _, _ in Formatter().parse(text) if field)
     return {name.partition("[")[0] for name in named}
 
@@ -128,16 +128,16 @@ def study_page(
     Parameters
     ----------
     title, about
-        Above it.
+        Title and text above the tables.
     tables
         As in a study's file: ``columns``, ``heading``, ``rows``, ``group``, ``text``, ``before``,
         ``after`` and ``left``.
     rows
         Name -> rows; those measured are named ``""``.
     facts
-        What texts name in braces.
+        Values of names in braces in texts.
     command, made
-        What makes the page again; versions and machine.
+        Command that makes the page again; versions and machine.
 
     Raises
     ------

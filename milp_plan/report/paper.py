@@ -26,17 +26,17 @@ def paper_table(
     command: str,
     figure: str | None = None,
 ) -> str:
-    """Write the table.
+    """Return the table.
 
     Parameters
     ----------
     title, about
-        Above it.
+        Title and text above the table.
     rows, standings
         As ``milp_plan.study.paper`` makes them: data of each case; ours against the best expert and
         the best peer (``better``, ``equal``, ``worse`` or ``alone``).
     command
-        What makes the table again.
+        Command that makes the table again.
     figure
         File name of a picture to show.
     """

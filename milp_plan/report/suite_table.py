@@ -1,4 +1,4 @@
-"""Tables over suites as Markdown and CSV: ours, and published figures beside it."""
+"""Tables over suites as Markdown and CSV: our values and published figures."""
 
 from __future__ import annotations
 
@@ -46,22 +46,22 @@ def suite_markdown(
     command: str,
     provenance: str,
 ) -> str:
-    """Write the table.
+    """Return the table.
 
     Parameters
     ----------
     title, about, notes
-        Words above it and below.
+        Texts above and below the table.
     rows
-        As ``milp_plan.study.standings`` makes them.
+        Rows made by ``milp_plan.study.standings``.
     columns, headings
-        What is shown, and how it is called where not by its own name.
+        Columns that are shown, and their headings where different from their names.
     group
         Member by which rows stand in sections; ``"none"`` for one section.
     digits
         Significant digits of values.
     command, provenance
-        What makes the table again, and with what it was made.
+        Command that makes the table again, and the versions of its records.
     """
     lines = [f"# {title}", "", "Generated, do not edit. Made again by:", "", "```", command, "```"]
     lines += ["", about.strip(), "", NOTE, "", _summary(rows), "", provenance]
@@ -84,7 +84,7 @@ def _table(
 
 
 def _is_known(rows: Sequence[Row], column: str) -> bool:
-    """Whether a section knows anything of a column of others."""
+    """Return whether a section has an entry in a column of published figures."""
     return ":" not in column or any(cell(row, column, 8) != DASH for row in rows)
 
 
@@ -111,9 +111,9 @@ def cell(row: Row, column: str, digits: int) -> str:
         "seconds_to_best": seconds,
     }
     if column in ("value", "bound"):
-        found = row[f"{column}_float"]
-        text = _number(found, digits)
-        return f"**{text}**" if column == "value" and found is not None else text
+        amount = row[f"{column}_float"]
+        text = _number(amount, digits)
+        return f"**{text}**" if column == "value" and amount is not None else text
     if column == "proved":
         return _proof(row)
     entry = row[column]

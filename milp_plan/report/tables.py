@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     import pandas
 
 Row = Mapping[str, Any]
-"""What a run record says about one instance; a key that is missing counts as ``None``."""
+"""The record of a run on one instance; a missing key counts as ``None``."""
 
 UNITS = (
     "Amounts in the unit of the instance; gap: what lies between value and bound, relative to the "
     "value."
 )
-"""Said below the overview."""
+"""Note below the overview."""
 
 PHASES = ("read", "coarsen", "build", "hand_over", "solve", "decode", "polish", "check")
-"""Usual phases in their order; phases with other names follow by name."""
+"""Usual phases in order; other phases follow by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ COLUMNS = (
 
 
 UNIT_KEYS = ("unit", "ticks_per_unit")
-"""Members of a record that say what its amounts are; in JSON, where amounts stay exact."""
+"""Members of a record with the units of its amounts, for JSON, where amounts stay exact."""
 
 
 def overview(rows: Iterable[Row]) -> pandas.DataFrame:
@@ -91,14 +91,14 @@ def overview(rows: Iterable[Row]) -> pandas.DataFrame:
 
 
 def median_gap(rows: Iterable[Row]) -> tuple[float | None, int, int]:
-    """Return the median of the known gaps, how many there are, and the number of rows."""
+    """Return the median of the known gaps, their number, and the number of rows."""
     every = [_known(row.get("gap")) for row in rows]
     gaps = [gap for gap in every if gap is not None]
     return (median(gaps) if gaps else None), len(gaps), len(every)
 
 
 def median_line(rows: Iterable[Row]) -> str:
-    """Say the median gap in a sentence; rows without a gap are counted, not dropped silently."""
+    """Return the median gap in a sentence, with the number of rows without a gap."""
     gap, known, total = median_gap(rows)
     missing = f", {total - known} without a gap" if known < total else ""
     plural = "" if total == 1 else "s"
@@ -122,7 +122,7 @@ def to_markdown(rows: Iterable[Row]) -> str:
 
 
 def to_json(rows: Iterable[Row]) -> str:
-    """Return the overview as JSON: ``rows`` and ``median_gap``; what is not known is null."""
+    """Return the overview as JSON: ``rows`` and ``median_gap``; unknown entries are null."""
     known = list(rows)
     keys, entries = _entries(known)
     gap, counted, total = median_gap(known)
@@ -139,14 +139,14 @@ def to_json(rows: Iterable[Row]) -> str:
 
 
 def _known(entry: Any) -> Any:
-    """Return the entry, or ``None`` for one that is no figure (not a number, infinite)."""
+    """Return an entry; ``None`` for NaN or infinity."""
     return None if isinstance(entry, float) and not math.isfinite(entry) else entry
 
 
 def _entries(rows: Sequence[Row]) -> tuple[list[str], list[dict[str, Any]]]:
     """Return the keys of the columns, and the entries of each row by key."""
-    found = {phase for row in rows for phase in row.get("phases") or {}}
-    phases = [phase for phase in PHASES if phase in found] + sorted(found.difference(PHASES))
+    known = {phase for row in rows for phase in row.get("phases") or {}}
+    phases = [phase for phase in PHASES if phase in known] + sorted(known.difference(PHASES))
     made = []
     for row in rows:
         entries = {column.key: _known(row.get(column.key)) for column in COLUMNS}

@@ -1,4 +1,4 @@
-"""Sweeps over limits: a table, and a picture of values against what they take."""
+"""Sweeps over limits as a table, and as a picture of values against limits."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def sweep_rows(done: Sweep) -> tuple[list[str], list[list[str]]]:
 
 
 def _result(point: Point) -> str:
-    found = point.found
-    if found is None:
+    result = point.found
+    if result is None:
         return "not planned"
-    if found.infeasible_because is not None:
+    if result.infeasible_reason is not None:
         return "no plan exists"
-    if found.value is None:
-        return f"no plan found ({found.stop})"
-    return "proved optimal" if found.proved else str(found.stop).replace("_", " ")
+    if result.value is None:
+        return f"no plan found ({result.stop})"
+    return "proved optimal" if result.proved else str(result.stop).replace("_", " ")
 
 
 def sweep_figure(done: Sweep) -> Figure:
@@ -63,7 +63,7 @@ def sweep_figure(done: Sweep) -> Figure:
     across = max(done.axes, key=lambda axis: len(axis.steps)).name
 
     def amount(point: Point, number: int | None) -> float | None:
-        """Return it on the axis; ticks of a variant may be others than those of the problem."""
+        """Return an amount on the axis; ticks of a variant may differ from those of the problem."""
         exact = done.kind.measure(point.problem).amount(number)
         return None if exact is None else float(exact * measure.per_unit / scale.per_unit)
 
@@ -74,7 +74,7 @@ def sweep_figure(done: Sweep) -> Figure:
             amount(point, point.value),
             amount(point, point.bound),
             point in best,
-            point.found is not None and point.found.infeasible_because is not None,
+            point.found is not None and point.found.infeasible_reason is not None,
         )
         for point in done.points
     ]

@@ -1,4 +1,4 @@
-"""Work in a thread beside the run."""
+"""A background thread whose errors reach the run."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from threading import Thread
 
 
 class BackgroundThread(Thread):
-    """A thread whose error is an error of the run; it never keeps the process alive.
+    """A daemon thread that stores its error, to be raised in the run's own thread.
 
     Parameters
     ----------
     work
-        What is to be done in it.
+        Function that the thread calls.
     """
 
     def __init__(self, work: Callable[[], None]) -> None:
@@ -21,14 +21,14 @@ class BackgroundThread(Thread):
         self._failure: BaseException | None = None
 
     def run(self) -> None:
-        """Work; called by the thread."""
+        """Do the work; called by the thread."""
         try:
             self._work()
         except BaseException as error:
             self._failure = error
 
     def check(self) -> None:
-        """Raise the error that the work ended with, if it did, once."""
+        """Raise the error of the work, if there was one, once."""
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure

@@ -1,4 +1,4 @@
-"""Lower bounds alone: those that a kind has, and those that a run of the same length proves."""
+"""Lower bounds only: those of the kind, and those that a run of the same length proves."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from .settings import ProgressHook, Settings
 from .solving import solve
 
 OBSTACLE_SHARE, CATALOGUE_SHARE = 0.1, 0.3
-"""Parts of the time for proofs that there is no plan, and for the bounds of the kind."""
+"""Shares of the time limit for infeasibility proofs and for the bounds of the kind."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What no plan can beat.
+    """Lower bounds of a problem.
 
     Parameters
     ----------
     bounds
-        One of each name, the best first.
-    infeasible_because
+        The best bound of each name, the best first.
+    infeasible_reason
         A proof in words that no plan exists.
     interrupted
-        Whether Ctrl-C ended it.
+        Whether Ctrl-C ended the search.
     """
 
     bounds: tuple[Bound, ...]
-    infeasible_because: str | None = None
+    infeasible_reason: str | None = None
     interrupted: bool = False
 
 
@@ -43,12 +43,12 @@ def find_bounds(
     *,
     began: float | None = None,
 ) -> Bounds:
-    """Find the best bounds that any strategy would prove in that time.
+    """Return the best bounds that a run can prove within a time limit.
 
     Parameters
     ----------
     problem
-        Of any kind.
+        A problem of any kind.
     time_limit_s, on_progress, began
         As in :func:`~.solving.solve`.
     """
@@ -62,8 +62,8 @@ def find_bounds(
     if not budget.over:
         settings = Settings(time_limit_s=time_limit_s)
         outcome = solve(problem, settings, on_progress, began=budget.began)
-        if outcome.infeasible_because is not None:
-            return Bounds((), outcome.infeasible_because)
+        if outcome.infeasible_reason is not None:
+            return Bounds((), outcome.infeasible_reason)
         known += outcome.bounds
         interrupted = outcome.stop is Stop.INTERRUPTED
     known.sort(key=lambda bound: -bound.value)

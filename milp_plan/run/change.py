@@ -19,12 +19,12 @@ class Change:
     Parameters
     ----------
     name, help
-        As files and Python name it, and what it does.
+        Name in files and in Python, and help text.
     read
         Reads its value from text, or raises ``ValueError`` with what is expected; ``None`` for
-        one that is asked or not.
+        a flag.
     form
-        What the text looks like, in a word.
+        Placeholder for the value, in a word.
     """
 
     name: str
@@ -34,12 +34,12 @@ class Change:
 
     @property
     def option(self) -> str:
-        """As command lines name it."""
+        """Name on the command line."""
         return f"--{self.name.replace('_', '-')}"
 
     @property
     def usage(self) -> str:
-        """The same with its value: ``"--host SIZE@RATE"``."""
+        """Name on the command line with its placeholder: ``"--host SIZE@RATE"``."""
         return self.option if self.read is None else f"{self.option} {self.form}"
 
 
@@ -54,8 +54,8 @@ def positive(text: str) -> Fraction:
     return fraction
 
 
-MOST_STEPS = 10_000
-"""Numbers that a range may name."""
+MAX_STEPS = 10_000
+"""Maximum number of values in a range."""
 
 
 def steps(text: str) -> list[Fraction]:
@@ -64,19 +64,19 @@ def steps(text: str) -> list[Fraction]:
     Raises
     ------
     ValueError
-        They are none, or too many.
+        A part is not a number or a range, or a range is too long.
     """
-    found: list[Fraction] = []
+    values: list[Fraction] = []
     for part in text.split(","):
         ends = [positive(word) for word in part.split(":")]
         if len(ends) == 1:
-            found += ends
-        elif len(ends) == 3 and ends[0] <= ends[1] and (ends[1] - ends[0]) / ends[2] < MOST_STEPS:
+            values += ends
+        elif len(ends) == 3 and ends[0] <= ends[1] and (ends[1] - ends[0]) / ends[2] < MAX_STEPS:
             number = int((ends[1] - ends[0]) / ends[2])
-            found += [ends[0] + ends[2] * place for place in range(number + 1)]
+            values += [ends[0] + ends[2] * place for place in range(number + 1)]
         else:
             raise ValueError(f"{part!r} is no range; write first:last:step, such as 0.5:1.2:0.1")
-    return found
+    return values
 
 
 def count(text: str) -> int:
@@ -93,10 +93,10 @@ def size(text: str) -> Fraction:
 
 def rate(text: str) -> Fraction:
     """Read bytes per second: ``25GB/s``, ``25GB``, a number of bytes."""
-    found = _bytes(text, "25GB/s", rate=True)
-    if found < 1:
+    speed = _bytes(text, "25GB/s", rate=True)
+    if speed < 1:
         raise ValueError(f"{text!r} is less than a byte per second")
-    return found
+    return speed
 
 
 def _bytes(text: str, examples: str, *, rate: bool = False) -> Fraction:
@@ -108,18 +108,18 @@ def _bytes(text: str, examples: str, *, rate: bool = False) -> Fraction:
 
 
 class Host(NamedTuple):
-    """Memory and bandwidth of a host, as they were written."""
+    """Memory and bandwidth of a host, in the units of the command line."""
 
     memory: Amount
     rate: Amount
 
     def of(self, units: Units) -> tuple[int, int, int]:
-        """Return its memory as a problem counts it, and what moves in how many ticks.
+        """Return memory in a problem's bytes, and bandwidth as bytes in a number of ticks.
 
         Raises
         ------
         InputError
-            Its units have no meaning in the problem, or nothing moves.
+            Its units have no meaning in the problem, or the bandwidth rounds to nothing.
         """
         memory = counted("--host", units.counts, self.memory)
         moved = counted("--host", lambda amount: units.rate(amount)[0], self.rate)
@@ -135,25 +135,25 @@ def host(text: str) -> Host:
     try:
         if not at:
             raise ValueError
-        found = Host(Amount.read(memory), Amount.read(rate, rate=True))
+        parsed = Host(Amount.read(memory), Amount.read(rate, rate=True))
     except ValueError:
         raise ValueError(f"{text!r} is no host; write for example 512GiB@25GB/s") from None
-    if not found.rate.number:
+    if not parsed.rate.number:
         raise ValueError(f"{text!r} has no bandwidth; write for example 512GiB@25GB/s")
-    return found
+    return parsed
 
 
 def counted_exactly(where: str, convert: Callable[[Amount], Fraction], amount: Amount) -> Fraction:
-    """Return an amount as a problem counts it.
+    """Return an amount in ticks or bytes of a problem.
 
     Parameters
     ----------
     where
-        It was given, for the finding.
+        Name of the option or file member, for the finding.
     convert
-        Of the problem's :class:`~milp_plan.core.Units`.
+        Conversion of the problem's :class:`~milp_plan.core.Units`.
     amount
-        As it was written.
+        The amount as it was written.
 
     Raises
     ------
@@ -169,7 +169,7 @@ def counted_exactly(where: str, convert: Callable[[Amount], Fraction], amount: A
 
 
 def counted(where: str, convert: Callable[[Amount], Fraction], amount: Amount) -> int:
-    """Return an amount as a problem counts it, rounded down; see :func:`counted_exactly`."""
+    """Return :func:`counted_exactly`, rounded down."""
     return int(counted_exactly(where, convert, amount))
 
 
@@ -177,12 +177,12 @@ Goal = TypeVar("Goal", bound=StrEnum)
 
 
 def objective_of(changes: Mapping[str, Any], known: type[Goal]) -> Goal | None:
-    """Return the objective that is asked for, if it is one of a kind's own.
+    """Return the requested objective; ``None`` if none is requested.
 
     Raises
     ------
     InputError
-        It is not.
+        The kind does not have it.
     """
     word = changes.get("objective")
     if word is None:
@@ -193,8 +193,8 @@ def objective_of(changes: Mapping[str, Any], known: type[Goal]) -> Goal | None:
     return known(word)
 
 
-def as_asked(changes: Mapping[str, Any]) -> dict[str, str | bool]:
-    """Return changes as plain data from which :func:`~.kinds.asked_again` makes them again."""
+def changes_to_text(changes: Mapping[str, Any]) -> dict[str, str | bool]:
+    """Return changes as plain data that :func:`~.kinds.changes_from_text` reads."""
     return {
         name: True if value is True else _text(value)
         for name, value in changes.items()

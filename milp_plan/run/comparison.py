@@ -1,4 +1,4 @@
-"""Two plans of one problem, or of variants of it: what differs, and what it costs."""
+"""Compares two plans of one problem, or of variants of it."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from milp_plan.core.shown import Shown
 from .kinds import AnyKind, kind_of
 from .reasons.base import Move
 
-_MOST_LETTERS = 40
-"""Of the title of a side, from its end."""
+_MAX_TITLE_LENGTH = 40
+"""Maximum number of characters of a side's title; its end is shown."""
 
 Amount = Fraction | int | None
-"""As the first problem counts."""
+"""An amount in ticks or bytes of the first problem."""
 
 LIMITS = ("memory", "host", "time", "capacity", "devices")
-"""Rules that a plan for more than there is breaks, though every part of it makes sense."""
+"""Rules on limits: a plan that only breaks these is complete and can be compared."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """A plan with its problem and what the checker says of it.
+    """A plan with its problem and verdict.
 
     Parameters
     ----------
     problem, plan, verdict
-        Of any kind; the verdict is about this plan and this problem.
+        Problem and plan of any kind, and the checker's verdict.
     bound
-        What no plan of the problem can beat, if that is known.
+        A lower bound on the problem, if one is known.
     """
 
     problem: Any
@@ -46,19 +46,19 @@ class Side:
 
 @dataclass(frozen=True, repr=False)
 class Comparison(Shown):
-    """What differs between two plans; shows itself as lines of text.
+    """The differences between two plans; its representation is lines of text.
 
     Parameters
     ----------
     before, after
         The plans.
     change
-        Value of the second less that of the first, as the first problem counts; ``None`` where one
-        has no value.
+        Value of the second minus that of the first, in ticks or bytes of the first problem;
+        ``None`` where one has no value.
     moves
-        What is treated differently, in groups; empty where nothing is.
+        Groups of parts that the plans treat differently; empty where there are none.
     components
-        Parts of the recomputation that differ: what they were, and what they are.
+        Components of the verdicts that differ, before and after.
     """
 
     before: Side
@@ -73,7 +73,7 @@ class Comparison(Shown):
     def draw(
         self, path: str | Path | None = None, *, titles: Sequence[str] = ("before", "after")
     ) -> Any:
-        """Return both pictures beside each other, on one scale; write them where a path is given.
+        """Return both pictures next to each other, on one scale; write them if a path is given.
 
         Raises
         ------
@@ -88,7 +88,8 @@ class Comparison(Shown):
         kind = kind_of(self.before.problem)
         columns = []
         for side, title in zip((self.before, self.after), titles, strict=True):
-            short = title if len(title) <= _MOST_LETTERS else f"…{title[-_MOST_LETTERS:]}"
+            long = len(title) > _MAX_TITLE_LENGTH
+            short = f"…{title[-_MAX_TITLE_LENGTH:]}" if long else title
             headline = kind.headline(side.problem, side.plan)
             columns.append((f"{short}\n{headline}", kind.panels(side.problem, side.plan)))
         figure = panels_figure(columns)
@@ -98,7 +99,7 @@ class Comparison(Shown):
 
 
 def compare(before: Side, after: Side) -> Comparison:
-    """Say what differs between two plans; of one that makes no sense only values and components.
+    """Return the differences between two plans; only values and components of incomplete ones.
 
     Raises
     ------
@@ -140,12 +141,12 @@ def compare(before: Side, after: Side) -> Comparison:
 
 
 def _ratio(kind: AnyKind, one: Any, two: Any) -> Fraction | int:
-    """Return what one problem counts as bytes per count of another whose ticks are the same.
+    """Return the ratio of the byte counts of two problems with equal ticks.
 
     Raises
     ------
     InputError
-        Their ticks are not, or nothing is known of their bytes.
+        Their ticks differ, or their byte counts cannot be converted.
     """
     known, others = units_of(one), units_of(two)
     if isinstance(kind.measure(one).units, Units) and known.ticks_of(others) != 1:
@@ -158,7 +159,7 @@ def _ratio(kind: AnyKind, one: Any, two: Any) -> Fraction | int:
 
 
 def _readable(verdict: Verdict) -> bool:
-    """Whether a plan is whole: at most it needs more of something than there is."""
+    """Return whether a plan is complete; it may exceed limits."""
     return verdict.value is not None and all(v.rule in LIMITS for v in verdict.violations)
 
 
@@ -167,16 +168,16 @@ def _unlike(found: str, expected: str) -> Finding:
     return Finding("instances", found, expected, remedy)
 
 
-def difference_line(found: Comparison) -> str:
-    """Say in one line what two plans are worth."""
-    problem = found.before.problem
+def difference_line(comparison: Comparison) -> str:
+    """Return the values of two plans, and their difference, in one line."""
+    problem, change = comparison.before.problem, comparison.change
     measure = kind_of(problem).measure(problem)
-    values = [measure.text(side.verdict.value) for side in (found.before, found.after)]
-    if found.change is None:
-        told = "a plan has no value"
-    elif found.change == 0:
-        told = "equal"
+    values = [measure.text(side.verdict.value) for side in (comparison.before, comparison.after)]
+    if change is None:
+        text = "a plan has no value"
+    elif change == 0:
+        text = "equal"
     else:
-        word = "better" if found.change < 0 else "worse"
-        told = f"{word} by {measure.text(max(found.change, -found.change))}"
-    return f"{problem.name}: {measure.objective} {values[0]} -> {values[1]}: {told}"
+        word = "better" if change < 0 else "worse"
+        text = f"{word} by {measure.text(max(change, -change))}"
+    return f"{problem.name}: {measure.objective} {values[0]} -> {values[1]}: {text}"

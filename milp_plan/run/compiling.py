@@ -1,4 +1,4 @@
-"""Loops that a run meets uncompiled: other processes compile them while this one goes on.
+"""Compiles loops in other processes while the run goes on.
 
 ``python -m milp_plan.run.compiling PID`` reads the name of a function and calls it.
 """
@@ -17,34 +17,35 @@ from milp_plan.core.process import end, spawn, watch
 
 from .loop_parts import LoopPart, call
 
-PATIENCE = 10
-"""By how much the priority of a process that compiles is lowered where others come first."""
+LOW_PRIORITY_NICE = 10
+"""Niceness that is added to a compiling process at low priority."""
 
-LOOK_S = 0.05
-"""How often a process that compiles is looked at."""
+POLL_S = 0.05
+"""Seconds between two looks at the compiling processes."""
 
 COMPILING_MESSAGE = (
-    "compiling loops beside (the first run alone; milp-plan compile does it in advance)"
+    "compiling loops in the background (in the first run only; "
+    "milp-plan compile does it in advance)"
 )
-"""What a run tells that does so."""
+"""Progress message while loops are being compiled."""
 
 
 class Compiling:
-    """Processes that compile parts of the loops that are not kept on disk yet.
+    """Processes that compile those parts of the loops that are not stored on disk yet.
 
-    They begin in the order of the parts, so many at a time as there are processors, and end with
-    the ``with`` block at the latest; what they have compiled by then stays.
+    They begin in the order of the parts, at most as many at a time as there are processors, and
+    end with the ``with`` block at the latest; what they have compiled by then stays on disk.
 
     Parameters
     ----------
     parts
-        In the order in which they will be needed.
-    patient
-        Whether they use only processor time that this process leaves.
+        Parts of the loops, in the order in which they will be needed.
+    compile_at_low_priority
+        Whether the processes use only processor time that this process does not use.
     """
 
-    def __init__(self, parts: Iterable[LoopPart], *, patient: bool = False) -> None:
-        self.patient = patient
+    def __init__(self, parts: Iterable[LoopPart], *, compile_at_low_priority: bool = False) -> None:
+        self.compile_at_low_priority = compile_at_low_priority
         self.parts = tuple(part for part in dict.fromkeys(parts) if not part.on_disk)
         self._waiting = list(self.parts)
         self._running: dict[LoopPart, subprocess.Popen[bytes]] = {}
@@ -69,15 +70,15 @@ class Compiling:
             return not self._idle(parts)
 
     def wait(self, parts: Iterable[LoopPart], seconds: float) -> None:
-        """Wait for these parts, so long at most, and give up those that are not done then."""
-        asked, until = tuple(parts), now() + seconds
+        """Wait for these parts, at most some seconds; then stop those that are not done."""
+        awaited, until = tuple(parts), now() + seconds
         with self._changed:
-            while not self._idle(asked) and (left := until - now()) > 0:
+            while not self._idle(awaited) and (left := until - now()) > 0:
                 self._changed.wait(min(left, 1.0))
-        self.stop(asked)
+        self.stop(awaited)
 
     def stop(self, parts: Iterable[LoopPart]) -> None:
-        """End the processes of these parts, and begin none."""
+        """End the processes of these parts; do not start those that wait."""
         with self._changed:
             for part in parts:
                 if part in self._waiting:
@@ -90,12 +91,12 @@ class Compiling:
         return not any(part in self._waiting or part in self._running for part in parts)
 
     def _next(self) -> LoopPart | None:
-        """Return the next part to begin."""
+        """Return the next part whose compilation can start; ``None`` if there is none."""
         missing = {part.name for part in (*self._waiting, *self._running)}
         return next((part for part in self._waiting if part.after not in missing), None)
 
     def _work(self) -> None:
-        """Begin processes as others end; runs in a thread."""
+        """Start processes as others end; runs in a thread."""
         most = os.cpu_count() or 1
         with self._changed:
             while self._waiting or self._running:
@@ -105,42 +106,44 @@ class Compiling:
                         self._changed.notify_all()
                 while len(self._running) < most and (ready := self._next()) is not None:
                     self._waiting.remove(ready)
-                    self._running[ready] = _begun(ready)
-                    if self.patient:
-                        _lower(self._running[ready])
-                self._changed.wait(LOOK_S)
+                    self._running[ready] = _start_process(ready)
+                    if self.compile_at_low_priority:
+                        _lower_priority(self._running[ready])
+                self._changed.wait(POLL_S)
 
 
-_AHEAD: list[tuple[frozenset[LoopPart], Compiling]] = []
-"""What :func:`begin` has begun, until a run takes it over."""
+_STARTED_EARLY: list[tuple[frozenset[LoopPart], Compiling]] = []
+"""Parts and processes that :func:`begin` started, until a run takes them over."""
 
 
 def begin(parts: Iterable[LoopPart]) -> None:
-    """Begin to compile what a run will need, while its problem is still being read."""
-    asked = tuple(parts)
-    if asked and not _AHEAD:
-        _AHEAD.append((frozenset(asked), Compiling(asked)))
+    """Start compiling the parts that a run will need, while its problem is still being read."""
+    required = tuple(parts)
+    if required and not _STARTED_EARLY:
+        _STARTED_EARLY.append((frozenset(required), Compiling(required)))
 
 
-def beside(parts: Iterable[LoopPart], *, patient: bool = False) -> Compiling:
-    """Return what compiles these parts: begun by :func:`begin`, if it named them all."""
-    asked = tuple(parts)
-    if _AHEAD:
-        named, begun = _AHEAD.pop()
-        if asked and named.issuperset(asked):
-            return begun
-        begun.stop(begun.parts)
-    return Compiling(asked, patient=patient)
+def compile_in_background(
+    parts: Iterable[LoopPart], *, compile_at_low_priority: bool = False
+) -> Compiling:
+    """Start compiling parts, or take over what :func:`begin` started if it covers them all."""
+    required = tuple(parts)
+    if _STARTED_EARLY:
+        covered, compiling = _STARTED_EARLY.pop()
+        if required and covered.issuperset(required):
+            return compiling
+        compiling.stop(compiling.parts)
+    return Compiling(required, compile_at_low_priority=compile_at_low_priority)
 
 
-def _lower(process: subprocess.Popen[bytes]) -> None:
-    """Lower the priority of a process, where the system has such a thing."""
+def _lower_priority(process: subprocess.Popen[bytes]) -> None:
+    """Lower the priority of a process, where the system supports it."""
     with suppress(AttributeError, OSError):
         before = os.getpriority(os.PRIO_PROCESS, process.pid)
-        os.setpriority(os.PRIO_PROCESS, process.pid, before + PATIENCE)
+        os.setpriority(os.PRIO_PROCESS, process.pid, before + LOW_PRIORITY_NICE)
 
 
-def _begun(part: LoopPart) -> subprocess.Popen[bytes]:
+def _start_process(part: LoopPart) -> subprocess.Popen[bytes]:
     """Start a process that compiles a part."""
     process = spawn(__name__, quiet=True)
     assert process.stdin is not None
@@ -150,7 +153,7 @@ def _begun(part: LoopPart) -> subprocess.Popen[bytes]:
 
 
 def main() -> None:
-    """Call the function that the standard input names."""
+    """Call the function whose name is read from standard input."""
     import sys
 
     watch(int(sys.argv[1]))

@@ -1,13 +1,13 @@
-"""What a solver proves is asked again in another way before it counts: the one place for that.
+"""Confirms a solver's proofs by a second, different solve before they count.
 
 A solver works in floating point, and its presolve has lost plans of models whose every number was
-exact (HiGHS 1.15.1). So neither that a model has no solution nor that nothing is better than a
-plan counts because one solve says so.
+exact (HiGHS 1.15.1). So one solve alone proves neither that a model has no solution nor that no
+plan is better than a given one.
 
-The proof that nothing is better than a plan is a refutation: a second model asks for a plan whose
-value is lower by one, with another seed and, where it is small, without presolve; its horizon,
-windows and big-M are other ones. A model in which nothing was found at all is asked again itself.
-What the second solve does not confirm in the time that is left does not count, and nothing counts
+That no plan is better is confirmed by a refutation: a second model asks for a plan whose value is
+lower by one, with another seed and, where it is small, without presolve; its horizon, windows and
+big-M values differ from the first. A model without a solution is solved again itself.
+A claim that the second solve does not confirm in the time left does not count, and no claim counts
 of a model whose numbers are beyond a solver's tolerances (:mod:`milp_plan.lp.ranges`).
 """
 
@@ -22,10 +22,10 @@ from milp_plan.models.protocol import Guide
 
 from .model_answer import ModelAnswer
 
-LEAST_S = 0.1
-"""Seconds below which nothing is asked again."""
+MIN_SOLVE_S = 0.1
+"""Minimum seconds left for a second solve."""
 
-MOST_BETTER = 20
+MAX_BETTER_PLANS = 20
 """Better plans that second solves may find, one after the other, before the proof is given up."""
 
 NO_PLAN = "that there is no plan was not confirmed by a second solve"
@@ -36,16 +36,16 @@ Ask = Callable[[Guide, Limits], ModelAnswer]
 
 @dataclass
 class Confirmation:
-    """Asking again about one question.
+    """Confirmation of the answer to one solve.
 
     Parameters
     ----------
     ask
-        Builds and solves a model, and reads its answer.
+        Builds and solves a model, and returns its answer.
     guide, limits
-        Of the question.
+        Guide and limits of the first solve.
     budget
-        Of the run.
+        The run's budget.
     """
 
     ask: Ask
@@ -56,7 +56,7 @@ class Confirmation:
     def __post_init__(self) -> None:
         self.end = now() + self.limits.time_s
 
-    def of(self, answer: ModelAnswer) -> ModelAnswer:
+    def confirm(self, answer: ModelAnswer) -> ModelAnswer:
         """Return the answer as far as it is confirmed."""
         value = answer.value if answer.claim is None else answer.claim
         stop = answer.report.stop
@@ -69,22 +69,22 @@ class Confirmation:
         if answer.disputed:
             return self._disputed(answer)
         if stop is Stop.INFEASIBLE:
-            return self._nothing(answer)
+            return self._infeasible(answer)
         if stop is not Stop.PROVED or value is None or value <= max(0, self.guide.bound or 0):
             return answer
         return self._optimum(answer, value)
 
     def _again(self, cutoff: int | None, *, careful: bool) -> ModelAnswer | None:
-        """Ask for a plan up to a cutoff; ``None`` where no time is left."""
+        """Solve again for a plan up to a cutoff; return ``None`` where no time is left."""
         left = min(self.end - now(), self.budget.left_s)
-        if left < LEAST_S:
+        if left < MIN_SOLVE_S:
             return None
         seed = self.limits.seed + careful
         limits = replace(self.limits, time_s=left, seed=seed, careful=careful)
         return self.ask(Guide(cutoff, self.guide.bound, lazy=self.guide.lazy), limits)
 
     def _doubtful(self, answer: ModelAnswer) -> ModelAnswer:
-        """Nothing was found where tolerances hide plans: there may be one, so look once more."""
+        """Confirm infeasibility where tolerances may hide plans: search once more."""
         second = None
         if self.guide.neighbourhood is None:
             second = self._again(self.guide.cutoff, careful=True)
@@ -93,7 +93,7 @@ class Confirmation:
         return _ended(answer, Stop.FINISHED).doubted(answer.doubt)
 
     def _failed(self, answer: ModelAnswer) -> ModelAnswer:
-        """The solver failed: it is asked once in another way."""
+        """Solve once more, in another way, after the solver failed."""
         if self.guide.neighbourhood is not None or not self.guide.memory:
             return answer
         second = self._again(self.guide.cutoff, careful=True)
@@ -101,20 +101,20 @@ class Confirmation:
             return answer
         if second.report.stop is Stop.INFEASIBLE:
             return _ended(second, Stop.FINISHED).doubted(second.doubt or NO_PLAN)
-        return self.of(second)
+        return self.confirm(second)
 
     def _disputed(self, answer: ModelAnswer) -> ModelAnswer:
-        """The checker disagrees: with this solve alone, or with the formulation."""
+        """Find out whether the checker disputes this solve only, or the formulation."""
         second = self._again(self.guide.cutoff, careful=True)
         if second is None or second.disputed or second.value is None:
             return answer
         if answer.value is not None and answer.value < second.value:
             return answer
-        said = f"the checker disputes one solve, though not another one: {answer.disputed}"
-        return self._optimum(second.doubted(said), second.value)
+        doubt = f"the checker disputes one solve, though not another one: {answer.disputed}"
+        return self._optimum(second.doubted(doubt), second.value)
 
-    def _nothing(self, answer: ModelAnswer) -> ModelAnswer:
-        """Nothing up to the cutoff: the same question once more."""
+    def _infeasible(self, answer: ModelAnswer) -> ModelAnswer:
+        """Confirm that no plan is within the cutoff: solve the same model once more."""
         second = self._again(self.guide.cutoff, careful=True)
         if second is not None and second.report.stop in (Stop.INFEASIBLE, Stop.INTERRUPTED):
             return answer if second.report.stop is Stop.INFEASIBLE else second
@@ -124,11 +124,11 @@ class Confirmation:
         return _ended(answer, ended).doubted(NO_PLAN)
 
     def _optimum(self, answer: ModelAnswer, value: int) -> ModelAnswer:
-        """Nothing better than the plan: refuted twice, of which the first solve may be one.
+        """Confirm that no plan is better by two refutations; the first solve may be one of them.
 
-        A better plan that a second solve finds is refuted in turn; the first claim is void then.
+        If a second solve finds a better plan, that plan takes the place of the first.
         """
-        for _ in range(MOST_BETTER):
+        for _ in range(MAX_BETTER_PLANS):
             settled, better = self._refuted(answer, value)
             if better is None or better.value is None:
                 return settled
@@ -136,7 +136,7 @@ class Confirmation:
         return answer
 
     def _refuted(self, answer: ModelAnswer, value: int) -> tuple[ModelAnswer, ModelAnswer | None]:
-        """Return what is left of a claim, and the answer with a better plan, if there is one."""
+        """Return the answer as far as it is confirmed, and an answer with a better plan, if any."""
         near = answer.bound is None or answer.bound < value
         for careful in (False, True) if near else (True,):
             second = self._again(value - 1, careful=careful)
@@ -151,10 +151,10 @@ class Confirmation:
                 break
         else:
             return answer.doubted("", bound=value), None
-        if answer.doubt:  # of what went before: no solve has been believed yet
+        if answer.doubt:  # from earlier solves: none of them counts yet
             return answer.doubted(answer.doubt), None
-        kept = answer.bound if near else value - 1  # a bound that leaves room for the tolerances
-        return answer.doubted(NOTHING_BETTER, bound=kept), None
+        safe = answer.bound if near else value - 1  # a bound that leaves room for the tolerances
+        return answer.doubted(NOTHING_BETTER, bound=safe), None
 
 
 def _ended(answer: ModelAnswer, stop: Stop) -> ModelAnswer:

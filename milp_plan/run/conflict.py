@@ -1,14 +1,14 @@
-"""Problems without a plan: parts and limits that cannot go together, and the least that helps.
+"""Explains infeasible problems: conflicting sets of parts and limits, and smallest relaxations.
 
-*A conflicting set* is a set of parts (operators, buffers, jobs, ...) and limits of which a proof
-says that it has no plan even without everything else. Leaving parts out and lifting limits only
-ever makes more plans possible, so each step of a deletion filter (Chinneck and Dravnieks, "Locating
-minimal infeasible constraint sets in linear programs", ORSA Journal on Computing 3, 1991) that is
-proved infeasible may be kept for good. The set is called *smallest* only where for each of its
-members a checked plan exists without it: then it is minimal by inclusion, and that is proved.
+*A conflicting set* is a set of parts (operators, buffers, jobs, ...) and limits that is proved to
+have no plan even without everything else. Leaving out parts and lifting limits only adds plans, so
+each step of a deletion filter (Chinneck and Dravnieks, "Locating minimal infeasible constraint sets
+in linear programs", ORSA Journal on Computing 3, 1991) that is proved infeasible is final. The set
+is called *smallest* only if for each of its members a checked plan exists without it: then it is
+proved to be minimal by inclusion.
 
-*A relaxation* is found by bisection: a checked plan exists with it; with a little less, none does,
-where that is proved, or none was found.
+*A relaxation* is found by bisection: a checked plan exists with it; with one step less, either no
+plan exists, which is then proved, or none was found.
 """
 
 from __future__ import annotations
@@ -29,35 +29,40 @@ from .settings import Settings
 from .solving import solve
 
 ANY_PLAN = float("inf")
-"""Gap at which a run ends with its first plan."""
+"""Gap at which a run stops with its first plan."""
 
 SET_SHARE = 0.6
-"""Part of the time for the conflicting set; the rest is for relaxations."""
+"""Share of the time for the conflicting set; the rest is for relaxations."""
 
-LEAST_TRY_S = 0.2
-TRY_S = 3.0
-"""Seconds for a problem that no proof and no plan is known of: at least, where there is time left,
-and for one of the steps of a bisection."""
+MIN_SOLVE_S = 0.2
+"""Minimum seconds for a problem without a proof or a plan, as far as time is left."""
+
+SOLVE_S = 3.0
+"""Seconds for a step of a bisection."""
 
 PERCENT = 100
-MOST_PERCENT = 6_400
-MOST_MORE_DEVICES = 64
+
+MAX_PERCENT = 6_400
+"""Largest percentage of a limit that is tried."""
+
+MAX_ADDED_DEVICES = 64
+"""Largest number of devices that are added."""
 
 
 @dataclass(frozen=True)
 class Conflict:
-    """Parts and limits that no plan keeps together.
+    """A conflicting set of parts and limits.
 
     Parameters
     ----------
     noun, parts
-        What parts are called, and which.
+        The noun for parts, and their names.
     limits
-        Which.
+        The limits of the set.
     because
-        The proof for this set alone.
+        The proof that the set has no plan.
     smallest
-        Whether a checked plan exists without any one member: none can be left out.
+        Whether, without any one member, a checked plan exists.
     open
         Members without which neither a plan nor a proof was found.
     """
@@ -72,7 +77,7 @@ class Conflict:
 
 @dataclass(frozen=True)
 class Raised:
-    """A limit, and an amount of it with which a plan exists."""
+    """A limit, its amount, and an amount with which a plan exists."""
 
     name: str
     amount: int
@@ -82,20 +87,20 @@ class Raised:
 
 @dataclass(frozen=True)
 class Relaxation:
-    """More of something with which a plan exists.
+    """Larger limits with which a plan exists.
 
     Parameters
     ----------
     what
-        Of what: all limits of this sort grow alike.
+        The sort of limits that are raised, all by the same factor.
     percent
-        How much, of what there is: the least that was found, in steps of one percent.
+        The smallest sufficient percentage that was found, in steps of one percent.
     raised
-        The limits as they are, with the amounts that are enough.
+        The limits with their amounts before and after.
     value
-        Of the checked plan that exists then.
+        Value of the checked plan with the raised limits.
     proved_below
-        The largest percentage at which no plan is proved to exist: nothing is known in between.
+        The largest percentage that is proved to be too small; nothing is known in between.
     """
 
     what: What
@@ -106,15 +111,22 @@ class Relaxation:
 
     @property
     def least(self) -> bool:
-        """Whether one percent less is proved not to be enough."""
+        """Whether one percent less is proved to be too small."""
         return self.proved_below == self.percent - 1
 
 
 @dataclass(frozen=True)
 class Infeasibility:
-    """What is known of a problem without a plan.
+    """Explanation of an infeasible problem.
 
-    ``helpless`` are sorts of limits that were raised as far as :data:`MOST_PERCENT` in vain.
+    Parameters
+    ----------
+    because
+        The proof that no plan exists.
+    conflict, relaxations
+        A conflicting set, and the smallest relaxations that were found.
+    helpless
+        Sorts of limits that did not help, even when raised to :data:`MAX_PERCENT`.
     """
 
     because: str
@@ -124,47 +136,47 @@ class Infeasibility:
 
 
 @dataclass(frozen=True)
-class _Seen:
-    """What is known of a problem: a proof that it has no plan, the value of one, or neither."""
+class _Status:
+    """Status of a problem: a proof that it has no plan, the value of one, or neither."""
 
     proof: str | None = None
     value: int | None = None
 
 
-class _Judge:
-    """Proves and plans problems of one kind."""
+class _Oracle:
+    """Searches for plans and infeasibility proofs of problems of one kind."""
 
     def __init__(self, kind: Kind[Any, Any], settings: Settings, budget: Budget) -> None:
         self.kind, self.settings, self.budget = kind, settings, budget
 
     def proof(self, problem: Any) -> str | None:
-        """The quick proofs of the kind alone."""
+        """Return a proof that no plan exists by the kind's quick tests; ``None`` without one."""
         return self.kind.obstacle(problem, self.budget.part("obstacle", 0.1, of_limit=False))
 
-    def look(self, problem: Any, most_s: float = TRY_S) -> _Seen:
-        """Search for a plan or a proof, for a little while."""
+    def status(self, problem: Any, limit_s: float = SOLVE_S) -> _Status:
+        """Search for a plan or a proof within some seconds."""
         proof = self.proof(problem)
         if proof is not None:
-            return _Seen(proof)
+            return _Status(proof)
         left = self.budget.left_s
         if left <= 0:
-            return _Seen()
-        settings = replace(self.settings, time_limit_s=min(most_s, left), gap=ANY_PLAN)
+            return _Status()
+        settings = replace(self.settings, time_limit_s=min(limit_s, left), gap=ANY_PLAN)
         try:
             outcome = solve(problem, settings, derived=True)
         except UnsupportedProblemError:  # a strategy that needs what was left out
-            return _Seen()
+            return _Status()
         if outcome.stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
-        return _Seen(outcome.infeasible_because, outcome.value)
+        return _Status(outcome.infeasible_reason, outcome.value)
 
 
 class _Filter:
     """The deletion filter over parts and limits of a problem."""
 
-    def __init__(self, problem: Any, judge: _Judge, because: str) -> None:
-        self.problem, self.judge, self.because = problem, judge, because
-        self.reasons: Reasons[Any, Any] = judge.kind.reasons()
+    def __init__(self, problem: Any, oracle: _Oracle, because: str) -> None:
+        self.problem, self.oracle, self.because = problem, oracle, because
+        self.reasons: Reasons[Any, Any] = oracle.kind.reasons()
         self.limits = {
             entry.name: entry
             for entry in self.reasons.resources(problem)
@@ -174,7 +186,7 @@ class _Filter:
         self.members = [*parts, *(f"limit {name}" for name in self.limits)]
 
     def without(self, left_out: set[str]) -> Any | None:
-        """The problem of what is left; ``None`` where nothing is left to plan."""
+        """Return the problem without some members; ``None`` where nothing is left to plan."""
         members = [name for name in self.members if name not in left_out]
         parts = [name[5:] for name in members if name.startswith("part ")]
         lifted = [n for n in self.limits if f"limit {n}" not in members]
@@ -183,22 +195,22 @@ class _Filter:
             if lifted:
                 rest = self.reasons.resized(rest, dict.fromkeys(lifted))
             if len(parts) < len(self.reasons.parts(self.problem)):
-                some = parts or self.reasons.partless
-                rest = self.reasons.keep(rest, parts) if some else None
-        except InputError:  # they make no problem
+                plannable = parts or self.reasons.partless
+                rest = self.reasons.keep(rest, parts) if plannable else None
+        except InputError:  # the rest is not a valid problem
             return self.problem
         return rest
 
     def coarse(self) -> None:
-        """Leave out halves, quarters, ... as long as the quick proofs hold."""
+        """Leave out halves, quarters, ... as long as quick tests prove infeasibility."""
         size = max(1, len(self.members) // 2)
-        quick = self.judge.proof(self.problem) is not None
-        while size >= 1 and quick and not self.judge.budget.over:
+        quick = self.oracle.proof(self.problem) is not None
+        while size >= 1 and quick and not self.oracle.budget.over:
             place = 0
-            while place < len(self.members) and not self.judge.budget.over:
+            while place < len(self.members) and not self.oracle.budget.over:
                 chunk = set(self.members[place : place + size])
                 rest = self.without(chunk) if len(chunk) < len(self.members) else None
-                proof = None if rest is None or rest is self.problem else self.judge.proof(rest)
+                proof = None if rest is None or rest is self.problem else self.oracle.proof(rest)
                 if proof is None:
                     place += size
                 else:
@@ -206,28 +218,28 @@ class _Filter:
             size //= 2
 
     def drop(self, chunk: set[str], proof: str) -> None:
-        """Leave members out for good."""
+        """Remove members from the set, with the proof that the rest has no plan."""
         self.members = [name for name in self.members if name not in chunk]
         self.because = proof
 
     def fine(self) -> list[str]:
-        """Try each member by search as well; return those that nothing is known about."""
+        """Test each member by search as well; return those with neither a plan nor a proof."""
         unknown = []
         members = list(self.members)
         for number, name in enumerate(members):
             rest = self.without({name})
             if rest is None:  # nothing is left: the empty plan
                 continue
-            share = self.judge.budget.left_s / (len(members) - number)
-            seen = self.judge.look(rest, max(LEAST_TRY_S, share))
-            if seen.proof is not None:
-                self.drop({name}, seen.proof)
-            elif seen.value is None:
+            share = self.oracle.budget.left_s / (len(members) - number)
+            status = self.oracle.status(rest, max(MIN_SOLVE_S, share))
+            if status.proof is not None:
+                self.drop({name}, status.proof)
+            elif status.value is None:
                 unknown.append(name)
         return unknown
 
     def conflict(self) -> Conflict:
-        """Filter, and say what is left."""
+        """Run the filter and return the conflicting set."""
         self.coarse()
         unknown = self.fine()
         parts = tuple(name[5:] for name in self.members if name.startswith("part "))
@@ -239,75 +251,75 @@ class _Filter:
 def why_infeasible(
     problem: Any, because: str, time_limit_s: float = 10.0, settings: Settings | None = None
 ) -> Infeasibility:
-    """Find a conflicting set, and the cheapest relaxations, of a problem without a plan.
+    """Return a conflicting set and the smallest relaxations of an infeasible problem.
 
     Parameters
     ----------
     problem
-        Of any kind, of which it is proved that it has no plan.
+        A problem of any kind that is proved to have no plan.
     because
-        That proof.
+        The proof.
     time_limit_s
-        Seconds for everything; what is not settled by then is told as open.
+        Time limit for everything; members that are not settled by then are listed as open.
     settings
-        How variants are planned; limits and start are set here.
+        Settings for planning variants; limits and start are replaced.
     """
     kind = kind_of(problem)
     budget = Budget(time_limit_s)
     settings = replace(settings or Settings(), start=None, hints=(), only=False)
     part = budget.part("conflict", SET_SHARE)
-    conflict = _Filter(problem, _Judge(kind, settings, part), because).conflict()
-    judge, found, vain = _Judge(kind, settings, budget), [], []
+    conflict = _Filter(problem, _Oracle(kind, settings, part), because).conflict()
+    oracle, relaxations, helpless = _Oracle(kind, settings, budget), [], []
     reasons = kind.reasons()
     sorts = dict.fromkeys(r.what for r in reasons.resources(problem) if r.what != "link")
     for what in sorts:
         known = [r for r in reasons.resources(problem) if r.what == what and r.amount is not None]
         if not known:
             continue
-        least = _least(problem, known, judge)
+        least = _least(problem, known, oracle)
         if least is None:
-            vain.append(what)
+            helpless.append(what)
         else:
-            found.append(least)
-    return Infeasibility(because, conflict, tuple(found), tuple(vain))
+            relaxations.append(least)
+    return Infeasibility(because, conflict, tuple(relaxations), tuple(helpless))
 
 
-def _least(problem: Any, known: list[Resource], judge: _Judge) -> Relaxation | None:
-    """Bisect over the factor of some limits; ``None`` where the largest does not help."""
-    reasons = judge.kind.reasons()
+def _least(problem: Any, known: list[Resource], oracle: _Oracle) -> Relaxation | None:
+    """Bisect over the factor of some limits; return ``None`` where the largest does not help."""
+    reasons = oracle.kind.reasons()
     amounts: dict[int, dict[str, int]] = {}
 
-    def look(percent: int) -> _Seen:
+    def status_at(percent: int) -> _Status:
         amounts[percent] = scaled(known, Fraction(percent, PERCENT))
-        if judge.budget.over:
-            return _Seen()
-        return judge.look(reasons.resized(problem, dict(amounts[percent])))
+        if oracle.budget.over:
+            return _Status()
+        return oracle.status(reasons.resized(problem, dict(amounts[percent])))
 
     low, proved, best = PERCENT, PERCENT, None
     for percent in _growing(known):
-        seen = look(percent)
-        if seen.value is not None:
-            best = (percent, seen.value)
+        status = status_at(percent)
+        if status.value is not None:
+            best = (percent, status.value)
             break
-        low, proved = percent, percent if seen.proof is not None else proved
+        low, proved = percent, percent if status.proof is not None else proved
     if best is None:
         return None
     top = best[0]
-    while top - proved > 1 and not judge.budget.over:  # proofs are quick: first as far as they go
+    while top - proved > 1 and not oracle.budget.over:  # first bisect with quick proofs only
         middle = (proved + top) // 2
         variant = reasons.resized(problem, scaled(known, Fraction(middle, PERCENT)))
-        if judge.proof(variant) is None:
+        if oracle.proof(variant) is None:
             top = middle
         else:
             low, proved = max(low, middle), middle
-    middle = low + 1  # where they end there is a plan, most of the time
-    while best[0] - low > 1 and not judge.budget.over:
-        seen = look(middle)
-        if seen.value is not None:
-            best = (middle, seen.value)
+    middle = low + 1  # just above the last proof there usually is a plan
+    while best[0] - low > 1 and not oracle.budget.over:
+        status = status_at(middle)
+        if status.value is not None:
+            best = (middle, status.value)
         else:
             low = middle
-            proved = middle if seen.proof is not None else proved
+            proved = middle if status.proof is not None else proved
         middle = (low + best[0]) // 2
     percent, value = best
     return Relaxation(
@@ -323,12 +335,12 @@ def _least(problem: Any, known: list[Resource], judge: _Judge) -> Relaxation | N
 
 
 def _growing(known: list[Resource]) -> Iterator[int]:
-    """Percentages to try: twice as much, four times, ... within reason."""
+    """Yield percentages to try: 200, 400, ... up to the maximum."""
     percent = 2 * PERCENT
     of_devices = known[0].what == "devices"
-    while percent <= MOST_PERCENT:
+    while percent <= MAX_PERCENT:
         most = max(entry.amount or 0 for entry in known) * percent // PERCENT
-        if of_devices and most > MOST_MORE_DEVICES + max(entry.amount or 0 for entry in known):
+        if of_devices and most > MAX_ADDED_DEVICES + max(entry.amount or 0 for entry in known):
             return
         yield percent
         percent *= 2

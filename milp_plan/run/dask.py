@@ -8,19 +8,19 @@ from typing import Any
 from milp_plan.core import BackendUnavailableError
 
 CONNECT_S = 10
-"""Seconds to wait for a connection."""
+"""Timeout of a connection in seconds."""
 
 ANSWER_S = 3.0
-"""Seconds that the scheduler may take to answer: it may be busy."""
+"""Timeout of an answer of the scheduler, which may be busy, in seconds."""
 
 
 def client_at(address: str) -> Any:
-    """Return a client of the scheduler at an address; it says nothing on its own.
+    """Return a client of the scheduler at an address; its log is silenced.
 
     Raises
     ------
     BackendUnavailableError
-        distributed is not installed, or nobody answers at the address.
+        distributed is not installed, or no scheduler answers at the address.
     """
     try:
         from distributed import Client
@@ -36,10 +36,10 @@ def client_at(address: str) -> Any:
 
 
 def workers_of(client: Any) -> dict[str, Any]:
-    """Return what the scheduler says of each worker, by address.
+    """Return the scheduler's data on each worker, by address.
 
-    ``Client.scheduler_info`` may be empty: the client asks for no workers now and then, and the
-    last answer is what it returns.
+    ``Client.scheduler_info`` may be empty: the client sometimes asks without workers, and returns
+    the last answer.
 
     Raises
     ------

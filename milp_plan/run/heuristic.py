@@ -1,4 +1,4 @@
-"""A heuristic alone: a run like any other, of which it is the only step."""
+"""Runs a single heuristic as a complete run."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .settings import Settings
 
 
 def run_heuristic(problem: Any, name: str, settings: Settings) -> Outcome[Any, Any]:
-    """Run a heuristic and check its plan.
+    """Run a heuristic, check its plan, and return the outcome.
 
     Raises
     ------
     KeyError
-        The problem's kind has none of that name.
+        The problem's kind has no heuristic of that name.
     """
     kind = kind_of(problem)
     planner = kind.heuristics()[name]

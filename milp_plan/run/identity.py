@@ -1,4 +1,4 @@
-"""Sources and versions, on which answers depend beside problem and settings."""
+"""Sources and versions, on which results depend in addition to problem and settings."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from milp_plan.core import MilpPlanError
 from milp_plan.models.failure import shipped_folders
 
 PACKAGES = ("highspy", "numba", "numpy", "pyomo", "scipy")
-"""Packages whose versions are part of a key, beside this one's own sources."""
+"""Packages whose versions are part of a key."""
 
 UNCOUNTED = ("cli", "report")
-"""Packages that no answer depends on: nothing that plans imports them."""
+"""Folders on which no result depends: nothing that plans imports them."""
 
 CACHES = "__pycache__"
-"""Folders of compiled code, Python's and that of loops."""
+"""Name of folders with compiled code, of Python and of loops."""
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -33,7 +33,7 @@ def source_folders() -> tuple[Path, ...]:
 
 @cache
 def sources() -> str:
-    """SHA-256 over all that plans: this package without commands and reports, and formulations."""
+    """Return the SHA-256 of this package without commands and reports, and of formulations."""
     return _digest(source_folders())
 
 
@@ -50,12 +50,12 @@ def _digest(folders: tuple[Path, ...]) -> str:
     return digest.hexdigest()
 
 
-def frozen(folder: Path) -> Path:
-    """Copy the sources into a folder of their own, once; return what to put on the import path.
+def snapshot(folder: Path) -> Path:
+    """Copy the sources into a folder of their own, once; return its path for ``sys.path``.
 
-    Runs that import the copy all compute by the sources their keys speak of, whatever happens to
-    the originals meanwhile; and what a result was computed by can be looked up later. Code that
-    is compiled is no part of that: :func:`warm` lends it to the copy, :func:`cool` takes it away.
+    Runs that import the copy use the sources that their keys name, even if the originals change
+    meanwhile, and the sources of a result can be read later. Compiled code is not copied:
+    :func:`link_caches` links it into the copy, :func:`drop_caches` removes it.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def frozen(folder: Path) -> Path:
 
 
 def _copy(place: Path, copy: Path) -> None:
-    """Copy a folder; the first file that cannot be written is the error, not a list of all."""
+    """Copy a folder; raise an error for the first file that cannot be written."""
     try:
         shutil.copytree(place, copy, ignore=shutil.ignore_patterns(CACHES))
     except shutil.Error as error:
@@ -93,30 +93,30 @@ def _copy(place: Path, copy: Path) -> None:
         raise OSError(f"{target} cannot be written: {reason}") from None
 
 
-def warm(target: Path) -> None:
-    """Link the compiled loops beside our sources into a frozen copy of them, where none are yet."""
+def link_caches(target: Path) -> None:
+    """Link compiled loops into a snapshot of the sources, where it has none yet."""
     for place in source_folders():
         copy = target / place.relative_to(PACKAGE.parent)
         for path in place.rglob(f"{CACHES}/*.nb[ic]"):
             link = copy / path.relative_to(place)
             link.parent.mkdir(parents=True, exist_ok=True)
-            with contextlib.suppress(OSError):  # who has no compiled loops compiles them
+            with contextlib.suppress(OSError):  # a snapshot without them compiles its own
                 link.hardlink_to(path)
 
 
-def cool(target: Path) -> None:
-    """Remove all compiled code from a frozen copy: a store keeps sources and results."""
+def drop_caches(target: Path) -> None:
+    """Remove all compiled code from a snapshot: a store keeps only sources and results."""
     for path in list(target.rglob(CACHES)):
         shutil.rmtree(path, ignore_errors=True)
 
 
 @cache
 def installed() -> dict[str, str | None]:
-    """Versions that a key depends on."""
-    found: dict[str, str | None] = {"milp_plan": __version__}
+    """Return the versions that a key depends on; ``None`` for packages that are not installed."""
+    versions: dict[str, str | None] = {"milp_plan": __version__}
     for name in PACKAGES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
-            found[name] = None
-    return found
+            versions[name] = None
+    return versions

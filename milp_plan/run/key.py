@@ -10,36 +10,36 @@ from typing import Any
 
 from .identity import installed, sources
 
-LONGEST_NAME = 100
-"""Characters of an instance's name that stand in the name of a file."""
+MAX_NAME_LENGTH = 100
+"""Maximum number of characters of an instance's name in a file name."""
 
 
 def run_key(
-    name: str, fingerprint: str, asked: Mapping[str, Any], formulation_hash: str | None = None
+    name: str, fingerprint: str, settings: Mapping[str, Any], formulation_hash: str | None = None
 ) -> str:
-    """Content key of a run.
+    """Return the content key of a run.
 
     Parameters
     ----------
     name, fingerprint
-        Of the problem.
-    asked
-        Plain data: everything else the answer may depend on.
+        Name and fingerprint of the problem.
+    settings
+        Everything else on which the result may depend, as plain data.
     formulation_hash
-        Over the formulation's file, or its folder; ``None`` where the run has none, or it is one
-        of :func:`~.identity.sources`.
+        Hash of the formulation's file or folder; ``None`` where the run has no formulation, or
+        where it is part of :func:`~.identity.sources`.
 
     Returns
     -------
     str
-        SHA-256, over the sources that plan and the versions of packages as well.
+        SHA-256 of the arguments, the sources that plan, and the versions of packages.
     """
-    content = [name, fingerprint, dict(asked), formulation_hash, sources(), installed()]
+    content = [name, fingerprint, dict(settings), formulation_hash, sources(), installed()]
     text = json.dumps(content, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def file_name(name: str, key: str) -> str:
     """Return a readable, unique file name for a run."""
-    readable = re.sub(r"[^\w.+-]", "_", name)[:LONGEST_NAME]
+    readable = re.sub(r"[^\w.+-]", "_", name)[:MAX_NAME_LENGTH]
     return f"{readable}-{key[:12]}"

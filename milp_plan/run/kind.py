@@ -1,8 +1,9 @@
-"""The interface of a kind of problem: all that runs, studies and commands know about it.
+"""The interface of a kind of problem: everything that runs, studies and commands use of it.
 
-It lies here and not in ``core``: it names readers, bounds, strategies and pictures, which lie
-above. A kind is a folder of :mod:`milp_plan.kinds` whose module ``kind`` defines ``KIND``; it
-imports what is heavy inside methods, since each kind is loaded to find out which one reads a file.
+It is here and not in ``core`` because it refers to readers, bounds, strategies and pictures, which
+are layers above ``core``. A kind is a folder of :mod:`milp_plan.kinds` whose module ``kind``
+defines ``KIND``. That module imports heavy modules inside methods, since every kind is loaded to
+find out which one reads a file.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from milp_plan.core.budget import Budget
 from milp_plan.core.quantity import decimal, units_of
 
 from .change import Change
-from .settings import WHY_UNUSED
+from .settings import UNUSED_REASONS
 
 if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
@@ -41,24 +42,24 @@ TIMED = "times computed anew: options, places and orders are those of the plan"
 
 
 class Restart(NamedTuple):
-    """A plan that may do as a start, and what was done to it, in a sentence."""
+    """A plan that may serve as a start, and what was changed in it, in a sentence."""
 
     plan: Any
-    said: str
+    note: str
 
 
 @dataclass(frozen=True)
 class Measure:
-    """What the numbers of an objective count.
+    """Name and unit of an objective.
 
     Parameters
     ----------
     objective
-        Its name.
+        Name of the objective.
     units
-        Of the problem; a plain word for what is neither time nor size.
+        Units of the problem; a plain word for an objective that is neither time nor size.
     what
-        Which of the units: ``"time"`` or ``"size"``.
+        Which of the units it has: ``"time"`` or ``"size"``.
     """
 
     objective: str
@@ -74,28 +75,31 @@ class Measure:
 
     @property
     def per_unit(self) -> int:
-        """Ticks, or what is counted as bytes, per unit; 1 for costs."""
+        """Ticks or bytes per unit; 1 for costs."""
         if isinstance(self.units, str):
             return 1
         return self.units.size_scale if self.what == "size" else self.units.time_scale
 
     @property
     def grain(self) -> str:
-        """What an exact value is a number of: ``"ticks"``, ``"bytes"``, or the plain word."""
+        """Unit of exact values: ``"ticks"``, ``"bytes"``, or the plain word."""
         if isinstance(self.units, str):
             return self.units
         return "bytes" if self.what == "size" else "ticks"
 
     def amount(self, ticks: int | None) -> Fraction | None:
-        """Return an amount in units, exactly; ``None`` for none."""
+        """Return an amount in display units, exactly; ``None`` for ``None``."""
         return None if ticks is None else Fraction(ticks, self.per_unit)
 
     def decimal(self, ticks: Fraction | int | None) -> str | None:
-        """Write an amount in units, exactly where it ends within 30 digits; ``None`` for none."""
+        """Return an amount in display units as text, exactly where it ends within 30 digits.
+
+        ``None`` for ``None``.
+        """
         return None if ticks is None else decimal(Fraction(ticks) / self.per_unit)
 
     def text(self, ticks: Fraction | int | None) -> str:
-        """Write an amount for people, with its unit."""
+        """Return an amount as text with its unit."""
         if isinstance(self.units, str):
             return DASH if ticks is None else f"{ticks:,}"
         write = size_text if self.what == "size" else time_text
@@ -109,11 +113,11 @@ class Format(Generic[P]):
     Parameters
     ----------
     name, title
-        Short name for command lines, and what it is in a few words.
+        Short name for command lines, and a title of a few words.
     can_read
-        Whether a document is of this format, from its content.
+        Returns whether a document is of this format, from its content.
     read
-        Returns the problem as the changes want it, by their names; raises ``InputError``.
+        Returns the problem with changes by their names; raises ``InputError``.
     write
         Returns the text of a problem; ``None`` for formats that are only read.
     """
@@ -127,20 +131,20 @@ class Format(Generic[P]):
 
 @dataclass(frozen=True)
 class Export(Generic[P, S]):
-    """A format that a plan is written in for other programs.
+    """A format in which plans are written for other programs.
 
     Parameters
     ----------
     title
-        What it is in a few words.
+        Title of a few words.
     is_one
-        Whether a document is of this format.
+        Returns whether a document is of this format.
     write
         Returns the text, from problem, plan and the instance file; raises ``InputError``.
     needs_valid
-        Why only a plan that keeps every law will do; empty where any will.
+        Why only valid plans can be written; empty where any plan can.
     remarks
-        Says what the format cannot hold and the user has to see to, a sentence each.
+        Returns sentences on what the format cannot express and users have to do themselves.
     """
 
     title: str
@@ -156,25 +160,25 @@ class Kind(ABC, Generic[P, S]):
     Attributes
     ----------
     name, title
-        Short name, and what is planned in a few words.
+        Short name, and a title of a few words.
     marker
-        Member ``format`` of its native files: a file that has it is of no other kind, which then
-        need not be loaded.
+        Member ``format`` of its native files. A file with this marker belongs to this kind, so
+        other kinds need not be loaded.
     plan_marker
-        The same of its plans; ``None`` where :meth:`is_plan` looks at something else.
+        Marker of its plan files; ``None`` where :meth:`is_plan` recognises them otherwise.
     handles
         Module and name of the class of its problems, ``"milp_plan.core.problem:PlanningProblem"``.
     plans
-        The same of the class of its plans.
+        Module and name of the class of its plans.
     changes
-        What may be asked of an instance as it is read.
+        Options that change a problem as it is read.
     threads
-        Where nobody says how many.
+        Default number of threads of a run.
     sizes, things
-        First words of the components of verdicts that are sizes, and of those that count things;
+        First words of the components of verdicts that are sizes, and of those that are counts;
         the others are times.
     partial
-        Whether a plan need not name all that the problem has.
+        Whether a plan may leave out parts of the problem.
     """
 
     name: ClassVar[str]
@@ -190,35 +194,35 @@ class Kind(ABC, Generic[P, S]):
 
     @property
     def ignores(self) -> tuple[str, ...]:
-        """Names of :class:`~.settings.Settings` that none of its ways uses; they are refused."""
+        """Names of :class:`~.settings.Settings` that no strategy uses; they are refused."""
         used = frozenset[str]().union(*(strategy.uses for strategy in self.strategies()))
         if "formulation" in used:
             used |= {"solver"}
-        return tuple(name for name in WHY_UNUSED if name not in used)
+        return tuple(name for name in UNUSED_REASONS if name not in used)
 
     @property
     def loops(self) -> tuple[LoopPart, ...]:
-        """Compiled loops that nearly every run needs: compiled while a file is read."""
+        """Compiled loops that nearly every run needs; they are compiled while a file is read."""
         return ()
 
     @property
     def threads(self) -> int:
-        """Threads of a run that nobody says a number for."""
+        """Default number of threads of a run."""
         return 1
 
     def owns(self, item: object) -> bool:
-        """Whether something is a problem of this kind."""
+        """Whether an object is a problem of this kind."""
         return any(f"{c.__module__}:{c.__qualname__}" == self.handles for c in type(item).__mro__)
 
-    def answers(self, item: object) -> bool:
-        """Whether something is a plan of this kind."""
+    def owns_plan(self, item: object) -> bool:
+        """Whether an object is a plan of this kind."""
         return any(f"{c.__module__}:{c.__qualname__}" == self.plans for c in type(item).__mro__)
 
     # -- files -------------------------------------------------------------------------------------
 
     @abstractmethod
     def formats(self) -> tuple[Format[P], ...]:
-        """Formats of its problems, in the order they are tried."""
+        """Return the formats of its problems, in the order in which they are tried."""
 
     @abstractmethod
     def read_plan(self, file: Path, problem: P, instance_file: Path) -> S:
@@ -231,28 +235,28 @@ class Kind(ABC, Generic[P, S]):
         """
 
     def is_plan(self, document: Document) -> bool:
-        """Whether a document looks like a plan's file: by its marker, unless a kind knows more."""
+        """Whether a document looks like a plan file; by default, whether it has the marker."""
         return self.plan_marker is not None and document.marker == self.plan_marker
 
     def other_content(self, _document: Document) -> str | None:
-        """Say what a document of this kind holds that is neither problem nor plan.
+        """Return what a document of this kind contains that is neither problem nor plan.
 
         Returns
         -------
         str or None
-            The words of :class:`milp_plan.cli.outputs.Content`; ``None`` for any other document.
+            A value of :class:`milp_plan.cli.outputs.Content`; ``None`` for any other document.
         """
         return None
 
     @abstractmethod
     def plan_text(self, plan: S) -> bytes:
-        """Text of a plan's file."""
+        """Return the text of a plan's file."""
 
     def exports(self) -> Mapping[str, Export[P, S]]:
-        """Formats that plans are written in for other programs, by name."""
+        """Return the formats in which plans are written for other programs, by name."""
         return {}
 
-    # -- what a problem and its plans are ----------------------------------------------------------
+    # -- problems and plans ------------------------------------------------------------------------
 
     @abstractmethod
     def verify(self, problem: P, plan: S) -> Verdict:
@@ -269,36 +273,37 @@ class Kind(ABC, Generic[P, S]):
 
     @abstractmethod
     def measure(self, problem: P) -> Measure:
-        """What values and bounds of a problem count."""
+        """Return name and unit of a problem's objective."""
 
     @abstractmethod
     def scope(self, problem: P) -> Scope:
-        """What a plan decides, what is fixed, and what is not offered.
+        """Return what a plan decides, what is fixed, and what is not offered.
 
-        Asked through :func:`milp_plan.run.scope.scope_of`, which adds what the file says.
+        Called by :func:`milp_plan.run.scope.scope_of`, which adds what the file says.
         """
 
     @abstractmethod
-    def about(self, problem: P) -> dict[str, Any]:
+    def summary(self, problem: P) -> dict[str, Any]:
         """Return sizes, law and limits of a problem as plain data, for records and tables.
 
-        The first of it is a number: how many parts the problem has, by their name.
+        The first entry is the number of parts, under their name.
         """
 
-    def facts(self, problem: P) -> dict[str, Any]:
-        """More of it, for ``info`` alone."""
+    def info(self, problem: P) -> dict[str, Any]:
+        """Return further plain data on a problem, shown by ``info`` only."""
         return {}
 
     def rows(self, problem: P) -> list[list[str]]:
-        """:meth:`about` for people: label and text of each line."""
-        return [[name.replace("_", " "), str(told)] for name, told in self.about(problem).items()]
+        """Return :meth:`summary` as rows of label and text."""
+        data = self.summary(problem)
+        return [[name.replace("_", " "), str(entry)] for name, entry in data.items()]
 
     def figures(self, problem: P, value: int | None, bound: int | None) -> dict[str, float | None]:
-        """Value and bound as people of the field quote them, by name; members of answers."""
+        """Return value and bound in customary units of the field, by name; members of answers."""
         return {}
 
     def explain(self, problem: P, plan: S, verdict: Verdict) -> str:
-        """Explain a valid plan's value, or list violations with amounts, in words."""
+        """Return in words why a valid plan has its value, or the violations of an invalid one."""
         if not verdict.ok:
             units = units_of(problem)
             return "\n".join(violation.text(units) for violation in verdict.violations)
@@ -308,7 +313,7 @@ class Kind(ABC, Generic[P, S]):
         )
 
     def counts(self, problem: P, component: str) -> Counts:
-        """Return what a component of a verdict counts."""
+        """Return whether a component of a verdict counts time, sizes or things."""
         word = component.split(" ", maxsplit=1)[0]
         if word in self.sizes:
             return Counts.SIZE
@@ -316,13 +321,13 @@ class Kind(ABC, Generic[P, S]):
         return Counts.THINGS if untimed or word in self.things else Counts.TIME
 
     def component_text(self, problem: P, component: str, amount: Fraction | int | None) -> str:
-        """Write a component of a verdict for people, with its unit."""
+        """Return a component of a verdict as text with its unit."""
         if amount is None:
             return DASH
         return self.counts(problem, component).text(amount, units_of(problem))
 
-    def details(self, problem: P, plan: S, verdict: Verdict) -> dict[str, Any]:
-        """Plain data beside :meth:`explain`."""
+    def explain_data(self, problem: P, plan: S, verdict: Verdict) -> dict[str, Any]:
+        """Return plain data that goes with :meth:`explain`."""
         return {"violations": [asdict(violation) for violation in verdict.violations]}
 
     def draw(self, problem: P, plan: S) -> Any:
@@ -341,14 +346,14 @@ class Kind(ABC, Generic[P, S]):
 
     def headline(self, problem: P, plan: S) -> str:
         """Return the title of a plan's picture: problem, value and planner."""
-        of: Any = problem
+        item: Any = problem
         value = self.measure(problem).text(self.verify(problem, plan).value)
         planner = getattr(plan, "planner", "")
         objective = self.measure(problem).objective.replace("_", " ")
-        return f"{of.name}: {objective} {value}" + (f", planned by {planner}" if planner else "")
+        return f"{item.name}: {objective} {value}" + (f", planned by {planner}" if planner else "")
 
     def panels(self, problem: P, plan: S) -> Sequence[Panel]:
-        """Return what pictures and reports draw of a plan, valid or not.
+        """Return the panels of a plan, valid or not, for pictures and reports.
 
         Raises
         ------
@@ -362,26 +367,26 @@ class Kind(ABC, Generic[P, S]):
     def record_tables(
         self, _record: Mapping[str, Any], _measure: Measure
     ) -> Iterator[tuple[Sequence[str], list[list[str]]]]:
-        """Heads and rows of the tables that a run's summary prints beside its facts."""
+        """Yield headings and rows of further tables of a run's summary."""
         yield from ()
 
-    def story(self, problem: P, plan: S, verdict: Verdict) -> list[list[str]]:
-        """Table of a plan for people, headings first; empty where there is nothing to add."""
+    def plan_summary_table(self, problem: P, plan: S, verdict: Verdict) -> list[list[str]]:
+        """Return a table that summarises a plan, headings first; empty where none is useful."""
         return []
 
     @abstractmethod
     def plan_rows(self, problem: P | None, plan: S) -> Iterator[dict[str, Any]]:
-        """Rows of a plan as a table, with the same columns each: what it decides, in order.
+        """Yield the plan's decisions, in order, as rows with the same columns.
 
-        Times are ticks and sizes are bytes. Without the problem, columns that only it knows are
-        left out.
+        Times are ticks and sizes are bytes. Without the problem, columns that need it are left
+        out.
         """
 
     # -- why, and what if --------------------------------------------------------------------------
 
     @abstractmethod
     def reasons(self) -> Reasons[P, S]:
-        """Its parts and limits, and why a plan's value is what it is."""
+        """Return the interface to parts and limits, and to the reasons for a plan's value."""
 
     def models(self) -> list[dict[str, Any]]:
         """Models that problems of this kind are made of by name, for ``milp-plan list models``."""
@@ -389,55 +394,59 @@ class Kind(ABC, Generic[P, S]):
 
     # -- plans from elsewhere ----------------------------------------------------------------------
 
-    def named(self, problem: P) -> Sequence[str] | None:
-        """Names of what a plan has to decide; ``None`` where plans name nothing."""
+    def part_names(self, problem: P) -> Sequence[str] | None:
+        """Return the names of the parts that a plan decides; ``None`` where plans name none."""
         return self.reasons().parts(problem)
 
-    def named_by(self, plan: S) -> Sequence[str] | None:
-        """The names of these that a plan has; ``None`` where it has none."""
+    def names_in_plan(self, plan: S) -> Sequence[str] | None:
+        """Return the names of the parts in a plan; ``None`` where plans name none."""
         return None
 
     def restarts(self, problem: P, plan: S) -> Iterator[Restart]:
-        """Plans of the problem that decide what a plan from elsewhere does, the nearest first.
+        """Yield plans of the problem with the decisions of a foreign plan, the nearest first.
 
-        The plan names what the problem has. What is given may be invalid: the checker looks.
+        All names of the foreign plan exist in the problem. The plans may be invalid; the caller
+        checks them.
         """
-        of: Any = problem
+        item: Any = problem
         old: Any = self.reasons().carried(plan)
-        yield Restart(replace(old, problem=of.name), "its value is computed anew")
+        yield Restart(replace(old, problem=item.name), "its value is computed anew")
 
     # -- planning ----------------------------------------------------------------------------------
 
     def unplaced(self, problem: P) -> str | None:
-        """Return which part nothing can run; called before any strategy."""
+        """Return which part no device can run; ``None`` if every part can run somewhere.
+
+        Called before any strategy.
+        """
         return None
 
     @abstractmethod
     def obstacle(self, problem: P, budget: Budget) -> str | None:
-        """Return a proof in words that no plan exists; ``None`` when none was found."""
+        """Return a proof in words that no plan exists; ``None`` if none was found."""
 
     @abstractmethod
     def bounds(self, problem: P, budget: Budget, incumbent: int | None) -> Iterator[Bound]:
-        """Lower bounds on the objective, simple ones first."""
+        """Yield lower bounds on the objective, simple ones first."""
 
     @abstractmethod
     def strategies(self) -> Sequence[type[Strategy[P, S]]]:
-        """Strategies for its problems; the first that applies is taken."""
+        """Return the strategies for its problems; the first that applies is used."""
 
     def strategies_for(self, problem: P) -> Sequence[type[Strategy[P, S]]]:
-        """Return :meth:`ways`, but some that do not apply to a problem: those are not loaded."""
+        """Return :meth:`strategies`, without loading some that do not apply to a problem."""
         return self.strategies()
 
     def search_round(self, ledger: Ledger[P, S], *, construct: bool) -> None:
-        """Search from the ledger's plan within its budget: what a worker of a cluster does.
+        """Search from the ledger's plan within its budget; called by a worker of a Dask cluster.
 
         Raises
         ------
         UnsupportedProblemError
-            No problem of this kind is searched on a cluster.
+            Problems of this kind are not searched on a cluster.
         """
         raise UnsupportedProblemError(f"no {self.name!r} problem is searched on a cluster")
 
     def heuristics(self) -> Mapping[str, Callable[[P, int], S | None]]:
-        """Planners that run alone: name to a function of problem and seed."""
+        """Return planners that can run alone: names and functions of problem and seed."""
         return {}

@@ -24,12 +24,12 @@ _FOLDER = Path(__file__).parents[1] / "kinds"
 
 @cache
 def kinds() -> tuple[AnyKind, ...]:
-    """Return every kind, in the order of their names."""
+    """Return every kind, sorted by folder name."""
     return tuple(module.KIND for module in kind_modules("kind"))
 
 
 def kind_modules(name: str) -> Iterator[ModuleType]:
-    """Import the modules of one name of all kinds that have it, in the order of the kinds."""
+    """Import and yield the module of a name of every kind that has it, in the order of kinds."""
     for file in sorted(_FOLDER.glob(f"*/{name}.py")):
         yield import_module(f"milp_plan.kinds.{file.parent.name}.{name}")
 
@@ -40,7 +40,7 @@ def kind_of(problem: object) -> AnyKind:
     Raises
     ------
     TypeError
-        It is no problem.
+        It is not a problem of any kind.
     """
     for kind in kinds():
         if kind.owns(problem):
@@ -49,7 +49,7 @@ def kind_of(problem: object) -> AnyKind:
 
 
 def formats() -> tuple[tuple[AnyKind, Format[Any]], ...]:
-    """Return every format with the kind it belongs to, in the order they are tried."""
+    """Return every format with its kind, in the order in which they are tried."""
     return tuple((kind, entry) for kind in kinds() for entry in kind.formats())
 
 
@@ -65,26 +65,26 @@ def read(
     path
         The file.
     changes
-        What is asked of it beside what the file says, by the names of :attr:`Kind.changes`.
+        Values of :attr:`Kind.changes` by name, which change what the file says.
     on_kind
-        Called once its kind is known, before the longer part of reading.
+        Called once the kind is known, before the longer part of reading.
 
     Raises
     ------
     InputError
-        The file cannot be read, is of no known format, has defects, or is of a kind for which a
-        change means nothing. Every finding names the file.
+        The file cannot be read, is of no known format, has defects, or its kind does not have one
+        of the changes. Every finding names the file.
     """
     return read_whole(read_document(path), changes or {}, on_kind)
 
 
 def read_plan(kind: AnyKind, file: Path, problem: Any, instance_file: Path) -> Any:
-    """Read a plan of a problem; a file that was exported from a plan is refused by its name.
+    """Read a plan of a problem; an exported file is refused with the name of its format.
 
     Raises
     ------
     InputError
-        The file is no plan file, or its plan is for another instance.
+        The file is not a plan file, or its plan is for another instance.
     """
     try:
         return kind.read_plan(file, problem, instance_file)
@@ -101,32 +101,32 @@ def _refuse_export(kind: AnyKind, document: Document) -> None:
             raise InputError([Finding("file", found, "a plan", remedy, document.file)])
 
 
-def asked_again(texts: Any, file: str | Path) -> dict[str, Any]:
-    """Read the changes that a record lists (:func:`~milp_plan.run.change.as_asked`).
+def changes_from_text(texts: Any, file: str | Path) -> dict[str, Any]:
+    """Read the changes that a record lists (:func:`~milp_plan.run.change.changes_to_text`).
 
     Raises
     ------
     InputError
-        They are no changes; the finding names the file.
+        They are not changes; the finding names the file.
     """
     known = {change.name: change for kind in reversed(kinds()) for change in kind.changes}
-    asked: dict[str, Any] = {}
-    given = {} if texts is None else texts
+    changes: dict[str, Any] = {}
+    members = {} if texts is None else texts
     findings = []
-    for name, text in given.items() if isinstance(given, dict) else [("", given)]:
+    for name, text in members.items() if isinstance(members, dict) else [("", members)]:
         try:
-            asked[name] = _again(known.get(name), text)
+            changes[name] = _value_from_text(known.get(name), text)
         except ValueError as error:
             remedy = "solve again: the record was changed"
-            expected = "what a run was asked"
+            expected = "a change of an instance"
             findings.append(Finding(f"changes.{name}", str(error), expected, remedy, str(file)))
     if findings:
         raise InputError(findings)
-    return asked
+    return changes
 
 
-def _again(change: Change | None, text: Any) -> Any:
-    """Return a change of an instance from its text in a record."""
+def _value_from_text(change: Change | None, text: Any) -> Any:
+    """Return the value of a change from its text in a record."""
     if change is not None and change.read is None and text is True:
         return True
     if change is not None and change.read is not None and isinstance(text, str):
@@ -143,26 +143,26 @@ def read_whole(
     try:
         kind, entry = _format_of(document)
         on_kind(kind)
-        asked = {  # 0 is asked, though it equals False
+        requested = {  # 0 is a value, though it equals False
             name: change
             for name, change in changes.items()
             if change is not None and change is not False
         }
-        if findings := list(unknown_changes(kind, asked)):
+        if findings := list(unknown_changes(kind, requested)):
             raise UnusedOptionError(findings)
-        return kind, entry.read(document, asked)
+        return kind, entry.read(document, requested)
     except InputError as error:
         raise error.in_file(document.file) from None
 
 
-def unknown_changes(kind: AnyKind, asked: Mapping[str, Any]) -> Iterator[Finding]:
-    """List what is asked of an instance and means nothing for its kind."""
-    for name in asked:
+def unknown_changes(kind: AnyKind, changes: Mapping[str, Any]) -> Iterator[Finding]:
+    """Report changes that a kind does not have."""
+    for name in changes:
         if name not in _names(kind):
-            homes = " and ".join(other.name for other in kinds() if name in _names(other))
+            owners = " and ".join(other.name for other in kinds() if name in _names(other))
             yield Finding(
                 name,
-                f"an option of {homes} problems",
+                f"an option of {owners} problems",
                 f"none of these for a {kind.name} problem",
                 "leave it out",
             )
@@ -183,14 +183,14 @@ def _format_of(document: Document) -> tuple[AnyKind, Format[Any]]:
 
 
 def unknown_format(document: Document, titles: str) -> Finding:
-    """Say what a document of no known format is, and what was expected."""
+    """Return a finding on a document of no known format, with what was expected."""
     expected = f"one of: {titles}"
     if document.marker is not None and document.marker.endswith("-plan"):
         return Finding("format", "a plan file", "an instance file", "name the instance instead")
     if ".toml" in document.path.suffixes:
         from milp_plan.io.pipeline_file import toml_content
 
-        toml_content(document)  # says where it is none
+        toml_content(document)  # raises if it is not TOML, with the place
     elif document.data.lstrip()[:1] in (b"{", b"["):
         wrong = syntax_finding(document.data)
         if wrong is not None:

@@ -24,30 +24,32 @@ logger = logging.getLogger(__name__)
 P = TypeVar("P")
 S = TypeVar("S")
 
-ROUNDED = (
+BOUND_ROUNDED = (
     f"the solver's bound counts only to a part in {1 / SAFETY:,.0f}, because of its tolerances: "
-    "the gap that is left is less than the model can tell apart"
+    "the gap that is left is less than the model can resolve"
 )
-"""Why a model that is solved leaves a gap."""
+"""Why a model that is solved to optimality leaves a gap."""
 
-BEYOND = "the model finds no plan within its horizon; there may be one beyond"
-"""Why a model that is solved has no plan."""
+HORIZON_TOO_SHORT = "the model finds no plan within its horizon; there may be one beyond"
+"""Why a model that is solved to optimality has no plan."""
 
-RELAXED = "the model leaves out rules: its solution breaks one of them, or says less than its plan"
+RULES_RELAXED = (
+    "the model leaves out rules: its solution breaks one of them, or says less than its plan"
+)
 """Why a model that relaxes the problem leaves a gap."""
 
 NO_SOLUTION = "its model has no solution"
 """First words of what is proved of a model without a solution."""
 
 BOUND_SHARE = 0.1
-"""Part of the time limit that bounds may take."""
+"""Maximum share of the time limit for bounds."""
 
 
 def _unsettled(answer: ModelAnswer) -> str:
     """Why a model that is solved leaves a gap."""
     if answer.claim is not None:
-        return RELAXED
-    return BEYOND if answer.plan is None else ROUNDED
+        return RULES_RELAXED
+    return HORIZON_TOO_SHORT if answer.plan is None else BOUND_ROUNDED
 
 
 class AcceptedAnswer(NamedTuple):
@@ -56,11 +58,11 @@ class AcceptedAnswer(NamedTuple):
     Parameters
     ----------
     better
-        Its plan is the best one now.
+        Whether its plan is the best one now.
     found, complete
-        It has a solution; the solver has nothing left to look for.
+        Whether it has a valid plan; whether the solver finished its search.
     seconds
-        Spent in the solver.
+        Time spent in the solver.
     failed
         The formulation's own code raised or timed out.
     """
@@ -73,45 +75,45 @@ class AcceptedAnswer(NamedTuple):
 
 
 class Ledger(Generic[P, S]):
-    """What is known in one run. Every step may improve plan or bound, from any thread.
+    """Best plan, best bound and defects of one run; steps report to it, from any thread.
 
     Parameters
     ----------
     kind, problem, settings
-        What is planned, and how.
+        The problem, its kind, and the settings of the run.
     budget
-        What the run may take.
+        The run's budget; made from the settings by default.
     solver
-        The formulation that its models are of; ``None`` for ways that need none.
+        The formulation of the run's models; ``None`` for strategies that need none.
     report
-        Called with everything that is new.
+        Called with every progress point.
     on_incumbent
         Called with every plan that is better than all before it.
 
     Attributes
     ----------
     plan, verdict, value, planner
-        The best plan, what the checker says of it, its value, and who made it.
+        The best plan, its verdict, its value, and the name of its planner.
     bound, bounds
-        The best bound on the problem, and each that was the best once.
+        The best bound on the problem, and every bound that was the best at some time.
     baselines
         Value of each heuristic, ``None`` where it found no plan.
     reached
-        Value of the best plan of each maker, whether another was better or not.
+        Value of the best plan of each planner, whether or not it is the run's best.
     disputed
-        Why the checker disputes a solver; the first reason. Empty if it does not.
+        The first reason why the checker disputes a solver's claim; empty if it disputes none.
     defects
-        Plans of ours that break a law, in words; failures of solvers and formulations.
+        Invalid plans of our own planners, and failures of solvers and formulations, in words.
     details
-        What else belongs into the record.
+        Further members of the record.
     asked
-        Whether the formulation was asked: it ran, to whatever end.
-    unproved_because
-        Why what the formulation says proves nothing; empty if it does, or was not asked.
+        Whether a model of the formulation was solved, with any result.
+    unproved_reason
+        Why the formulation's answers prove nothing; empty if they do, or if it was not solved.
     disputed_model
-        What was solved when the first dispute came up, if it was a model.
+        The model of the first dispute, if there was one.
     start
-        The user's plan as a valid one of this problem; ``None`` without one.
+        The user's plan, made valid for this problem; ``None`` without one.
     """
 
     def __init__(
@@ -136,15 +138,15 @@ class Ledger(Generic[P, S]):
         self.bounds: tuple[Bound, ...] = ()
         self.stop: Stop | None = None
         self.disputed = ""
-        self.infeasible_because: str | None = None
+        self.infeasible_reason: str | None = None
         self.baselines: dict[str, int | None] = {}
         self.reached: dict[str, int] = {}
         self.defects: list[str] = []
-        self.cores: int | None = None  # set by a strategy that searches on all of them
-        self.cluster: Any = None  # client of the scheduler, where one was asked for
+        self.cores: int | None = None  # set by a strategy that searches on all cores
+        self.cluster: Any = None  # client of the Dask scheduler, if the settings name one
         self.details: dict[str, Any] = {}
         self.asked = False
-        self.unproved_because = ""
+        self.unproved_reason = ""
         self.disputed_model: CompiledModel | None = None
         self._claimants: set[str] = set()
         self._refuter = ""
@@ -157,7 +159,7 @@ class Ledger(Generic[P, S]):
 
     @property
     def solver(self) -> FormulationSolver:
-        """The formulation and its backend; only for ways that have one."""
+        """The formulation and its backend; only for strategies that have one."""
         assert self._solver is not None
         return self._solver
 
@@ -166,8 +168,8 @@ class Ledger(Generic[P, S]):
         """The same, or ``None``."""
         return self._solver
 
-    def ask(self, solver: FormulationSolver | None) -> None:
-        """Take the formulation that models of this run are of, once it is chosen."""
+    def set_solver(self, solver: FormulationSolver | None) -> None:
+        """Set the formulation of the run's models, once it is chosen."""
         self._solver = solver
 
     @property
@@ -182,7 +184,7 @@ class Ledger(Generic[P, S]):
 
     @property
     def settled(self) -> bool:
-        """Whether the gap asked for is reached; with 0: whether the plan is proved optimal."""
+        """Whether the requested gap is reached; with gap 0, whether the plan is proved optimal."""
         return within(self.value, self.lower, self.settings.gap)
 
     @property
@@ -192,8 +194,8 @@ class Ledger(Generic[P, S]):
 
     @property
     def done(self) -> bool:
-        """Whether there is nothing left to do, or no time."""
-        return self.settled or self.infeasible_because is not None or self.budget.over
+        """Whether nothing is left to do, or no time is left."""
+        return self.settled or self.infeasible_reason is not None or self.budget.over
 
     @property
     def repeatable(self) -> bool:
@@ -208,7 +210,7 @@ class Ledger(Generic[P, S]):
         return 1 if self.repeatable else self.cores or self.kind.threads
 
     def limits(self, seconds: float, gap: float | None = None) -> Limits:
-        """Return the limits of a model: seconds, and what the settings say."""
+        """Return a model's limits: seconds, and nodes, gap, seed and threads of the settings."""
         return Limits(
             time_s=max(1.0, seconds),
             nodes=self.settings.node_limit,
@@ -223,34 +225,35 @@ class Ledger(Generic[P, S]):
         Parameters
         ----------
         phase, note
-            What goes on.
-        sighted
-            Value of a plan that a search has, but has not handed over yet.
+            The phase of the run, and a remark.
+        candidate_value
+            Value of a plan that a search has but has not offered yet.
         """
         with self._lock:
             value = self.value if candidate_value is None else candidate_value
             gap = relative_gap(value, self.lower)
             point = Progress(phase, value, self.lower, gap, self.budget.elapsed_s, note)
             self.trace.append(point)
-        said = (phase, note, value, self.lower, point.elapsed_s)
-        logger.debug("%s %s: value %s, bound %s, %.3f s", *said)
+        logger.debug(
+            "%s %s: value %s, bound %s, %.3f s", phase, note, value, self.lower, point.elapsed_s
+        )
         if self._report is not None:
             self._report(point)
 
-    # -- what stages find --------------------------------------------------------------------------
+    # -- results of steps --------------------------------------------------------------------------
 
-    def offer(self, plan: S | None, by: str, phase: str, *, sure: bool = True) -> bool:
-        """Take a plan if the checker accepts it and it is better.
+    def offer(self, plan: S | None, by: str, phase: str, *, must_be_valid: bool = True) -> bool:
+        """Accept a plan if the checker does and it is the best so far; return whether it is.
 
         Parameters
         ----------
         plan
-            Of the whole problem, or ``None``.
+            A plan of the whole problem, or ``None``.
         by, phase
-            Who made it, and when.
-        sure
-            Whether a plan that breaks a law is a defect, which the record lists. ``False`` for
-            plans that are only a trial.
+            Name of its planner, and the phase in which it was made.
+        must_be_valid
+            Whether an invalid plan is a defect, which the record lists. ``False`` for trial plans
+            that may be invalid.
         """
         if plan is None:
             return False
@@ -258,11 +261,11 @@ class Ledger(Generic[P, S]):
             verdict = self.kind.verify(self.problem, plan)
         with self._lock:
             if not verdict.ok or verdict.value is None:
-                if sure:
+                if must_be_valid:
                     reason = "; ".join(str(entry) for entry in verdict.violations[:3])
                     self.fail(f"{by} made a plan that breaks a law: {reason}")
                 return False
-            self._hold_claims_against(by, verdict.value)
+            self._check_claims_against(by, verdict.value)
             self.reached[by] = min(verdict.value, self.reached.get(by, verdict.value))
             if self.value is not None and verdict.value >= self.value:
                 return False
@@ -280,7 +283,7 @@ class Ledger(Generic[P, S]):
             self._on_incumbent(Incumbent(claimed, value, *known))
 
     def prove(self, bound: Bound) -> None:
-        """Accept a bound on the whole problem, unless a plan refutes it or one of the same name."""
+        """Accept a bound on the whole problem, unless a plan refuted it or one of the same name."""
         with self._lock:
             if bound.name in self._refuted:
                 return
@@ -292,44 +295,44 @@ class Ledger(Generic[P, S]):
                 self.say("bounds", bound.name)
 
     def refute(self, reason: str, by: str = "") -> None:
-        """Accept a proof that no plan exists, of the formulation ``by`` if it is named.
+        """Accept a proof that no plan exists, by the formulation ``by`` if it is named.
 
-        A known plan refutes it.
+        A known plan refutes the proof.
         """
         with self._lock:
             if self.value is not None:
-                self._say_refuted(reason, by, self.planner, self.value)
-            elif self.infeasible_because is None:
-                self.infeasible_because, self._refuter = reason, by
+                self._record_refutation(reason, by, self.planner, self.value)
+            elif self.infeasible_reason is None:
+                self.infeasible_reason, self._refuter = reason, by
 
-    def dispute(self, because: str, model: CompiledModel | None = None) -> None:
-        """Note that the checker disputes an answer, unless the reason is empty."""
-        if because and not self.disputed:
-            self.disputed, self.disputed_model = because, model
-        if because.startswith(REFUTED):
-            self.fail(because)
+    def dispute(self, reason: str, model: CompiledModel | None = None) -> None:
+        """Record that the checker disputes an answer, unless the reason is empty."""
+        if reason and not self.disputed:
+            self.disputed, self.disputed_model = reason, model
+        if reason.startswith(REFUTED):
+            self.fail(reason)
 
     @property
     def claimed(self) -> bool:
-        """Whether the formulation claims a bound, or that there is no plan."""
+        """Whether the best bound, or a proof that no plan exists, is the formulation's claim."""
         known = self.bound is not None and self.bound.name in self._claimants
-        return known or (self.asked and self.infeasible_because is not None)
+        return known or (self.asked and self.infeasible_reason is not None)
 
     def test_claims_with(self, planner: str, plan: S | None) -> None:
-        """Test claimed bounds against a plan that does not count itself.
+        """Test claimed bounds against a plan that is not offered.
 
-        A model that silently leaves out plans proves too much.
+        A model that silently leaves out plans would prove too much.
         """
         verdict = None if plan is None else self.kind.verify(self.problem, plan)
         if verdict is not None and verdict.ok and verdict.value is not None:
             with self._lock:
-                self._hold_claims_against(planner, verdict.value)
+                self._check_claims_against(planner, verdict.value)
 
-    def _hold_claims_against(self, planner: str, value: int) -> None:
-        """Drop what a valid plan refutes."""
-        if self.infeasible_because is not None:
-            self._say_refuted(self.infeasible_because, self._refuter, planner, value)
-            self.infeasible_because = None
+    def _check_claims_against(self, planner: str, value: int) -> None:
+        """Drop bounds and proofs that a valid plan refutes."""
+        if self.infeasible_reason is not None:
+            self._record_refutation(self.infeasible_reason, self._refuter, planner, value)
+            self.infeasible_reason = None
         for bound in self.bounds:
             if bound.value > value:
                 self._drop_claim(bound, planner, value)
@@ -343,59 +346,59 @@ class Ledger(Generic[P, S]):
         claim = f"no plan is below {text(bound.value)}"
         if bound.detail.startswith(NO_SOLUTION):
             claim = bound.detail
-        self._say_refuted(claim, bound.name, planner, value)
+        self._record_refutation(claim, bound.name, planner, value)
 
-    def _say_refuted(self, claim: str, by: str, planner: str, value: int) -> None:
+    def _record_refutation(self, claim: str, by: str, planner: str, value: int) -> None:
         """Record that a claimed proof is wrong."""
         text = self.kind.measure(self.problem).text(value)
-        said = REFUTED if by in self._claimants else "a proof of ours is refuted by"
+        prefix = REFUTED if by in self._claimants else "a proof of ours is refuted by"
         claim = f"{by}: {claim}" if by else claim
-        self.dispute(f"{said} {planner or 'a plan'}: {claim}; a checked plan has {text}")
+        self.dispute(f"{prefix} {planner or 'a plan'}: {claim}; a checked plan has {text}")
         self.fail(self.disputed)
 
-    def fail(self, what: str) -> None:
+    def fail(self, defect: str) -> None:
         """Record a defect, once."""
-        if what not in self.defects:
-            self.defects.append(what)
-            logger.info("defect: %s", what)
+        if defect not in self.defects:
+            self.defects.append(defect)
+            logger.info("defect: %s", defect)
 
     def accept_answer(
         self,
         answer: ModelAnswer,
         cutoff: int | None = None,
         *,
-        whole: bool = True,
+        covers_all_plans: bool = True,
         by: str | None = None,
         phase: str = "model",
-        undo: Callable[[Any], S] | None = None,
+        expand: Callable[[Any], S] | None = None,
         repair: Callable[[Any], S | None] | None = None,
     ) -> AcceptedAnswer:
-        """Take plan and bound of a model's answer: the only reader of such answers.
+        """Accept plan and bound of a model's answer; nothing else reads such answers.
 
         Parameters
         ----------
         answer
-            Of a model of this problem.
+            The answer of a model of this problem.
         cutoff
-            Plans up to this value were asked for.
-        whole
-            Whether every plan of this problem is one of the model's: else it proves nothing.
+            The largest value that the model allowed.
+        covers_all_plans
+            Whether the model contains every plan of this problem; if not, it proves nothing.
         by, phase
-            Who made its plan, and when.
-        undo
+            Name of its planner, and the phase in which it was made.
+        expand
             Turns a plan of a coarser problem into one of this problem, which may be invalid.
         repair
-            Makes a plan of one that breaks a law, as a model that relaxes the problem may give.
+            Makes a valid plan of an invalid one, which a relaxation may return.
 
         Returns
         -------
-        Belief
-            Its summary.
+        AcceptedAnswer
+            Summary of the answer.
 
         Raises
         ------
         KeyboardInterrupt
-            The solve was interrupted: so is the run.
+            The solve was interrupted, and so is the run.
         """
         report = answer.report
         self.asked = True
@@ -404,30 +407,35 @@ class Ledger(Generic[P, S]):
             if not answer.beyond:
                 self.fail(answer.failure)
             self.say(phase, answer.failure)
-            if whole or undo is not None:
+            if covers_all_plans or expand is not None:
                 self.stop = report.stop
         if answer.doubt:
             self.say(phase, answer.doubt)
         if self.formulation is not None and not self.formulation.guided:
             cutoff = None
-        if whole:
-            self.unproved_because = self._unproved(answer, cutoff)
+        if covers_all_plans:
+            self.unproved_reason = self._unproved(answer, cutoff)
             self.details |= answer.described() | {"startless": answer.startless or None}
         better = False
         if answer.plan is not None and answer.value is not None:
-            plan = answer.plan if undo is None else undo(answer.plan)
-            better = self.offer(plan, by or answer.by, phase, sure=undo is None)
+            plan = answer.plan if expand is None else expand(answer.plan)
+            better = self.offer(plan, by or answer.by, phase, must_be_valid=expand is None)
         elif answer.plan is not None and repair is not None:
             better = self.offer(repair(answer.plan), f"{by or answer.by}, repaired", phase)
-        if whole and not answer.disputed and answer.proves:
-            self._believe_bound(answer, cutoff)
-        left_open = not (self.settled or self.unproved_because or answer.disputed)
-        if whole and report.stop is Stop.PROVED and left_open:
-            self.unproved_because = _unsettled(answer)
+        if covers_all_plans and not answer.disputed and answer.proves:
+            self._accept_bound(answer, cutoff)
+        left_open = not (self.settled or self.unproved_reason or answer.disputed)
+        if covers_all_plans and report.stop is Stop.PROVED and left_open:
+            self.unproved_reason = _unsettled(answer)
         if report.stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
-        found, complete = answer.value is not None, report.stop is Stop.PROVED
-        return AcceptedAnswer(better, found, complete, report.seconds, answer.failed)
+        return AcceptedAnswer(
+            better,
+            found=answer.value is not None,
+            complete=report.stop is Stop.PROVED,
+            seconds=report.seconds,
+            failed=answer.failed,
+        )
 
     def _unproved(self, answer: ModelAnswer, cutoff: int | None) -> str:
         """Return why an answer about the whole problem proves nothing; empty if it may."""
@@ -447,7 +455,7 @@ class Ledger(Generic[P, S]):
         text = self.kind.measure(self.problem).text
         return NO_SOLUTION + ("" if cutoff is None else f" up to the cutoff, {text(cutoff)}")
 
-    def _believe_bound(self, answer: ModelAnswer, cutoff: int | None) -> None:
+    def _accept_bound(self, answer: ModelAnswer, cutoff: int | None) -> None:
         name = answer.by
         self._claimants.add(name)
         if answer.report.stop is Stop.INFEASIBLE:
@@ -466,21 +474,21 @@ class Ledger(Generic[P, S]):
         Raises
         ------
         InputError
-            It names what the problem does not have, or leaves out something.
+            The plan names parts that the problem does not have, or leaves out some.
         """
-        given: Any = self.settings.start
-        if given is None:
+        user_plan: Any = self.settings.start
+        if user_plan is None:
             return
-        from .restart import started
+        from .restart import make_start
 
-        found = started(self.kind, self.problem, given)
-        self.start, self.details["start"] = found.plan, found.said or "valid as it is"
-        self.offer(found.plan, given.planner or "start", "start")
-        if found.said:
-            self.say("start", found.said)
+        start = make_start(self.kind, self.problem, user_plan)
+        self.start, self.details["start"] = start.plan, start.note or "valid as it is"
+        self.offer(start.plan, user_plan.planner or "start", "start")
+        if start.note:
+            self.say("start", start.note)
 
     def look_for_places(self) -> bool:
-        """Return whether each part can run somewhere; if not, that proves infeasibility."""
+        """Return whether every part can run somewhere; if not, record that no plan exists."""
         reason = self.kind.unplaced(self.problem)
         if reason is not None:
             self.refute(reason)
@@ -500,9 +508,9 @@ class Ledger(Generic[P, S]):
             for bound in self.kind.bounds(self.problem, part, self.value):
                 self.prove(bound)
 
-    def end(self) -> Stop:
-        """Return why the run ended."""
-        if self.infeasible_because is not None:
+    def stop_reason(self) -> Stop:
+        """Return why the run stopped."""
+        if self.infeasible_reason is not None:
             return Stop.INFEASIBLE
         if self.settled:
             return Stop.PROVED

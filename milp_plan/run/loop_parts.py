@@ -1,4 +1,4 @@
-"""Compiled loops that a run needs together, as a kind declares them."""
+"""Groups of compiled loops that a run needs together; kinds declare them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import cast
 from milp_plan.core.compiled import kept
 
 SEARCH_S = 1.0
-"""Seconds of searches that only the clock ends; compiling comes on top."""
+"""Time limit in seconds of searches that only the clock ends; compiling takes extra time."""
 
 END_S = 60.0
-"""Seconds of searches that end by themselves: what they compile on the way may take most of it."""
+"""Time limit in seconds of searches that end by themselves; compiling may take most of it."""
 
 
 @dataclass(frozen=True)
@@ -23,14 +23,14 @@ class LoopPart:
     Parameters
     ----------
     name
-        Shown by ``milp-plan compile``; steps of ways name it.
+        Name that ``milp-plan compile`` shows.
     function
         ``"module:function"``; the function calls the loops on a small problem.
     last
-        ``"module:loop"`` of a loop that is compiled after most others: once it is on disk, so are
-        they. Empty where no run compiles the part in advance.
+        ``"module:loop"`` of a loop that is compiled after most others: once it is on disk, they
+        are too. Empty where no run compiles the part in advance.
     after
-        Name of a part that compiles most of the same loops: this part waits for it.
+        Name of a part that compiles most of the same loops; this part waits for it.
     """
 
     name: str
@@ -49,6 +49,6 @@ class LoopPart:
 
 
 def call(function: str) -> None:
-    """Call a function that is named ``"module:function"``."""
+    """Call the function of a name ``"module:function"``."""
     module, _, name = function.partition(":")
     cast(Callable[[], None], getattr(import_module(module), name))()

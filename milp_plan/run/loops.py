@@ -1,7 +1,7 @@
 """Loops of all kinds, compiled in advance and stored on disk.
 
-A loop is compiled when it is first called, which takes seconds that count against the time limit
-of that run. :func:`compile_loops` spends them in advance.
+A loop is compiled when it is first called, which takes seconds of the time limit of that run.
+:func:`compile_loops` does it in advance.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def compile_loops(on_part: Callable[[str], None] = lambda _: None, workers: int 
     Parameters
     ----------
     on_part
-        Called with the name of each part: before it begins or, with several workers, once it is
-        done.
+        Called with the name of each part: before it is compiled or, with several workers,
+        afterwards.
     workers
-        Processes that compile side by side.
+        Number of processes that compile in parallel.
     """
     if workers == 1:
         for part in loop_parts():

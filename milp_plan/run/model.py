@@ -186,7 +186,7 @@ class FormulationSolver:
 
         confirmation = Confirmation(again, guide, limits, budget)
         answer = self._ask(problem, guide, limits, budget, start=start, on_progress=on_progress)
-        return confirmation.of(answer) if confirm else answer
+        return confirmation.confirm(answer) if confirm else answer
 
     def _ask(
         self,

@@ -25,17 +25,17 @@ class ModelAnswer:
     Parameters
     ----------
     report
-        The solver's own answer.
+        The solver's own report.
     plan, verdict
-        Decoded plan and what the checker says; ``None`` without a solution.
+        The decoded plan and its verdict; ``None`` without a solution.
     value
-        Exact value of a plan that passes.
+        Exact value of a valid plan.
     bound
-        Proven bound on the model, rounded up to the grain, ticks or bytes.
+        Proven bound on the model in ticks or bytes, rounded up to the grain.
     disputed
-        Why the plan and the solver's claim do not agree; empty if they do.
+        Why the plan and the solver's claim disagree; empty if they agree.
     model_hash, columns, rows
-        Of the compiled model.
+        Hash and size of the compiled model.
     by
         Name of the formulation.
     proves
@@ -46,9 +46,9 @@ class ModelAnswer:
     failed
         The formulation's own code raised or timed out: there is nothing but the report.
     model
-        What was solved, where the answer is disputed: so that it can be shown.
+        The compiled model of a disputed answer, to be saved for other solvers.
     root_bound
-        As ``bound``, before the first branching.
+        Like ``bound``, at the root node.
     claim
         Value of the solution by the solver, rounded, ticks or bytes: of formulations that relax
         the problem, whose plan may be worse, or none at all.
@@ -75,29 +75,29 @@ class ModelAnswer:
     startless: str = ""
 
     def doubted(self, doubt: str, bound: int | None = None) -> ModelAnswer:
-        """Return the answer with another bound, or none, and why."""
+        """Return the answer with another bound, or none, and the reason."""
         return dataclasses.replace(self, bound=bound, doubt=doubt)
 
     @property
     def failure(self) -> str:
-        """Return the failure in words; empty if there was none."""
+        """The failure in words; empty if there was none."""
         if self.failed:
             return self.report.message
-        said = FAILURES.get(self.report.stop, "")
+        text = FAILURES.get(self.report.stop, "")
         if self.report.stop is Stop.ERROR and self.report.message:
-            said += f" ({self.report.message})"
-        return said
+            text += f" ({self.report.message})"
+        return text
 
     @property
     def beyond(self) -> bool:
-        """Whether the solver gave up a model whose numbers its tolerances cannot hold.
+        """Whether the solver gave up a model whose numbers are beyond its tolerances.
 
-        That is no defect; it proves nothing, like all that is said of such a model.
+        This is not a defect, but like every answer about such a model it proves nothing.
         """
         return self.report.stop is Stop.ERROR and bool(self.doubt) and not self.failed
 
     def described(self) -> dict[str, Any]:
-        """Plain data for the record."""
+        """Return the answer as plain data for the record."""
         report = self.report
         return {
             "model_hash": self.model_hash or None,

@@ -26,7 +26,7 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, repr=False)
 class Outcome(Shown, Generic[P, S]):
-    """The result of a run. Why it stopped and which plan there is are two answers.
+    """The result of a run.
 
     Values and bounds are exact ticks, bytes or costs; ``value_in_unit`` and ``bound_in_unit`` are
     the same in :attr:`unit`, as floats.
@@ -34,37 +34,39 @@ class Outcome(Shown, Generic[P, S]):
     Parameters
     ----------
     kind, problem
-        What was planned.
+        The problem and its kind.
     plan, verdict
-        The plan is checked on this problem; ``None`` when there is none.
+        The plan, and the checker's verdict on it; ``None`` without a plan.
     value, bound, bound_name, gap
-        Recomputed objective; best proven bound on the problem and its proof's name; what lies
-        between them (:mod:`milp_plan.core.gap`).
+        Recomputed objective; best proven bound on the problem and its name; the gap between them
+        (:mod:`milp_plan.core.gap`).
     stop
-        Why the run stopped.
+        Why the run stopped, which says nothing about the plan.
     proved
-        Value and bound are equal: no plan is better.
-    disputed_because
-        Why the checker disagrees with a solver's claim; empty if it does not.
-    infeasible_because
+        Whether value and bound are equal: no plan is better.
+    disputed_reason
+        Why the checker disputes a solver's claim; empty if it does not.
+    infeasible_reason
         A proof in words that no plan exists.
-    unproved_because
-        Why what the formulation says proves nothing; empty if it does, or was not asked.
+    unproved_reason
+        Why the formulation's answers prove nothing; empty if they do, or if it was not solved.
     baselines
         Value of each heuristic, ``None`` where it found no plan.
     bounds
-        Every bound that was the best once.
+        Every bound that was the best at some time.
     defects
         Failures during the run, in words.
     planner
-        Who made the plan.
+        Name of the plan's planner.
+    seconds
+        Time of the run.
     scope
-        What was decided, what was fixed, and what was not offered: what value, bound and proof
-        are about.
+        What was decided, what was fixed, and what was not offered; value, bound and proof hold
+        for this scope.
     record
-        Everything above and more, as plain data.
+        All of this and more, as plain data.
     disputed_model
-        What was solved where the checker disagrees with a solver's claim about a model.
+        The model whose answer the checker disputes, if there is one.
     """
 
     kind: Kind[P, S]
@@ -77,9 +79,9 @@ class Outcome(Shown, Generic[P, S]):
     gap: float | None
     stop: Stop
     proved: bool
-    disputed_because: str
-    infeasible_because: str | None
-    unproved_because: str
+    disputed_reason: str
+    infeasible_reason: str | None
+    unproved_reason: str
     baselines: Mapping[str, int | None]
     bounds: tuple[Bound, ...]
     defects: tuple[str, ...]
@@ -91,38 +93,38 @@ class Outcome(Shown, Generic[P, S]):
 
     @property
     def disputed(self) -> bool:
-        """Whether the checker disagrees with a solver's claim."""
-        return bool(self.disputed_because)
+        """Whether the checker disputes a solver's claim."""
+        return bool(self.disputed_reason)
 
     @property
     def measure(self) -> Measure:
-        """What value and bound count."""
+        """Name and unit of the objective."""
         return self.kind.measure(self.problem)
 
     @property
     def unit(self) -> str:
-        """Unit of the figures for people: ``"ns"``, ``"s"``, ``"bytes"``, ``"cost"``, ..."""
+        """Display unit: ``"ns"``, ``"s"``, ``"bytes"``, ``"cost"``, ..."""
         return self.measure.unit
 
     @property
     def value_in_unit(self) -> float | None:
-        """The value in units; ``None`` without a plan."""
+        """The value in the display unit; ``None`` without a plan."""
         return None if self.value is None else self.value / self.measure.per_unit
 
     @property
     def bound_in_unit(self) -> float | None:
-        """The bound in units; ``None`` without one."""
+        """The bound in the display unit; ``None`` without one."""
         return None if self.bound is None else self.bound / self.measure.per_unit
 
     def within(self, scope: Scope) -> Outcome[P, S]:
-        """Return the outcome as an answer of another scope, in its record too."""
+        """Return the outcome with another scope, also in its record."""
         return replace(self, scope=scope, record={**self.record, "scope": str(scope)})
 
     def __repr__(self) -> str:
         return f"<Outcome {headline(self)}>"
 
     def to_frame(self) -> pandas.DataFrame:
-        """Return the plan as a table, a row for everything it decides.
+        """Return the plan as a table, with a row for each decision.
 
         Raises
         ------
@@ -132,7 +134,7 @@ class Outcome(Shown, Generic[P, S]):
         return self._known_plan().to_frame(self.problem)  # type: ignore[no-any-return]
 
     def draw(self, path: str | Path | None = None) -> Any:
-        """Return the plan's picture (``matplotlib.figure.Figure``); write it where a path is given.
+        """Return the plan's picture (``matplotlib.figure.Figure``); write it if a path is given.
 
         Raises
         ------
@@ -150,23 +152,23 @@ class Outcome(Shown, Generic[P, S]):
 
 
 def headline(outcome: Outcome[Any, Any]) -> str:
-    """Write what was found in a line."""
+    """Return the result in one line."""
     name, measure = outcome.problem.name, outcome.measure
     if outcome.value is None:
-        if outcome.infeasible_because is not None:
-            return f"{name}: no plan {_narrowed(outcome)}: {outcome.infeasible_because}"
+        if outcome.infeasible_reason is not None:
+            return f"{name}: no plan {_narrowed(outcome)}: {outcome.infeasible_reason}"
         return f"{name}: no plan found"
     return f"{name}: {measure.objective} {measure.text(outcome.value)}{proof(outcome)}"
 
 
 def _narrowed(outcome: Outcome[Any, Any]) -> str:
-    """Say what has no plan: nothing at all, or the cut of a pipeline that was given."""
+    """Return the end of "no plan ...": it does not exist at all, or not with the given cut."""
     cut = getattr(outcome.problem, "provenance", {}).get(CUT)
     return "exists" if cut is None or "cuts" in outcome.record else f"with the cut {cut}"
 
 
 def proof(outcome: Outcome[Any, Any]) -> str:
-    """Say how good a plan is known to be, after a comma; nothing where that is not known."""
+    """Return a comma and how good the plan is proved to be; empty where nothing is proved."""
     if outcome.proved:
         return ", proved optimal"
     if outcome.stop is Stop.PROVED:

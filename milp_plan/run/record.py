@@ -1,4 +1,4 @@
-"""The record of a run: plain data that says what was asked, found, and with what."""
+"""The record of a run: its problem, settings, results and versions as plain data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from milp_plan.backends import Stop
 from milp_plan.io.files import write_document
 
-from .change import as_asked
+from .change import changes_to_text
 from .identity import installed
 from .key import file_name, run_key
 from .ledger import Ledger
@@ -29,7 +29,7 @@ RECORD_VERSION = 2
 
 
 def outcome_of(ledger: Ledger[P, S]) -> Outcome[P, S]:
-    """Everything that a run has found, with its record."""
+    """Return the outcome of a run, with its record."""
     kind, problem, plan = ledger.kind, ledger.problem, ledger.plan
     if plan is not None and ledger.value is not None:
         plan = kind.claimed(problem, plan, ledger.value, ledger.planner)
@@ -42,11 +42,11 @@ def outcome_of(ledger: Ledger[P, S]) -> Outcome[P, S]:
         bound=ledger.lower,
         bound_name=None if ledger.bound is None else ledger.bound.name,
         gap=ledger.gap,
-        stop=ledger.end(),
+        stop=ledger.stop_reason(),
         proved=ledger.proved and not ledger.disputed,
-        disputed_because=ledger.disputed,
-        infeasible_because=ledger.infeasible_because,
-        unproved_because=ledger.unproved_because,
+        disputed_reason=ledger.disputed,
+        infeasible_reason=ledger.infeasible_reason,
+        unproved_reason=ledger.unproved_reason,
         baselines=dict(ledger.baselines),
         bounds=ledger.bounds,
         defects=tuple(ledger.defects),
@@ -60,26 +60,26 @@ def outcome_of(ledger: Ledger[P, S]) -> Outcome[P, S]:
     return outcome
 
 
-def asked_of(settings: Settings, plan_text: bytes | None = None) -> dict[str, Any]:
-    """Return settings as plain data; a start by its text."""
-    asked = {entry.name: getattr(settings, entry.name) for entry in dataclasses.fields(settings)}
-    asked["options"] = dict(settings.options)
-    asked["hints"] = len(settings.hints)
-    asked["start"] = None if plan_text is None else plan_text.decode()
-    return asked
+def settings_data(settings: Settings, plan_text: bytes | None = None) -> dict[str, Any]:
+    """Return settings as plain data, with the start as the text of its file."""
+    data = {entry.name: getattr(settings, entry.name) for entry in dataclasses.fields(settings)}
+    data["options"] = dict(settings.options)
+    data["hints"] = len(settings.hints)
+    data["start"] = None if plan_text is None else plan_text.decode()
+    return data
 
 
 def _record(outcome: Outcome[P, S], ledger: Ledger[P, S]) -> dict[str, Any]:
     problem: Any = outcome.problem
     settings, measure = ledger.settings, outcome.measure
     start = None if settings.start is None else outcome.kind.plan_text(settings.start)
-    asked = asked_of(settings, start) | {"threads": ledger.threads}
+    data = settings_data(settings, start) | {"threads": ledger.threads}
     endless = isinf(settings.time_limit_s)  # JSON has no number for it
     solver = ledger.formulation
     found = None if solver is None else solver.found
     hashed = None if found is None else found.file_hash
-    named = asked["formulation"] if found is None else found.name  # wherever its file lies
-    key = run_key(problem.name, problem.fingerprint, asked | {"formulation": named}, hashed)
+    named = data["formulation"] if found is None else found.name  # wherever its file lies
+    key = run_key(problem.name, problem.fingerprint, data | {"formulation": named}, hashed)
     known = {name: value for name, value in outcome.baselines.items() if value is not None}
     best = min(known, key=lambda name: known[name], default=None)
     return {
@@ -92,7 +92,7 @@ def _record(outcome: Outcome[P, S], ledger: Ledger[P, S]) -> dict[str, Any]:
         "unit": measure.unit,
         "ticks_per_unit": measure.per_unit,
         "scope": str(outcome.scope),
-        **outcome.kind.about(outcome.problem),
+        **outcome.kind.summary(outcome.problem),
         "value": outcome.value,
         "bound": outcome.bound,
         "bound_name": outcome.bound_name,
@@ -104,9 +104,9 @@ def _record(outcome: Outcome[P, S], ledger: Ledger[P, S]) -> dict[str, Any]:
         "proved": outcome.proved,
         "stop": str(outcome.stop),
         "verdict": verdict_word(outcome),
-        "disputed_because": outcome.disputed_because or None,
-        "infeasible_because": outcome.infeasible_because,
-        "unproved_because": outcome.unproved_because or None,
+        "disputed_because": outcome.disputed_reason or None,
+        "infeasible_because": outcome.infeasible_reason,
+        "unproved_because": outcome.unproved_reason or None,
         "defects": list(outcome.defects),
         "planner": outcome.planner or None,
         "reached": dict(ledger.reached),
@@ -119,13 +119,13 @@ def _record(outcome: Outcome[P, S], ledger: Ledger[P, S]) -> dict[str, Any]:
         "shares": _rounded(ledger.budget.shares),
         "formulation": {"name": named, "sha256": hashed} if ledger.asked else None,
         "not_asked": _not_asked(outcome, ledger, named),
-        "settings": asked
+        "settings": data
         | {"start": start is not None, "time_limit_s": None if endless else settings.time_limit_s},
         "versions": installed(),
         "machine": {"system": platform.system(), "processor": platform.machine()},
         "model_hash": None,
         "model": None,
-        "polish": None,
+        "window_search": None,
         "start": None,
         "startless": None,
         **ledger.details,
@@ -137,7 +137,7 @@ def _not_asked(outcome: Outcome[P, S], ledger: Ledger[P, S], name: str) -> str |
     """Return why the formulation that the settings name was not asked; ``None`` if it was."""
     if ledger.asked or ledger.settings.formulation == AUTO:
         return None
-    settled = outcome.proved or outcome.infeasible_because is not None
+    settled = outcome.proved or outcome.infeasible_reason is not None
     return f"{name}: not asked ({'proved before' if settled else 'the run ended before'})"
 
 
@@ -148,7 +148,7 @@ def _rounded(seconds: Mapping[str, float]) -> dict[str, float | None]:
 
 
 def verdict_word(outcome: Outcome[P, S]) -> str:
-    """What the checker says, in a word."""
+    """Return the checker's verdict in a word."""
     if outcome.disputed:
         return "DISPUTED"
     if outcome.verdict is None:
@@ -166,16 +166,16 @@ def _point(point: Progress) -> dict[str, Any]:
     }
 
 
-def whereabouts(instance: Path, changes: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Return where an instance is, seen from a folder of records, and what was asked of it."""
-    there = instance if instance.is_absolute() else Path(os.path.relpath(instance, folder))
-    return {"instance_file": str(there), "changes": as_asked(changes)}
+def instance_reference(instance: Path, changes: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return an instance's path, relative to a folder of records, and its changes."""
+    path = instance if instance.is_absolute() else Path(os.path.relpath(instance, folder))
+    return {"instance_file": str(path), "changes": changes_to_text(changes)}
 
 
 def record_files(outcome: Outcome[P, S], folder: Path) -> dict[str, tuple[Path, bytes]]:
     """Return the files of a run and their contents: ``record_file``, and ``plan_file`` if any.
 
-    A model about which checker and solver disagree is its ``model_file``, for any other solver.
+    ``model_file`` has the model on which checker and solver disagree, if any, for other solvers.
     """
     path = folder / f"{outcome.record['key']}.json"
     text = json.dumps(outcome.record, indent=1, default=_plain, allow_nan=False).encode() + b"\n"
@@ -191,7 +191,7 @@ def record_files(outcome: Outcome[P, S], folder: Path) -> dict[str, tuple[Path, 
 
 
 def write_record(outcome: Outcome[P, S], folder: Path = Path("results/runs")) -> Path:
-    """Write ``<key>.json``, and the plan beside it as ``<key>.plan.json``; return the former."""
+    """Write ``<key>.json`` and the plan as ``<key>.plan.json``; return the path of the former."""
     folder.mkdir(parents=True, exist_ok=True)
     files = record_files(outcome, folder)
     for path, data in files.values():
@@ -202,6 +202,6 @@ def write_record(outcome: Outcome[P, S], folder: Path = Path("results/runs")) ->
 def _plain(item: object) -> object:
     if isinstance(item, Stop):
         return str(item)
-    if hasattr(item, "item"):  # a number of numpy's
+    if hasattr(item, "item"):  # a NumPy scalar
         return item.item()
     raise TypeError(type(item).__name__)

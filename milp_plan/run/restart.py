@@ -1,4 +1,4 @@
-"""A given plan as a start: its decisions are used, times and values are computed anew."""
+"""Turns a user's plan into a start: its decisions are used, times and values computed anew."""
 
 from __future__ import annotations
 
@@ -14,64 +14,64 @@ from .kind import Kind
 P = TypeVar("P")
 S = TypeVar("S")
 
-MOST = 5
-"""Names that a finding lists."""
+MAX_LISTED = 5
+"""Maximum number of names that a finding lists."""
 
 
 @dataclass(frozen=True)
 class Start(Generic[S]):
-    """A start made of a given plan.
+    """A start made from a user's plan.
 
     Parameters
     ----------
     plan
-        Valid; ``None`` where nothing valid could be made of it.
-    said
-        What was done, in a sentence; empty where it was valid as it was.
+        A valid plan; ``None`` where none could be made.
+    note
+        What was changed, in a sentence; empty where the plan was valid as it was.
     """
 
     plan: S | None
-    said: str
+    note: str
 
 
-def started(kind: Kind[P, S], problem: P, plan: S) -> Start[S]:
-    """Return a valid plan that decides what a plan decides, as far as the problem admits it.
+def make_start(kind: Kind[P, S], problem: P, plan: S) -> Start[S]:
+    """Return a valid plan with the decisions of a plan, as far as the problem admits them.
 
     Raises
     ------
     InputError
-        It names what the problem does not have, or leaves out something.
+        The plan names parts that the problem does not have, or leaves out some.
     """
     verdict = kind.verify(problem, plan)
     if verdict.ok:
         return Start(plan, "")
-    findings = list(_strangers(kind, problem, plan))
+    findings = list(_name_mismatches(kind, problem, plan))
     if findings:
         raise InputError(findings)
-    tried = None
+    first = None
     for restart in kind.restarts(problem, plan):
-        found = kind.verify(problem, restart.plan)
-        if found.ok:
-            return Start(restart.plan, restart.said)
-        tried = tried or found
-    return Start(None, f"not used: {_why(tried or verdict)}")
+        second = kind.verify(problem, restart.plan)
+        if second.ok:
+            return Start(restart.plan, restart.note)
+        first = first or second
+    return Start(None, f"not used: {_why(first or verdict)}")
 
 
 def _why(verdict: Verdict) -> str:
     return "; ".join(str(violation) for violation in verdict.violations[:2])
 
 
-def _strangers(kind: Kind[P, S], problem: P, plan: S) -> Iterator[Finding]:
-    """List names of the plan that the problem does not have, and those that the plan lacks."""
-    known, named = kind.named(problem), kind.named_by(plan)
+def _name_mismatches(kind: Kind[P, S], problem: P, plan: S) -> Iterator[Finding]:
+    """Report names of the plan that the problem does not have, and those that the plan lacks."""
+    known, named = kind.part_names(problem), kind.names_in_plan(plan)
     if known is None or named is None:
         return
     noun = kind.reasons().noun
-    strange = [name for name in dict.fromkeys(named) if name not in set(known)]
+    unknown = [name for name in dict.fromkeys(named) if name not in set(known)]
     missing = [name for name in dict.fromkeys(known) if name not in set(named)]
-    if strange:
-        remedy = nearest(strange[0], missing or known, "rename them in the plan, or plan anew")
-        found = f"{_listed(strange)}, unknown"
+    if unknown:
+        remedy = nearest(unknown[0], missing or known, "rename them in the plan, or plan anew")
+        found = f"{_listed(unknown)}, unknown"
         yield Finding("start plan", found, f"{noun} of the problem", remedy)
     if missing and not kind.partial:
         remedy = "add them to the plan, or plan anew"
@@ -79,5 +79,5 @@ def _strangers(kind: Kind[P, S], problem: P, plan: S) -> Iterator[Finding]:
 
 
 def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - MOST:,} more" if len(names) > MOST else ""
-    return ", ".join(repr(name) for name in names[:MOST]) + more
+    more = f" and {len(names) - MAX_LISTED:,} more" if len(names) > MAX_LISTED else ""
+    return ", ".join(repr(name) for name in names[:MAX_LISTED]) + more

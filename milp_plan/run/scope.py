@@ -1,7 +1,7 @@
-"""What an answer is about: what was decided, what was fixed, what was not offered.
+"""The scope of a result: what was decided, what was fixed, what was not offered.
 
-A proof is a proof about the question that was asked. Every kind says its scope once
-(:meth:`~.kind.Kind.scope`); what a file, a run or a command adds is added here.
+A proof holds for its scope only. Every kind defines its scope (:meth:`~.kind.Kind.scope`); this
+module adds what a file, a run or a command fixed.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from .ledger import Ledger
 
 DECIDED, FIXED = "decided", "fixed"
-"""Entries of a problem's provenance in which whoever made it says, in words, what was decided and
-what was fixed on the way to it (``"the cut into stages 3 | 1"``); several are separated by ``; ``.
+"""Entries of a problem's provenance with what was decided and what was fixed when the problem was
+made, in words (``"the cut into stages 3 | 1"``); several are separated by ``; ``.
 """
 
 CUT, FIXED_CUT = "cut", "the cut {}"
-"""Entry of the provenance of a pipeline that was cut into stages, and how a scope says it."""
+"""Entry of the provenance of a pipeline that was cut into stages, and its text in a scope."""
 
 RECOMPUTATION, HOST, SHARDING = "recomputation", "host", "sharding"
-"""Things that kinds offer, or not."""
+"""Features that some kinds do not offer."""
 
 
-class Offer(NamedTuple):
-    """Something that a plan might do and that was not offered; the option that offers it."""
+class NotOffered(NamedTuple):
+    """A feature of plans that was not offered, and the command-line option that offers it."""
 
     what: str
     option: str = ""
@@ -37,21 +37,21 @@ class Offer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What an answer is about; as text, one line.
+    """The scope of a result; as text, one line.
 
     Parameters
     ----------
     decided
         What the plan decides.
     fixed
-        What might have been decided, and was given.
+        What could have been decided and was fixed.
     not_offered
-        What plans might do and were not allowed to.
+        Features that plans could have used and that were not allowed.
     """
 
     decided: tuple[str, ...]
     fixed: tuple[str, ...] = ()
-    not_offered: tuple[Offer, ...] = ()
+    not_offered: tuple[NotOffered, ...] = ()
 
     def __str__(self) -> str:
         parts = [_listed(self.decided) or "nothing to decide"]
@@ -62,7 +62,7 @@ class Scope:
         return "; ".join(parts)
 
     def adding(self, decided: Sequence[str] = (), fixed: Sequence[str] = ()) -> Scope:
-        """Return the scope with more that was decided or fixed; nothing is named twice."""
+        """Return the scope with further entries that were decided or fixed, without duplicates."""
         return replace(
             self,
             decided=tuple(dict.fromkeys((*self.decided, *decided))),
@@ -70,26 +70,28 @@ class Scope:
         )
 
     def with_options(self, options: Mapping[str, str]) -> Scope:
-        """Return the scope with other options for what was not offered, by what that is."""
+        """Return the scope with other command-line options for features that were not offered."""
         offers = tuple(
-            Offer(offer.what, options.get(offer.what, offer.option)) for offer in self.not_offered
+            NotOffered(offer.what, options.get(offer.what, offer.option))
+            for offer in self.not_offered
         )
         return replace(self, not_offered=offers)
 
 
 def scope_of(problem: Any) -> Scope:
-    """Return the scope of every answer about a problem."""
+    """Return the scope of results of a problem."""
     from .kinds import kind_of
 
-    found: Scope = kind_of(problem).scope(problem)
-    told = getattr(problem, "provenance", {})
-    found = found.adding(_words(told, DECIDED), _words(told, FIXED))
+    scope: Scope = kind_of(problem).scope(problem)
+    provenance = getattr(problem, "provenance", {})
+    scope = scope.adding(_words(provenance, DECIDED), _words(provenance, FIXED))
     notes = {"granularity": "operators of granularity {}", CUT: FIXED_CUT}
-    return found.adding(fixed=[text.format(told[n]) for n, text in notes.items() if n in told])
+    texts = [text.format(provenance[n]) for n, text in notes.items() if n in provenance]
+    return scope.adding(fixed=texts)
 
 
 def scope_of_run(ledger: Ledger[Any, Any]) -> Scope:
-    """Return the scope of a run's answer: the problem's, and what the run left out."""
+    """Return the scope of a run's result: the problem's, with what the run left out."""
     return scope_of(ledger.problem).adding(fixed=tuple(_left_out(ledger)))
 
 
@@ -108,5 +110,5 @@ def _words(provenance: Mapping[str, str], name: str) -> list[str]:
 
 
 def _listed(words: Sequence[str]) -> str:
-    """List words as a sentence does."""
+    """Join words with commas and a final "and"."""
     return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))

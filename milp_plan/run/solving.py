@@ -23,40 +23,47 @@ from .ledger import Ledger
 from .model import FormulationSolver, LazySolver, backend, make_options
 from .outcome import Outcome
 from .record import outcome_of
-from .settings import AUTO, WHY_UNUSED, IncumbentHook, ProgressHook, Settings
+from .settings import AUTO, UNUSED_REASONS, IncumbentHook, ProgressHook, Settings
 from .strategy import Strategy
 
 LOADING_SHARE = 0.5
-"""Part of the time limit that loading a formulation that is not ours, or its first look at the
-problem, may take."""
+"""Maximum share of the time limit for loading a foreign formulation, and for its answer whether
+it supports the problem."""
 
 
 NO_STRATEGY = "none yet"
 """Name in the record of a run that ended before its strategy was chosen."""
 
 LEEWAY_S = 1.0
-"""Seconds after the limit at which steps are ended that do not check it themselves."""
+"""Seconds after the time limit at which steps that do not check it themselves are stopped."""
 
 DEFAULTS = Settings()
 """Default settings."""
 
 
 class Choice(NamedTuple):
-    """A strategy, the formulation of its models, and why more special ones do not apply.
+    """A strategy and the formulation of its models.
 
-    ``failure`` says how the formulation failed already; the strategy goes on without it.
+    Parameters
+    ----------
+    strategy, solver
+        The strategy and its formulation, if it uses one.
+    skipped
+        Why more special strategies do not apply, in words.
+    failure
+        How the formulation failed already, in words; the strategy goes on without it.
     """
 
     strategy: type[Strategy[Any, Any]]
     solver: FormulationSolver | None
-    left: str = ""
+    skipped: str = ""
     failure: str = ""
 
     def unused(self, problem: Any, settings: Settings) -> dict[str, str]:
         """Return the settings that would do nothing, each with the reason."""
         why = self.strategy.unused(problem, settings, self.solver)
-        if "only" in why and self.left:
-            why["only"] = self.left
+        if "only" in why and self.skipped:
+            why["only"] = self.skipped
         return why
 
 
@@ -77,25 +84,25 @@ def solve(
     Parameters
     ----------
     problem
-        What to plan, of any kind.
+        The problem, of any kind.
     settings
-        How, and for how long.
+        Time limit, seed, formulation and so on.
     on_progress
-        Called whenever something is known that was not before.
+        Called with every new plan, bound or phase.
     began
-        When the time limit began to count (:data:`milp_plan.core.budget.now`); now, unless given.
+        When the time limit began to count (:data:`milp_plan.core.budget.now`); now by default.
     on_incumbent
         Called with every plan that is better than all before it, once the checker accepted it.
     derived
-        The problem was made from the one that the settings were given for, a variant of it or a
-        part: settings that would do nothing for it are left out, not refused.
+        Whether the problem is a variant or a part of the one that the settings were made for:
+        then settings that would do nothing for it are ignored, not refused.
     solver
-        The formulation, loaded, in place of the one that ``settings.formulation`` names.
+        A loaded formulation, in place of the one that ``settings.formulation`` names.
 
     Returns
     -------
     Outcome
-        With the plan checked on ``problem``, and the best bound on ``problem``.
+        The plan, checked on ``problem``, and the best bound on ``problem``.
 
     Raises
     ------
@@ -104,20 +111,20 @@ def solve(
     FormulationError
         There is no such formulation.
     UnsupportedProblemError
-        The formulation is not for this problem; says why.
+        The formulation does not support this problem; the message says why.
     UnusedOptionError
-        A setting would do nothing for this problem; says why.
+        A setting would do nothing for this problem; the message says why.
     InputError
-        ``settings.start`` names what the problem does not have, or an option does not exist.
+        ``settings.start`` names parts that the problem does not have, or an option is unknown.
     """
     settings = settings or Settings()
     kind = kind_of(problem)
     budget = Budget(settings.time_limit_s, settings.node_limit, began=began)
     if derived:
-        settings = _without(settings, kind.ignores)
+        settings = _reset_to_default(settings, kind.ignores)
     _refuse_ignored(kind, problem, settings)
     ledger: Ledger[Any, Any] = Ledger(
-        *(kind, problem, settings, budget), report=on_progress, on_incumbent=on_incumbent
+        kind, problem, settings, budget, report=on_progress, on_incumbent=on_incumbent
     )
     ledger.details["strategy"] = NO_STRATEGY
     try:
@@ -132,24 +139,24 @@ def solve(
     while True:
         try:
             return outcome_of(ledger)
-        except KeyboardInterrupt:  # too late to stop anything: the answer is being written up
+        except KeyboardInterrupt:  # nothing is left to stop: write the outcome
             ledger.stop = Stop.INTERRUPTED
 
 
 def _plan(ledger: Ledger[Any, Any], *, derived: bool, solver: FormulationSolver | None) -> None:
     """Choose a strategy and run it; the ledger has the results, also after an interruption."""
     kind, problem, settings = ledger.kind, ledger.problem, ledger.settings
-    backend(settings.solver)  # say so now: heuristics may leave nothing for it to do
+    backend(settings.solver)  # fail now if it is missing, even if no model will be solved
     if not ledger.look_for_places():
         return
     choice = choose(kind, problem, settings, solver)
     unused = choice.unused(problem, settings)
     if derived:
-        ledger.settings = settings = _without(settings, unused)
+        ledger.settings = settings = _reset_to_default(settings, unused)
     _refuse(problem, settings, unused)
-    ledger.ask(choice.solver)
+    ledger.set_solver(choice.solver)
     ledger.details["strategy"] = choice.strategy.name
-    ledger.say("start", choice.left)
+    ledger.say("start", choice.skipped)
     if choice.failure:
         ledger.fail(choice.failure)
         ledger.say("start", choice.failure)
@@ -171,48 +178,48 @@ def refuse_unused(kind: Kind[Any, Any], problem: Any, settings: Settings) -> Non
     Raises
     ------
     UnusedOptionError
-        One of them is not what it is unless somebody sets it.
+        One of them does not have its default value.
     """
     _refuse_ignored(kind, problem, settings)
     _refuse(problem, settings, choose(kind, problem, settings).unused(problem, settings))
 
 
 def _refuse_ignored(kind: Kind[Any, Any], problem: Any, settings: Settings) -> None:
-    """Refuse settings that no strategy of a kind uses: before any formulation is looked for."""
-    if any(getattr(settings, name) != getattr(DEFAULTS, name) for name in WHY_UNUSED):
-        why = {name: f"{WHY_UNUSED[name]} for a {kind.name} problem" for name in kind.ignores}
+    """Refuse settings that no strategy of a kind uses, before any formulation is loaded."""
+    if any(getattr(settings, name) != getattr(DEFAULTS, name) for name in UNUSED_REASONS):
+        why = {name: f"{UNUSED_REASONS[name]} for a {kind.name} problem" for name in kind.ignores}
         _refuse(problem, settings, why)
 
 
 def _refuse(problem: Any, settings: Settings, why: Mapping[str, str]) -> None:
-    """Refuse settings that somebody set and that would do nothing, each with the reason."""
-    named = "name a formulation, or leave it out"
-    remedies = {} if "formulation" in why else {"only": named, "options": named}
+    """Refuse settings that were set and would do nothing, each with the reason."""
+    name_one = "name a formulation, or leave it out"
+    remedies = {} if "formulation" in why else {"only": name_one, "options": name_one}
     findings = [
         unused_option(
             name, _shown(getattr(settings, name)), why[name], remedies.get(name, "leave it out")
         )
         for name in why
         if getattr(settings, name) != getattr(DEFAULTS, name)
-        and not (name == "rounds" and settings.rounds == 0)  # none are wanted, and there are none
+        and not (name == "rounds" and settings.rounds == 0)  # zero rounds are what is done
     ]
     if findings:
         raise UnusedOptionError(findings).in_file(problem.name)
 
 
-def _without(settings: Settings, why: Iterable[str]) -> Settings:
-    """Return settings with some as they are unless somebody sets them."""
-    return replace(settings, **{name: getattr(DEFAULTS, name) for name in why})
+def _reset_to_default(settings: Settings, names: Iterable[str]) -> Settings:
+    """Return settings with the default values of the named ones."""
+    return replace(settings, **{name: getattr(DEFAULTS, name) for name in names})
 
 
 def _shown(value: Any) -> str:
-    """Return a setting as text; plans by their type."""
+    """Return the value of a setting as text; plans by their type."""
     plain = isinstance(value, str | int | float | Mapping)
     return repr(value) if plain else f"a {type(value).__name__}"
 
 
 def choose(
-    kind: Kind[Any, Any], problem: Any, settings: Settings, given: FormulationSolver | None = None
+    kind: Kind[Any, Any], problem: Any, settings: Settings, loaded: FormulationSolver | None = None
 ) -> Choice:
     """Return the first strategy that applies, with the named formulation or its own.
 
@@ -221,11 +228,11 @@ def choose(
     FormulationError
         There is no such formulation.
     UnsupportedProblemError
-        The formulation that was named is not for this problem; says why.
+        The named formulation does not support this problem; the message says why.
     """
     loading_s = LOADING_SHARE * settings.time_limit_s
-    named = _named(settings, loading_s) if given is None else given.found
-    left: list[str] = []
+    named = _named(settings, loading_s) if loaded is None else loaded.found
+    skipped: list[str] = []
     repeatable = settings.node_limit is not None
     strategies = [
         strategy
@@ -238,37 +245,38 @@ def choose(
         ] or strategies
     for strategy in strategies:
         own = strategy.formulation_for(problem)
-        found = named
+        formulation = named
         if (
             named is None
             and own is not None
             and not settings.options
             and strategy.formulation_always_applies(problem)
         ):
-            return Choice(strategy, LazySolver(shipped(own), settings.solver), "; ".join(left))
+            return Choice(strategy, LazySolver(shipped(own), settings.solver), "; ".join(skipped))
         if named is None:
-            found = None if own is None else get(own)
+            formulation = None if own is None else get(own)
         elif strategy.own_formulation and named.name != own:
             continue
-        if found is None:
-            return Choice(strategy, None, "; ".join(left))
-        solver = given or FormulationSolver(
-            found, make_options(found, settings.options), settings.solver
+        if formulation is None:
+            return Choice(strategy, None, "; ".join(skipped))
+        solver = loaded or FormulationSolver(
+            formulation, make_options(formulation, settings.options), settings.solver
         )
         try:
             reason = solver.unsupported(problem, loading_s)
         except FormulationFailureError as error:
-            if not solver.isolated:  # else it answers nothing any more
+            if not solver.isolated:  # an isolated one does not answer any more calls
                 raise
-            return Choice(strategy, solver, "; ".join(left), str(error))
+            return Choice(strategy, solver, "; ".join(skipped), str(error))
         if reason is None:
-            return Choice(strategy, solver, "; ".join(left))
+            return Choice(strategy, solver, "; ".join(skipped))
+        text = f"{formulation.name} does not apply: {reason}"
         if named is not None:
-            raise UnsupportedProblemError(f"{problem.name}: {found.name} does not apply: {reason}")
-        left.append(f"{found.name} does not apply: {reason}")
+            raise UnsupportedProblemError(f"{problem.name}: {text}")
+        skipped.append(text)
         if not strategy.own_formulation:
-            return Choice(strategy, None, "; ".join(left))
-    raise UnsupportedProblemError(f"{problem.name}: no strategy applies: {'; '.join(left)}")
+            return Choice(strategy, None, "; ".join(skipped))
+    raise UnsupportedProblemError(f"{problem.name}: no strategy applies: {'; '.join(skipped)}")
 
 
 def _named(settings: Settings, limit_s: float) -> Found | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 from milp_plan.core import FormulationFailureError
 from milp_plan.core.bound import Bound
 
-from .settings import MODEL_ALONE, WHY_UNUSED, Settings
+from .settings import MODEL_ALONE, UNUSED_REASONS, Settings
 
 if TYPE_CHECKING:
     from milp_plan.backends import Limits
@@ -27,8 +27,8 @@ logger = logging.getLogger(__name__)
 TEST_SHARE = 0.1
 """Part of the time limit for plans that are made to test a claim."""
 
-LEAST_S = 0.5
-"""Seconds without which a model is not asked again with more rows."""
+MIN_SOLVE_S = 0.5
+"""Minimum seconds left for solving a model again with more rows."""
 
 P = TypeVar("P")
 S = TypeVar("S")
@@ -40,21 +40,21 @@ class Step(NamedTuple):
     Parameters
     ----------
     name
-        In logs.
+        Name in logs.
     run
         Runs the step: offers plans and bounds to the ledger.
-    wanted
-        Whether the step is of use now; called when its turn comes.
-    always
-        Whether it runs after the time limit too, if there is no plan yet.
+    is_useful
+        Returns whether the step can help now; called when its turn comes.
+    run_after_time_limit
+        Whether it also runs after the time limit, if there is no plan yet.
     loops
         Compiled loops that it needs; it waits while they are being compiled.
     """
 
     name: str
     run: Callable[[], object]
-    wanted: Callable[[], bool] = lambda: True
-    always: bool = False
+    is_useful: Callable[[], bool] = lambda: True
+    run_after_time_limit: bool = False
     loops: tuple[LoopPart, ...] = ()
 
 
@@ -66,13 +66,13 @@ class Strategy(ABC, Generic[P, S]):
     Attributes
     ----------
     name
-        In logs and records.
+        Name in logs and records.
     own_formulation
-        Whether it is for its own formulation alone.
+        Whether it applies only with its own formulation.
     uses
-        Names of :class:`~.settings.Settings` that its steps use beside those of every run. A
-        setting that is not there is refused, not dropped. ``options`` and ``only`` count only
-        where a formulation is asked, which makes ``solver`` count.
+        Names of :class:`~.settings.Settings` that its steps use in addition to those of every
+        run. A setting that is not listed is refused, not dropped. ``options`` and ``only`` count
+        only where a formulation is solved, which makes ``solver`` count.
     """
 
     name: ClassVar[str]
@@ -96,18 +96,18 @@ class Strategy(ABC, Generic[P, S]):
         Parameters
         ----------
         problem
-            One that the strategy is for.
+            A problem that the strategy applies to.
         settings
-            Of the run.
+            The run's settings.
         solver
-            Of the formulation that the run asks, which may not be loaded yet; or ``None``.
+            The formulation that the run solves, which may not be loaded yet; or ``None``.
         """
         used = cls.uses & MODEL_ALONE if settings.only else cls.uses
         used = used - {"options", "only"} if solver is None else used | {"solver"}
-        why = {name: WHY_UNUSED[name] for name in WHY_UNUSED if name not in used}
+        why = {name: UNUSED_REASONS[name] for name in UNUSED_REASONS if name not in used}
         if settings.only and solver is not None:
-            alone = "with only, the formulation's model runs alone"
-            return {name: f"{alone}: {reason}" for name, reason in why.items()}
+            prefix = "with only, the formulation's model runs alone"
+            return {name: f"{prefix}: {reason}" for name, reason in why.items()}
         return {name: f"the strategy {cls.name!r}: {reason}" for name, reason in why.items()}
 
     def __init__(self, ledger: Ledger[P, S]) -> None:
@@ -116,37 +116,37 @@ class Strategy(ABC, Generic[P, S]):
 
     @classmethod
     def formulation_for(cls, problem: P) -> str | None:
-        """Name of the formulation it uses unless another is named; ``None`` where it needs none."""
+        """Return the name of its default formulation; ``None`` where it needs none."""
         return None
 
     @classmethod
     @abstractmethod
     def why_not(cls, problem: P, repeatable: bool) -> str | None:
-        """Return in words why a problem is none for this strategy; ``None`` where it applies."""
+        """Return in words why the strategy does not apply; ``None`` where it does."""
 
     @abstractmethod
     def steps(self) -> Iterable[Step]:
         """Return the steps in order."""
 
     @property
-    def patient(self) -> bool:
+    def compile_at_low_priority(self) -> bool:
         """Whether loops are compiled only with processor time that the run does not use."""
         return False
 
     @property
     def background_loops(self) -> tuple[LoopPart, ...]:
-        """Parts of the loops that are compiled meanwhile, though no step waits for them."""
+        """Loops that are compiled in the background, though no step waits for them."""
         return ()
 
     def offer_initial_plan(self) -> None:
-        """Offer any plan, while loops are compiled; here they run as Python."""
+        """Offer any plan while loops are being compiled; loops called here run as Python."""
 
-    def alone(self) -> Iterable[Step]:
+    def model_only_steps(self) -> Iterable[Step]:
         """Return the steps of a run with ``only``: the formulation's model, nothing else."""
         return (Step("model", self.solve_whole_model),)
 
     def cheap_plans(self) -> Iterator[tuple[str, S | None]]:
-        """Yield names and plans of cheap planners, to test claims against."""
+        """Yield names and plans of cheap planners, against which claims are tested."""
         ledger = self.ledger
         for name, planner in ledger.kind.heuristics().items():
             yield name, planner(ledger.problem, ledger.settings.seed)
@@ -171,18 +171,18 @@ class Strategy(ABC, Generic[P, S]):
                     ledger.offer(planner(ledger.problem, ledger.settings.seed), name, "heuristics")
                     ledger.baselines[name] = ledger.reached.get(name)
 
-    def follow(self, search: Iterable[Bound | Any]) -> None:
-        """Hand bounds and plans of a search to the ledger."""
+    def record_results(self, search: Iterable[Bound | Any]) -> None:
+        """Pass the bounds and plans of a search to the ledger."""
         ledger = self.ledger
         with ledger.budget.phase("search"):
-            for found in search:
-                if isinstance(found, Bound):
-                    self.prove(found)
+            for result in search:
+                if isinstance(result, Bound):
+                    self.prove(result)
                 else:
-                    ledger.offer(found, found.planner, "search")
+                    ledger.offer(result, result.planner, "search")
 
     def prove(self, bound: Bound) -> None:
-        """Hand a bound of a search to the ledger."""
+        """Pass a bound of a search to the ledger."""
         self.ledger.prove(bound)
 
     def solve_below(
@@ -193,7 +193,7 @@ class Strategy(ABC, Generic[P, S]):
         start: S | None = None,
         gap: float | None = None,
     ) -> None:
-        """Solve the model for plans up to a value, with the known bound."""
+        """Solve the model for plans with a value of at most ``cutoff``, with the known bound."""
         from milp_plan.models.protocol import Guide
 
         ledger = self.ledger
@@ -207,16 +207,19 @@ class Strategy(ABC, Generic[P, S]):
         limits: Limits,
         budget: Budget,
         start: Callable[[], S | None],
-        **believed: Any,
+        *,
+        by: str | None = None,
+        phase: str = "model",
+        repair: Callable[[Any], S | None] | None = None,
     ) -> list[list[int]]:
-        """Ask a model; where its rows are lazy, again with those that its plan breaks.
+        """Solve a model; where its rows are lazy, again with those that its plan breaks.
 
         Parameters
         ----------
         start
-            Returns the plan to start from, each time.
-        **believed
-            As :meth:`~.ledger.Ledger.believe` takes them.
+            Returns the plan to start from; called before each solve.
+        by, phase, repair
+            As in :meth:`~.ledger.Ledger.accept_answer`.
 
         Returns
         -------
@@ -227,18 +230,20 @@ class Strategy(ABC, Generic[P, S]):
         while more:
             answer = solver.run(ledger.problem, guide, limits, budget, start=start())
             sizes.append([answer.columns, answer.rows])
-            ledger.accept_answer(answer, guide.cutoff, **believed)
+            ledger.accept_answer(answer, guide.cutoff, by=by, phase=phase, repair=repair)
             try:
-                refined = solver.refined(ledger.problem, guide, answer, max(LEAST_S, budget.left_s))
+                refined = solver.refined(
+                    ledger.problem, guide, answer, max(MIN_SOLVE_S, budget.left_s)
+                )
             except FormulationFailureError as error:
                 ledger.fail(str(error))
                 break
-            more = refined is not None and not ledger.done and budget.left_s > LEAST_S
+            more = refined is not None and not ledger.done and budget.left_s > MIN_SOLVE_S
             guide = refined or guide
         return sizes
 
     def solve_within_share(self, phase: str, share: float, *, better: bool) -> None:
-        """Solve the model in a part of the time left: below the best plan, or starting from it."""
+        """Solve the model in a share of the time left: below the best plan, or starting from it."""
         ledger, known = self.ledger, self.ledger.value
         with ledger.budget.phase(phase):
             budget = ledger.budget.part(phase, share, of_limit=False)
@@ -249,7 +254,7 @@ class Strategy(ABC, Generic[P, S]):
                 self.solve_below(known, budget, start=ledger.plan)
 
     def start_alone(self) -> tuple[Any, int | None]:
-        """Return the start of a model that runs alone, and its value: the user's plan, or none."""
+        """Return the start of a model that runs alone, and its value; by default the user's."""
         return self.ledger.plan, self.ledger.value
 
     def solve_whole_model(self) -> None:
@@ -266,53 +271,59 @@ class Strategy(ABC, Generic[P, S]):
         )
 
     def run_steps(self) -> None:
-        """Run the steps, until nothing is left to do or time is over."""
-        from .compiling import beside as compiled_meanwhile
+        """Run the steps until nothing is left to do or time is over."""
+        from .compiling import compile_in_background
 
         ledger = self.ledger
-        steps = tuple(self.alone() if ledger.settings.only else self.steps())
+        steps = tuple(self.model_only_steps() if ledger.settings.only else self.steps())
         # a repeatable run does the same on every machine, whatever is compiled there
         awaited = tuple(part for step in steps for part in step.loops)
         parts = () if ledger.repeatable or not awaited else (*awaited, *self.background_loops)
-        with compiled_meanwhile(parts, patient=self.patient) as beside:
-            self.compiling = beside
-            if beside.parts:
-                self._begin_uncompiled(beside)
+        low_priority = self.compile_at_low_priority
+        with compile_in_background(parts, compile_at_low_priority=low_priority) as compiling:
+            self.compiling = compiling
+            if compiling.parts:
+                self._begin_uncompiled(compiling)
             for step in steps:
-                if ledger.settled or ledger.infeasible_because is not None:
+                if ledger.settled or ledger.infeasible_reason is not None:
                     return
                 over = ledger.budget.over
-                if step.always and ledger.plan is None if over else step.wanted():
-                    self._await(beside, step)
-                    needless = ledger.plan is not None or not step.always
-                    if ledger.budget.over and not over and needless:
+                if self._is_due(step, over):
+                    self._await(compiling, step)
+                    if ledger.budget.over and not over and not self._is_due(step, over=True):
                         return  # loops compiled here could not be interrupted
                     logger.info("strategy %s: %s", self.name, step.name)
                     step.run()
 
-    def _begin_uncompiled(self, beside: Compiling) -> None:
-        """Make a first plan while loops are compiled, and report that they are."""
+    def _is_due(self, step: Step, over: bool) -> bool:
+        """Return whether a step is to run; ``over`` says whether the time limit is reached."""
+        if over:
+            return step.run_after_time_limit and self.ledger.plan is None
+        return step.is_useful()
+
+    def _begin_uncompiled(self, compiling: Compiling) -> None:
+        """Make a first plan while loops are being compiled, and report that they are."""
         from milp_plan.core.compiled import interpreted
 
         from .compiling import COMPILING_MESSAGE
 
         ledger = self.ledger
         logger.info(
-            "strategy %s: compiled meanwhile: %s",
+            "strategy %s: compiling in the background: %s",
             self.name,
-            ", ".join(part.name for part in beside.parts),
+            ", ".join(part.name for part in compiling.parts),
         )
-        ledger.details["compiled_meanwhile"] = [part.name for part in beside.parts]
+        ledger.details["compiled_meanwhile"] = [part.name for part in compiling.parts]
         ledger.say(COMPILING_MESSAGE)
         with ledger.budget.phase("first plan"), interpreted():
             self.offer_initial_plan()
 
-    def _await(self, beside: Compiling, step: Step) -> None:
+    def _await(self, compiling: Compiling, step: Step) -> None:
         """Wait until the loops of a step are compiled, or time is over."""
         from .compiling import COMPILING_MESSAGE
 
         ledger = self.ledger
-        if beside.at_work(step.loops):
+        if compiling.at_work(step.loops):
             ledger.say(COMPILING_MESSAGE)
             with ledger.budget.phase("compiling"):
-                beside.wait(step.loops, ledger.budget.left_s)
+                compiling.wait(step.loops, ledger.budget.left_s)

@@ -1,4 +1,4 @@
-"""What an outcome says to people, in a terminal and in a notebook."""
+"""Lines and warnings that summarise an outcome, in a terminal and in a notebook."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .outcome import Outcome
 
 
 def facts(outcome: Outcome[Any, Any]) -> list[list[str]]:
-    """Label and text of what a reader wants to know next."""
+    """Return the rows of a summary: label and text."""
     bound = DASH
     if outcome.bound is not None:
         bound = f"{outcome.measure.text(outcome.bound)} by {outcome.bound_name}"
@@ -33,36 +33,38 @@ def facts(outcome: Outcome[Any, Any]) -> list[list[str]]:
 
 def warnings(outcome: Outcome[Any, Any]) -> list[str]:
     """Return what a reader of the result must not miss."""
-    found = []
-    if outcome.disputed and outcome.disputed_because not in outcome.defects:
-        because = outcome.disputed_because
+    texts = []
+    if outcome.disputed and outcome.disputed_reason not in outcome.defects:
+        because = outcome.disputed_reason
         own = because.startswith((REFUSED, UNREAD))
-        found.append(because if own else f"the checker disputes the solver: {because}")
+        texts.append(because if own else f"the checker disputes the solver: {because}")
     if outcome.record.get("startless"):
-        found.append(f"the model had no start: {outcome.record['startless']}")
+        texts.append(f"the model had no start: {outcome.record['startless']}")
     alone = outcome.bound is None or outcome.record["settings"]["only"]
-    unsettled = not outcome.proved and outcome.infeasible_because is None
-    if outcome.unproved_because and alone and unsettled:
+    unsettled = not outcome.proved and outcome.infeasible_reason is None
+    if outcome.unproved_reason and alone and unsettled:
         what = "that there is no plan" if outcome.plan is None else "optimality"
-        found.append(f"{what} is not proved: {outcome.unproved_because}")
+        texts.append(f"{what} is not proved: {outcome.unproved_reason}")
     kept = "no plan was found" if outcome.plan is None else "the best plan until then was kept"
-    found += [f"{defect}; {kept}" for defect in outcome.defects]
+    texts += [f"{defect}; {kept}" for defect in outcome.defects]
     if outcome.record["settings"].get("target") is not None:
         rows = outcome.record.get("coarsening") or ()
         excess = [row["excess"] for row in rows if row.get("excess")]
-        found += [
+        texts += [
             f"{reason}: {outcome.record['coarse_operators']} are planned" for reason in excess
         ]
     if outcome.stop is Stop.INTERRUPTED:
-        kept = "there was no plan yet" if outcome.plan is None else "the best plan so far was kept"
-        found.append(f"interrupted; {kept}")
-    return found
+        result = (
+            "there was no plan yet" if outcome.plan is None else "the best plan so far was kept"
+        )
+        texts.append(f"interrupted; {result}")
+    return texts
 
 
 def _size(outcome: Outcome[Any, Any]) -> list[str]:
-    """What the problem has most of, how many, and how many are left after coarsening."""
+    """Return the name of the parts, their number, and their number after coarsening."""
     record = outcome.record
-    name, before = next(iter(outcome.kind.about(outcome.problem).items()))
+    name, before = next(iter(outcome.kind.summary(outcome.problem).items()))
     after = record.get(f"coarse_{name}")
     if after is None or after == before:
         return [name, f"{before:,}"]

@@ -1,7 +1,7 @@
-"""Other limits, other places: a problem that is changed a little and planned again, from a plan.
+"""What-if questions: plans a problem again with other limits or places, starting from a plan.
 
-Nothing is guessed: a changed problem is planned for the seconds that are given, its plan is
-checked, and where no better one was found in that time the answer says so.
+A changed problem is planned within a time limit, its plan is checked, and the answer says so if no
+better plan was found in that time.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from .solving import solve
 P = TypeVar("P")
 S = TypeVar("S")
 
-MORE_LINK = 2
-"""A link more beside one that there is: so many times the bandwidth."""
+SECOND_LINK_FACTOR = 2
+"""Factor of the bandwidth of a link to which an equal one is added."""
 
 
 @dataclass(frozen=True)
-class Found(Generic[P, S]):
-    """What planning a variant gave.
+class VariantResult(Generic[P, S]):
+    """The result of planning a variant of a problem.
 
     Parameters
     ----------
     problem, plan, verdict
-        The variant, its plan, checked on it; ``None`` without one.
+        The variant, its plan, and the checker's verdict; ``None`` without a plan.
     value, bound
-        Of the variant; ``None`` for what is not known.
+        Value and bound on the variant; ``None`` where not known.
     stop, proved
         Why the search stopped; whether no plan of the variant is better.
-    infeasible_because
+    infeasible_reason
         A proof in words that the variant has no plan.
     seconds
-        What it took.
+        Time of the run.
     started
         Whether the search began with a plan that is valid in the variant.
     """
@@ -59,7 +59,7 @@ class Found(Generic[P, S]):
     bound: int | None
     stop: Stop
     proved: bool
-    infeasible_because: str | None
+    infeasible_reason: str | None
     seconds: float
     started: bool
 
@@ -69,15 +69,15 @@ def plan_variant(
     settings: Settings,
     starts: Sequence[Any] = (),
     on_progress: ProgressHook | None = None,
-) -> Found[P, Any]:
-    """Plan a problem from plans of its neighbours; never worse than one that is valid here.
+) -> VariantResult[P, Any]:
+    """Plan a problem from plans of similar ones; the result is never worse than a valid start.
 
     Parameters
     ----------
     problem
         The variant.
     settings
-        How, and for how long. ``start`` and ``hints`` are set here.
+        Settings of the run; ``start`` and ``hints`` are replaced.
     starts
         Plans of similar problems.
     on_progress
@@ -92,10 +92,10 @@ def plan_variant(
     outcome = solve(problem, settings, on_progress, derived=True)
     value, plan, checked = outcome.value, outcome.plan, outcome.verdict
     known = None if verdict is None else verdict.value
-    if known is not None and (value is None or known < value):  # a strategy that takes no start
+    if known is not None and (value is None or known < value):  # the strategy takes no start
         value, checked = known, verdict
         plan = kind.claimed(problem, start, known, getattr(start, "planner", "") or "start")
-    return Found(
+    return VariantResult(
         problem,
         plan,
         checked,
@@ -103,79 +103,79 @@ def plan_variant(
         outcome.bound,
         outcome.stop,
         value is not None and value == outcome.bound,
-        None if plan is not None else outcome.infeasible_because,
+        None if plan is not None else outcome.infeasible_reason,
         outcome.seconds,
         verdict is not None,
     )
 
 
 @dataclass(frozen=True)
-class Question:
-    """A change that a user asks about.
+class WhatIf:
+    """A change of a problem that a user asks about.
 
     Parameters
     ----------
     text
-        In words: ``"memory +1 GiB"``.
-    asked
-        The problem that it is asked about.
+        The change in words: ``"memory +1 GiB"``.
+    original
+        The problem without the change.
     problem
-        The variant.
-    kept
-        Whether every plan of the problem is one of the variant too.
-    within
-        Whether every plan of the variant is one of the problem too.
+        The problem with the change.
+    is_relaxation
+        Whether every plan of the original is also a plan of the changed problem.
+    is_restriction
+        Whether every plan of the changed problem is also a plan of the original.
     """
 
     text: str
-    asked: Any
+    original: Any
     problem: Any
-    kept: bool
-    within: bool
+    is_relaxation: bool
+    is_restriction: bool
 
 
 @dataclass(frozen=True)
 class Effect:
-    """What a change does to the value.
+    """The effect of a change on the value.
 
     Parameters
     ----------
     question
-        What was asked.
-    found
-        What planning it gave.
+        The change.
+    result
+        The result of planning the changed problem.
     before
         Value of the plan without the change.
     """
 
-    question: Question
-    found: Found[Any, Any]
+    question: WhatIf
+    result: VariantResult[Any, Any]
     before: int | None
 
     @property
-    def asked(self) -> Measure:
-        """What values count without the change."""
-        return kind_of(self.question.asked).measure(self.question.asked)
+    def original_measure(self) -> Measure:
+        """Name and unit of the objective without the change."""
+        return kind_of(self.question.original).measure(self.question.original)
 
     @property
     def measure(self) -> Measure:
-        """What values of the changed problem count; its ticks may be others."""
-        return kind_of(self.found.problem).measure(self.found.problem)
+        """Name and unit of the objective with the change; its ticks may be others."""
+        return kind_of(self.result.problem).measure(self.result.problem)
 
     @property
     def change(self) -> Fraction | None:
-        """Value with it less value without it; ``None`` where one of them is not known.
+        """Value with the change minus value without it, in ticks of the original problem.
 
-        In ticks of the problem without the change.
+        ``None`` where one of them is not known.
         """
-        found = self.measure.amount(self.found.value)
-        if found is None or self.before is None:
+        after = self.measure.amount(self.result.value)
+        if after is None or self.before is None:
             return None
-        return found * self.asked.per_unit - self.before
+        return after * self.original_measure.per_unit - self.before
 
 
-def more_memory(problem: Any, amount: Amount, *, less: bool = False) -> Question:
-    """Ask for so much more (or less) of every memory that has a limit.
+def more_memory(problem: Any, amount: Amount, *, less: bool = False) -> WhatIf:
+    """Return the change that adds (or removes) an amount of every limited memory.
 
     Raises
     ------
@@ -198,27 +198,27 @@ def more_memory(problem: Any, amount: Amount, *, less: bool = False) -> Question
     amounts = {r.name: max(0, floor((r.amount or 0) + counts)) for r in known}
     text = f"memory {sign}{size_text(units, abs(counts))} each"
     variant = reasons.resized(problem, amounts)
-    return Question(text, problem, variant, not less, less)
+    return WhatIf(text, problem, variant, is_relaxation=not less, is_restriction=less)
 
 
-def more_devices(problem: Any, count: int) -> Question:
-    """Ask for so many devices more (or less, below 0), of each sort that is counted.
+def more_devices(problem: Any, count: int) -> WhatIf:
+    """Return the change that adds devices (removes them, if negative) of each counted sort.
 
     Raises
     ------
     UnsupportedProblemError
-        Devices are no part of such problems.
+        Problems of this kind do not count devices.
     """
     reasons = kind_of(problem).reasons()
     known = [r for r in reasons.resources(problem) if r.what == "devices"]
     if not known:
         raise UnsupportedProblemError(f"{problem.name}: devices: none that are counted")
     variant = reasons.resized(problem, {r.name: (r.amount or 0) + count for r in known})
-    return Question(f"devices {count:+d}", problem, variant, count >= 0, count <= 0)
+    return WhatIf(f"devices {count:+d}", problem, variant, count >= 0, count <= 0)
 
 
-def more_link(problem: Any, link: str) -> Question:
-    """Ask for one link more beside one that there is, which then carries twice as much.
+def more_link(problem: Any, link: str) -> WhatIf:
+    """Return the change that adds an equal link to a link, which doubles its bandwidth.
 
     Raises
     ------
@@ -232,19 +232,19 @@ def more_link(problem: Any, link: str) -> Question:
         text = f"{problem.name}: link: {link!r} is none of its links: {names}"
         raise UnsupportedProblemError(text)
     amount = known[link].amount or 0
-    variant = reasons.resized(problem, {link: amount * MORE_LINK})
+    variant = reasons.resized(problem, {link: amount * SECOND_LINK_FACTOR})
     text = f"one {link} more, as fast as that there is"
-    return Question(text, problem, variant, kept=False, within=False)
+    return WhatIf(text, problem, variant, is_relaxation=False, is_restriction=False)
 
 
 def links(problem: Any) -> tuple[Resource, ...]:
-    """What a problem knows of bandwidths."""
+    """Return the links of a problem, with their bandwidths."""
     known = kind_of(problem).reasons().resources(problem)
     return tuple(entry for entry in known if entry.what == "link")
 
 
-def moved(problem: Any, part: str, place: str) -> Question:
-    """Ask for a part in a place: an operator on a device, with a strategy, by a sender.
+def moved(problem: Any, part: str, place: str) -> WhatIf:
+    """Return the change that fixes the place of a part: a device, a sharding, a sender.
 
     Raises
     ------
@@ -256,45 +256,45 @@ def moved(problem: Any, part: str, place: str) -> Question:
         text = f"{problem.name}: {part!r} is none of its {reasons.noun}"
         raise UnsupportedProblemError(text)
     variant = reasons.pinned(problem, part, place)
-    return Question(f"{part} on {place}", problem, variant, kept=False, within=True)
+    return WhatIf(f"{part} on {place}", problem, variant, is_relaxation=False, is_restriction=True)
 
 
 DEFAULTS = ("memory+1GiB", "devices+1", "link")
-"""What is asked where nothing is named: each that means something for the problem."""
+"""Changes that ``usual`` stands for, as far as the problem supports them."""
 
 
-def questions(problem: Any, texts: Sequence[str], why: Why) -> list[Question]:
-    """Read questions of users.
+def questions(problem: Any, texts: Sequence[str], why: Why) -> list[WhatIf]:
+    """Read changes that a user asks about.
 
     Parameters
     ----------
     problem
-        Of any kind.
+        A problem of any kind.
     texts
-        ``usual``, ``memory+1GiB``, ``memory-512MiB``, ``devices+1``, ``devices-1``, ``link`` (one
-        more beside the busiest), ``link:NAME``, ``move:PART=PLACE``.
+        ``usual``, ``memory+1GiB``, ``memory-512MiB``, ``devices+1``, ``devices-1``, ``link`` (a
+        second link like the busiest one), ``link:NAME``, ``move:PART=PLACE``.
     why
-        Of the plan without the change: it says which link is the busiest.
+        Reasons for the value without the change, which name the busiest link.
 
     Raises
     ------
     InputError
-        A text is none of these.
+        A text has none of these forms.
     UnsupportedProblemError
-        It means nothing for the problem.
+        The problem does not support a change.
     """
-    found = []
+    changes = []
     for text in texts:
         if text != "usual":
-            found.append(_question(problem, text, why))
+            changes.append(_what_if(problem, text, why))
             continue
         for usual in DEFAULTS:
             with suppress(UnsupportedProblemError):
-                found.append(_question(problem, usual, why))
-    return found
+                changes.append(_what_if(problem, usual, why))
+    return changes
 
 
-def _question(problem: Any, text: str, why: Why) -> Question:
+def _what_if(problem: Any, text: str, why: Why) -> WhatIf:
     memory = re.fullmatch(r"memory([+-])(.+)", text)
     devices = re.fullmatch(r"devices([+-]\d+)", text)
     part, equals, place = text.removeprefix("move:").rpartition("=")
@@ -308,8 +308,8 @@ def _question(problem: Any, text: str, why: Why) -> Question:
     if text == "link" or text.startswith("link:"):
         name = text.removeprefix("link").removeprefix(":")
         names = [entry.name for entry in links(problem)]
-        wanted = name or _busiest(problem, why)
-        return more_link(problem, f"link {wanted}" if f"link {wanted}" in names else wanted)
+        link = name or _busiest(problem, why)
+        return more_link(problem, f"link {link}" if f"link {link}" in names else link)
     if text.startswith("move:") and equals:
         return moved(problem, part, place)
     expected = "memory+1GiB, devices+1, link, link:NAME, move:PART=PLACE or usual"
@@ -317,7 +317,7 @@ def _question(problem: Any, text: str, why: Why) -> Question:
 
 
 def _busiest(problem: Any, why: Why) -> str:
-    """Name of the link that the plan uses most; the first one where it says nothing of links."""
+    """Return the link that the plan uses most; the first one where the plan uses none."""
     known = links(problem)
     if not known:
         raise UnsupportedProblemError(f"{problem.name}: link: it has none")
@@ -329,12 +329,12 @@ def _busiest(problem: Any, why: Why) -> str:
 
 
 def ask(
-    question: Question,
+    question: WhatIf,
     plan: Any,
     before: int | None,
     settings: Settings,
     on_progress: ProgressHook | None = None,
 ) -> Effect:
-    """Plan what a question asks for, from a plan without the change."""
-    found = plan_variant(question.problem, settings, [plan], on_progress)
-    return Effect(question, found, before)
+    """Plan the changed problem, starting from a plan without the change."""
+    result = plan_variant(question.problem, settings, [plan], on_progress)
+    return Effect(question, result, before)

@@ -1,1 +1,1 @@
-"""Many runs: suites and recipes as tasks, processes that do them, the store, rows of tables."""
+"""Studies of many runs: tasks, their processes, the store, and rows of tables."""

@@ -1,4 +1,4 @@
-"""Drives the runs of a suite: several at a time, each once, every result into the store."""
+"""Does the runs of a suite: several at a time, each once, and stores every result."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from threading import Lock as Mutex
 from typing import Any, Protocol
 
 from milp_plan.core.budget import now
-from milp_plan.run.identity import cool, warm
-from milp_plan.run.record import whereabouts
+from milp_plan.run.identity import drop_caches, link_caches
+from milp_plan.run.record import instance_reference
 
 from .job import Child, Result, job_of
 from .rows import ABSENT
@@ -21,33 +21,33 @@ from .store import FINISHED, Lock, Record, Store
 from .tasks import Task
 
 TICK_S = 0.2
-"""How often the driver looks around."""
+"""Seconds between two looks at the runs."""
 AGAIN_S = 1.0
-"""How often it looks whether another driver is done with a run."""
+"""Seconds between two looks at runs of another driver."""
 
 
 class Executor(Protocol):
-    """Where runs are done."""
+    """Where runs are executed: on this machine or on a cluster."""
 
     @property
     def slots(self) -> int:
-        """How many runs may be under way."""
+        """Maximum number of concurrent runs."""
         ...
 
     def submit(self, job: dict[str, Any]) -> Future[Result]:
-        """Begin a run."""
+        """Start a run."""
         ...
 
     def news(self) -> list[str]:
-        """Return what happened that a user should know, once."""
+        """Return messages for the user, each once."""
         ...
 
     def interrupt(self) -> None:
-        """Ask every run to stop with what it has; asked again, end it."""
+        """Ask every run to stop with its best plan; kill it when called again."""
         ...
 
     def close(self) -> None:
-        """End whatever still runs."""
+        """Kill the runs that are left."""
         ...
 
 
@@ -59,7 +59,7 @@ class Local:
     jobs
         Processes at a time.
     path
-        Folder they import this package from; see :func:`milp_plan.run.identity.frozen`.
+        Folder they import this package from; see :func:`milp_plan.run.identity.snapshot`.
     """
 
     def __init__(self, jobs: int, path: Path | None = None) -> None:
@@ -71,10 +71,10 @@ class Local:
         self._asked = False
         self._closed = False
         if path is not None:
-            warm(path)
+            link_caches(path)
 
     def submit(self, job: dict[str, Any]) -> Future[Result]:
-        """Begin a run."""
+        """Start a run."""
         return self._pool.submit(self._do, job)
 
     def _do(self, job: dict[str, Any]) -> Result:
@@ -90,11 +90,11 @@ class Local:
                 self._children.discard(child)
 
     def news(self) -> list[str]:
-        """Nothing happens here that the results do not say."""
+        """Return nothing: the results say everything."""
         return []
 
     def interrupt(self) -> None:
-        """Ask every run to stop with what it has; asked again, end it."""
+        """Ask every run to stop with its best plan; kill it when called again."""
         with self._mutex:
             for child in self._children:
                 if self._asked:
@@ -104,26 +104,26 @@ class Local:
             self._asked = True
 
     def close(self) -> None:
-        """End whatever still runs."""
+        """Kill the runs that are left."""
         with self._mutex:
             self._closed = True
             for child in self._children:
                 child.kill()
         self._pool.shutdown(wait=True, cancel_futures=True)
         if self._path is not None:
-            cool(self._path)
+            drop_caches(self._path)
 
 
 @dataclass
 class SuiteProgress:
-    """How far a suite is.
+    """Progress of a suite.
 
     Parameters
     ----------
     total
         Runs of the suite.
     known
-        Of which: were finished before.
+        Number of them that were finished before.
     done, failed, stopped
         Done by this call; failed in it, or before and not tried again; stopped by Ctrl-C.
     running
@@ -147,12 +147,12 @@ class SuiteProgress:
 
     @property
     def left(self) -> int:
-        """Runs that have no answer yet, those under way included."""
+        """Number of runs without an answer, including current ones."""
         return self.total - self.known - self.done - self.failed - self.stopped
 
     @property
     def elapsed_s(self) -> float:
-        """Since the call began."""
+        """Seconds since the call began."""
         return now() - self.began
 
     @property
@@ -166,13 +166,13 @@ class SuiteProgress:
 
 
 OnEvent = Callable[[SuiteProgress, Task | None, Record | None], None]
-"""Called with every result, and now and then without one."""
+"""Called with every result, and from time to time without one."""
 
 
 def to_do(
     tasks: Sequence[Task], store: Store, *, retry_failed: bool = True
 ) -> tuple[list[Task], list[Task], list[Task]]:
-    """Sort runs into those to be done, those finished, and those that failed and stay so.
+    """Return the runs to be done, the finished ones, and those that failed for good.
 
     Of runs that share a key, one stands for all.
     """
@@ -197,14 +197,14 @@ def drive(
     presses: Callable[[], int] = lambda: 0,
     on_event: OnEvent = lambda _state, _task, _record: None,
 ) -> SuiteProgress:
-    """Do every run that the store has no answer to.
+    """Do all runs that have no answer in the store.
 
     Parameters
     ----------
     tasks
         The runs of a suite.
     store
-        Where answers are, and go.
+        Store of answers.
     executor
         Where runs are done; the caller closes it.
     retry_failed
@@ -271,7 +271,7 @@ class _Driver:
         self.interrupts = max(self.interrupts, presses)
 
     def _begin(self) -> None:
-        """Begin runs while there is room; look at each that is left at most once."""
+        """Start runs as long as more are allowed; try each at most once."""
         for _ in range(len(self.pending)):
             if len(self.under_way) >= self.executor.slots:
                 return
@@ -321,12 +321,12 @@ class _Driver:
             self.state.running.pop(task.title, None)
             self.on_event(self.state, task, record)
 
-    def _whereabouts(self, task: Task) -> Record:
-        """For reports: where the instance lies; one that a recipe made lies nowhere."""
+    def _instance_reference(self, task: Task) -> Record:
+        """Return the instance's path for reports; an instance made by a recipe has none."""
         source = task.source
         if source is None or not Path(source.file).is_file():
             return {}
-        return whereabouts(Path(source.file), source.changes, self.store.folder)
+        return instance_reference(Path(source.file), source.changes, self.store.folder)
 
     def _keep(self, task: Task, attempts: int, future: Future[Result]) -> Record:
         error = future.exception()
@@ -336,7 +336,12 @@ class _Driver:
             text = f"{type(error).__name__}: {error}"
             result = {"status": "failed", "error": text, "outcome": None}
         plan = result.pop("plan", None)
-        record = {**task.description, **self._whereabouts(task), "attempts": attempts, **result}
+        record = {
+            **task.description,
+            **self._instance_reference(task),
+            "attempts": attempts,
+            **result,
+        }
         status = record["status"]
         if status == "interrupted" and record["outcome"] is None:
             self.state.stopped += 1  # there is nothing to keep

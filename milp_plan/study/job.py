@@ -1,4 +1,4 @@
-"""One run in a process of its own: what the process does, and how it is started and ended.
+"""Does one run in a separate process: its start, its work and its end.
 
 The process reads a pickled job from standard input, and writes one JSON document to standard
 output. It ends when its input does: the input stays open as long as whoever wants the answer.
@@ -27,19 +27,19 @@ from milp_plan.run.identity import installed, sources
 from .tasks import Task
 
 Result = dict[str, Any]
-"""``status``, ``error``, ``outcome`` (plain data), ``plan`` (text), and who did it."""
+"""``status``, ``error``, ``outcome`` (plain data), ``plan`` (text), and the machine."""
 
 OURS = ("work", "planner", "grace_s")
-"""What is asked of a run and is no setting of it."""
+"""Members of a job that are no settings of the run."""
 POLL_S = 0.5
 LAST_WORDS_S = 10.0
-"""How long a run that is asked to stop may take to write up its best plan."""
+"""Seconds for a run that is asked to stop to return its best plan."""
 _ENDED = 70
-"""Exit code of a process whose starter is gone."""
+"""Exit code of a process whose parent has ended."""
 
 
 def job_of(task: Task) -> dict[str, Any]:
-    """Return what a process is handed, on this machine or on another."""
+    """Return the input of a process, on this machine or on another one."""
     return {
         "key": task.key,
         "source": None if task.source is None else asdict(task.source),
@@ -58,7 +58,7 @@ class Child:
     Parameters
     ----------
     job
-        As :func:`job_of` makes it.
+        The job, made by :func:`job_of`.
     path
         Folder it imports this package from, if not where this process does.
     """
@@ -79,14 +79,14 @@ class Child:
         )
 
     def interrupt(self) -> None:
-        """Ask it to stop with what it has."""
+        """Ask the process to stop with its best plan."""
         self.interrupted = True
         if self.process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 self.process.send_signal(signal.SIGINT)
 
     def kill(self) -> None:
-        """End it, and everything it started in its group; its solver sees that and ends too."""
+        """Kill the process and its group; its solver notices that and ends too."""
         self.killed = True
         if self.process.poll() is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -114,8 +114,8 @@ class Child:
         return {**answer, **facts}
 
     def _follow(self, unwanted: Callable[[], bool], began: float) -> tuple[bytes, bytes, bool]:
-        asked = self.job["asked"]
-        limit = asked["time_limit_s"] + asked["grace_s"]
+        settings = self.job["asked"]
+        limit = settings["time_limit_s"] + settings["grace_s"]
         outputs: dict[str, bytes] = {}
         assert self.process.stdout is not None
         assert self.process.stderr is not None
@@ -155,10 +155,10 @@ class Child:
         return outputs.get("out", b""), outputs.get("err", b""), overran
 
     def _silence(self, err: bytes, overran: bool) -> Result:
-        """What it means that there is no answer."""
+        """Return the result of a process without an answer."""
         if overran:
-            asked = self.job["asked"]
-            limit = asked["time_limit_s"] + asked["grace_s"]
+            settings = self.job["asked"]
+            limit = settings["time_limit_s"] + settings["grace_s"]
             return {"status": "failed", "error": f"not done after {limit:g} s, ended from outside"}
         if self.interrupted:
             return {"status": "interrupted", "error": "stopped before it had a plan"}
@@ -170,7 +170,7 @@ class Child:
 
 
 def _import_from(path: Path | None) -> dict[str, str]:
-    """Environment in which a process, and those it starts, import from a folder."""
+    """Return the environment in which a process and its children import from a folder."""
     if path is None:
         return {}
     paths = [str(path.absolute()), os.environ.get("PYTHONPATH", "")]
@@ -184,7 +184,7 @@ def _import_from(path: Path | None) -> dict[str, str]:
 
 
 def main() -> None:
-    """Read a job, do it, write the answer."""
+    """Read a job, do it, and write the answer."""
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # nothing but the answer may reach the pipe
     job = pickle.load(sys.stdin.buffer)
@@ -196,7 +196,7 @@ def main() -> None:
 
 
 def _watch() -> None:
-    """End with whoever started this process: its end of the pipe closes when it dies."""
+    """End this process when its parent ends, whose end of the pipe closes then."""
     while os.read(0, 1):
         pass
     with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -206,7 +206,7 @@ def _watch() -> None:
 
 
 def do(job: Mapping[str, Any]) -> Result:
-    """Do a run; whatever goes wrong is an answer."""
+    """Do a run and return its answer; errors are answers too."""
     from milp_plan.core import BackendUnavailableError, UnsupportedProblemError
 
     try:
@@ -231,11 +231,11 @@ def _run(job: Mapping[str, Any]) -> Result:
     if job["installed"] != installed():
         text = f"other versions than the driver's: {installed()}, not {job['installed']}"
         return _nothing("failed", text)
-    asked = job["asked"]
-    if asked["work"] == "measure":
+    settings = job["asked"]
+    if settings["work"] == "measure":
         from .measured import measure
 
-        return measure(asked)
+        return measure(settings)
     from milp_plan.io.files import Document
     from milp_plan.run.kinds import read_whole
 
@@ -244,12 +244,12 @@ def _run(job: Mapping[str, Any]) -> Result:
     kind, problem = read_whole(document, source["changes"])
     if problem.fingerprint != source["fingerprint"]:
         return _nothing("failed", "the problem arrived changed")
-    if asked["work"] == "heuristic" and asked["planner"] not in kind.heuristics():
-        text = f"{asked['planner']} does not plan problems of the kind {kind.name}"
+    if settings["work"] == "heuristic" and settings["planner"] not in kind.heuristics():
+        text = f"{settings['planner']} does not plan problems of the kind {kind.name}"
         return _nothing("unsupported", text)
     # a suite numbers its repeats and shares out threads, whatever the kind
     common = {name for name in ("seed", "threads") if name in kind.ignores}
-    return _solve(problem, {name: entry for name, entry in asked.items() if name not in common})
+    return _solve(problem, {name: entry for name, entry in settings.items() if name not in common})
 
 
 def _solve(problem: Any, asked: Mapping[str, Any]) -> Result:

@@ -1,4 +1,4 @@
-"""Measurements as runs: a function called on each case of a list, in a process of its own.
+"""Measurements as runs: a function is called on each case of a list, in a separate process.
 
 The function is ``measure`` of a module of this package or of a script; it takes a case, and returns
 a row of plain data.
@@ -29,7 +29,7 @@ Row = dict[str, Any]
 
 INTERRUPTED = "interrupted"
 PLAN = "plan"
-"""Member of a row that the store keeps beside it."""
+"""Member of a row that the store saves in a separate file."""
 
 
 def tasks_of(
@@ -40,13 +40,13 @@ def tasks_of(
     Parameters
     ----------
     name
-        What progress calls them.
+        Name of the runs in progress reports.
     source
         Name of a module, or path of a script, that has ``measure``.
     cases
         Plain data.
     limits
-        When a case is ended from outside, and how many threads it may take.
+        Time limit of a case, after which it is killed, and its number of threads.
 
     Raises
     ------
@@ -54,9 +54,9 @@ def tasks_of(
         The script does not load.
     """
     digest = file_digest(source)
-    found = []
+    tasks = []
     for place, case in enumerate(cases, start=1):
-        asked = {
+        settings = {
             "work": "measure",
             "source": source,
             "digest": digest,
@@ -66,14 +66,14 @@ def tasks_of(
             "threads": limits.threads,
         }
         file = Path(source).name
-        key = run_key(file, "", {**asked, "source": file}, digest)
-        found.append(Task(f"{name} {place}", {"study": name, "place": place}, asked, key))
-    return found
+        key = run_key(file, "", {**settings, "source": file}, digest)
+        tasks.append(Task(f"{name} {place}", {"study": name, "place": place}, settings, key))
+    return tasks
 
 
 @cache
 def load(source: str) -> ModuleType:
-    """Import a module by its name, or a script by its path.
+    """Return a module imported by its name, or a script by its path.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def load(source: str) -> ModuleType:
 
 
 def file_digest(source: str) -> str | None:
-    """SHA-256 over a script and the modules beside it that it imports; ``None`` for a module."""
+    """Return the SHA-256 of a script and its local imports; ``None`` for a module."""
     if not source.endswith(".py"):
         return None
     files = [Path(source), *sorted(_beside(load(source), Path(source).absolute().parent))]
@@ -106,20 +106,20 @@ def file_digest(source: str) -> str | None:
 
 
 def _beside(module: ModuleType, folder: Path) -> set[Path]:
-    """Files of a folder that a module imports, and those that they import."""
-    found: dict[Path, ModuleType] = {}
+    """Return the files of a folder that a module imports, directly or indirectly."""
+    modules: dict[Path, ModuleType] = {}
     to_do = [module]
     while to_do:
         for entry in vars(to_do.pop()).values():
             file = getattr(entry, "__file__", None) if isinstance(entry, ModuleType) else None
-            if file is not None and Path(file).parent == folder and Path(file) not in found:
-                found[Path(file)] = entry
+            if file is not None and Path(file).parent == folder and Path(file) not in modules:
+                modules[Path(file)] = entry
                 to_do.append(entry)
-    return set(found)
+    return set(modules)
 
 
 def measure(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Measure a case; what :func:`.job.do` answers."""
+    """Measure a case and return an answer like that of :func:`.job.do`."""
     module = load(asked["source"])
     if file_digest(asked["source"]) != asked["digest"]:
         raise MilpPlanError(f"{asked['source']} changed meanwhile; start the command again")
@@ -135,7 +135,7 @@ def measure(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rows_of(tasks: Sequence[Task], store: Store) -> tuple[list[Row], list[str]]:
-    """Return the row of each case that has one, and why the others have none."""
+    """Return the rows of cases, and the reasons why some have none."""
     rows, failures = [], []
     for task in tasks:
         record = store.load(task.key)
@@ -148,6 +148,6 @@ def rows_of(tasks: Sequence[Task], store: Store) -> tuple[list[Row], list[str]]:
 
 
 def plan_of(task: Task, store_folder: Path) -> str | None:
-    """Return the plan that a case gave, as text."""
+    """Return the plan of a case as text."""
     path = Store(store_folder).plan_path(task.key)
     return path.read_text(encoding="utf-8") if path.is_file() else None

@@ -1,4 +1,4 @@
-"""Paper tables: each case of a recipe planned, beside experts and what others report."""
+"""Paper tables: plans of the cases of a recipe, with expert schedules and published figures."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from .rows import seconds_to_best
 from .tasks import Task
 
 GRACE_S = 120.0
-"""How much longer than its time limit a case may take, experts and checks included."""
+"""Seconds that a case may take beyond its time limit, for experts and checks."""
 
 Row = dict[str, Any]
-"""Plain data about one case; times in the recipe's unit, ``None`` where something is not known."""
+"""Plain data on one case; times in the recipe's unit, ``None`` where not known."""
 
 READINGS: dict[str, Fraction | None] = {"dualpipe_atomic": Fraction(1), "dualpipe_opened": None}
 """DualPipe with each overlapped pair of forward and backward as one operator of their length, and
@@ -37,7 +37,7 @@ with pairs opened but whole backwards in one piece; ``dualpipe`` runs every oper
 
 
 def case_of(entry: RecipeCase) -> Case:
-    """Case of a recipe, exact."""
+    """A case of a recipe, with exact numbers."""
     forward, backward, weight = (exact(time) for time in entry.times)
     freed = exact(entry.freed_at_backward)
     return Case(
@@ -52,7 +52,7 @@ def case_of(entry: RecipeCase) -> Case:
 
 
 def expert_value(name: str, built: Built) -> Fraction | None:
-    """Value of an expert schedule on a case, in the case's unit of time; ``None`` if undefined.
+    """Return the value of an expert schedule on a case, in its unit; ``None`` if undefined.
 
     The checker computes it; a schedule above the memory limit has none.
     """
@@ -66,15 +66,15 @@ def expert_value(name: str, built: Built) -> Fraction | None:
 
 
 def expert_plan(name: str, built: Built) -> tuple[Plan | None, PlanningProblem]:
-    """Plan of an expert, and the problem it is a plan of (another one for :data:`READINGS`)."""
+    """Return the plan of an expert and its problem (another one for :data:`READINGS`)."""
     if name not in READINGS:
         return EXPERTS[name](built.problem), built.problem
-    found = overlapped_dualpipe(built.problem, READINGS[name])
-    return (None, built.problem) if found is None else (found[1], found[0])
+    expert = overlapped_dualpipe(built.problem, READINGS[name])
+    return (None, built.problem) if expert is None else (expert[1], expert[0])
 
 
 def recipe_tasks(name: str, recipe: Recipe) -> list[Task]:
-    """Return a run for each case; a case's own time limit counts before the recipe's."""
+    """Return a run for each case; a case's own time limit overrides the recipe's."""
     cases = [
         {
             "entry": msgspec.to_builtins(entry),
@@ -90,7 +90,7 @@ def recipe_tasks(name: str, recipe: Recipe) -> list[Task]:
 
 
 def measure(case: Mapping[str, Any]) -> Row:
-    """Plan one case and gather its row."""
+    """Plan one case and return its row."""
     entry = msgspec.convert(case["entry"], RecipeCase)
     settings = Settings(time_limit_s=case["time_limit_s"], threads=case["threads"])
     built = build(case_of(entry))
@@ -101,7 +101,7 @@ def measure(case: Mapping[str, Any]) -> Row:
 def make_row(
     entry: RecipeCase, built: Built, outcome: Outcome[Any, Any], experts: Sequence[str]
 ) -> Row:
-    """Gather the row of a case: ours, experts, peers, and who is ahead."""
+    """Return the row of a case: our plan, experts, published figures, and who is ahead."""
     scale = built.problem.units.time_scale
 
     def in_units(ticks: int | None) -> Fraction | None:
@@ -146,7 +146,7 @@ def make_row(
 
 
 def _best(known: Mapping[str, Fraction | None]) -> list[Any] | None:
-    """Name and value of the best, if there is one."""
+    """Return name and value of the best, if there is one."""
     values = {name: value for name, value in known.items() if value is not None}
     name = min(values, key=lambda entry: values[entry], default=None)
     return None if name is None else [name, _plain(values[name])]
@@ -164,7 +164,7 @@ def standing(row: Row, rival: str) -> str:
     Parameters
     ----------
     row
-        Of a case.
+        Row of a case.
     rival
         ``best_expert`` or ``best_peer``.
     """

@@ -1,4 +1,4 @@
-"""What the store says about the runs of a suite: one row of plain data per run."""
+"""The results of a suite in the store, one row of plain data per run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .tasks import Expansion, Missing, Task
 Row = dict[str, Any]
 
 NOT_RUN, ABSENT, BAD = "not run", "absent", "bad"
-"""Status of a run that the store knows nothing of, and of instances that cannot be run."""
+"""Status of a run without a record in the store, and of instances that cannot be run."""
 
 COLUMNS = (
     "file",
@@ -62,7 +62,7 @@ exact ticks (bytes for peak_memory) as text, since they may exceed 64 bits; ``va
 ``bound_float`` are in ``unit``, that of the instance's file."""
 
 LAWS = ("contiguous", "separate_passes", "calls")
-"""Members of a problem that say which one it is, beside its objective; not every kind has them."""
+"""Members that identify a problem in addition to its objective; not every kind has them."""
 
 INTEGERS = ("seed", "calls", "threads", "attempts", "operators", "values", "devices")
 FLOATS = (
@@ -114,26 +114,26 @@ def row_of(task: Task, record: Record | None) -> Row:
     worker = record.get("worker") or {}
     row |= {"wall_s": record.get("wall_s"), "host": worker.get("dask") or worker.get("host")}
     outcome = record["outcome"]
-    return row if outcome is None else row | _found(outcome, scale)
+    return row if outcome is None else row | _result(outcome, scale)
 
 
-def _found(outcome: Mapping[str, Any], scale: int) -> Row:
+def _result(outcome: Mapping[str, Any], scale: int) -> Row:
     names = ("gap", "proved", "stop", "verdict", "bound_name", "seconds", "infeasible_because")
-    found: Row = {name: outcome[name] for name in names}
-    found["found_by"] = outcome["planner"]
+    row: Row = {name: outcome[name] for name in names}
+    row["found_by"] = outcome["planner"]
     for name in ("added_time_percent", "added_time_percent_bound"):
-        found[name] = outcome.get(name)  # only one kind has them
+        row[name] = outcome.get(name)  # only one kind has them
     for name in ("value", "bound"):
         number = outcome[name]
-        found[name] = None if number is None else str(number)
-        found[f"{name}_float"] = None if number is None else float(Fraction(number, scale))
-    found["seconds_to_best"] = seconds_to_best(outcome)
+        row[name] = None if number is None else str(number)
+        row[f"{name}_float"] = None if number is None else float(Fraction(number, scale))
+    row["seconds_to_best"] = seconds_to_best(outcome)
     phases = {f"phase {name}": seconds for name, seconds in outcome["phases"].items()}
-    return found | phases
+    return row | phases
 
 
 def seconds_to_best(outcome: Mapping[str, Any]) -> float | None:
-    """Seconds until the best plan was there."""
+    """Return the seconds until the best plan was found."""
     value = outcome["value"]
     points = [point["seconds"] for point in outcome["trace"] if point["incumbent"] == value]
     return float(points[0]) if points and value is not None else None

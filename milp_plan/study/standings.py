@@ -1,4 +1,4 @@
-"""Our runs of a suite beside what others report: plain data for a table."""
+"""Our runs of a suite and published figures, as plain data for a table."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from milp_plan.io.spec_file import Published, Spec
 from .rows import ABSENT, BAD, Row
 
 NO_PLAN, ALONE = "no plan", "alone"
-"""Standings without a value of ours, and without a rival."""
+"""Standings without a value of ours, and without a published figure."""
 
 
 def with_rivals(spec: Spec, rows: Sequence[Row]) -> list[Row]:
-    """Return a row per instance, variation, seed and planner of ours, with rivals.
+    """Return a row per instance, variation, seed and planner of ours, with published figures.
 
     Parameters
     ----------
@@ -27,17 +27,17 @@ def with_rivals(spec: Spec, rows: Sequence[Row]) -> list[Row]:
         Says which planners are ours (the first of the suite unless it does), and what others
         report.
     rows
-        As :func:`.rows.rows_of` makes them.
+        Rows made by :func:`.rows.rows_of`.
     """
     present = [row for row in rows if row["status"] not in (ABSENT, BAD)]
     ours = spec.ours or tuple(dict.fromkeys(row["planner"] for row in present))[:1]
-    found = []
+    standings = []
     for row in rows:
         if row["status"] in (ABSENT, BAD):
-            found.append({**row, "published": [], "planners": {}, **_stand(row, [], spec)})
+            standings.append({**row, "published": [], "planners": {}, **_stand(row, [], spec)})
         elif row["planner"] in ours:
             rivals = _published(spec, row)
-            found.append(
+            standings.append(
                 {
                     **row,
                     "published": [_plain(entry) for entry in rivals],
@@ -45,7 +45,7 @@ def with_rivals(spec: Spec, rows: Sequence[Row]) -> list[Row]:
                     **_stand(row, rivals, spec),
                 }
             )
-    return found
+    return standings
 
 
 def _plain(entry: Published) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def _published(spec: Spec, row: Row) -> list[Published]:
 
 
 def _others(row: Row, rows: Iterable[Row], compare: str) -> dict[str, float | None]:
-    """What all planners of the suite reach on the same problem with the same seed."""
+    """Return the values of all planners of the suite on the same problem with the same seed."""
     member = "value_float" if compare == "value" else compare
     same = ("file", "variation", "seed")
     return {
@@ -70,7 +70,7 @@ def _others(row: Row, rows: Iterable[Row], compare: str) -> dict[str, float | No
 
 
 def _stand(row: Row, rivals: Sequence[Published], spec: Spec) -> Row:
-    """Best published figure, our value over it, and who is ahead."""
+    """Return the best published figure, our value divided by it, and who is ahead."""
     values = [entry for entry in rivals if entry.counts and entry.value is not None]
     best = min(values, key=lambda entry: exact(entry.value or 0), default=None)
     stand: Row = {"best_published": None, "best_method": None, "ratio": None}

@@ -1,4 +1,4 @@
-"""Results of runs by the content of what was asked: ``KEY.json``, and the plan beside it.
+"""Stores results of runs by their content key: ``KEY.json``, and the plan next to it.
 
 A record counts when its last step, a rename, is done; what a killed process leaves behind does
 not. A lock on ``KEY.lock`` keeps two drivers from doing one run at a time; the system lets go of
@@ -21,7 +21,7 @@ from milp_plan.io.files import write_atomic
 STORE_VERSION = 1
 
 FINISHED = ("done", "unsupported")
-"""How runs ended that need not be done again.
+"""Statuses of runs that need not be done again.
 
 ``done``: it has an answer, with or without a plan. ``unsupported``: who should plan says that the
 problem is none for it. ``failed``: it crashed, was ended from outside, or its solver failed.
@@ -33,13 +33,13 @@ Record = dict[str, Any]
 
 @dataclass
 class Lock:
-    """The right to do one run; given back by :meth:`release`, or by the end of the process."""
+    """The lock on one run, until :meth:`release` or the end of the process."""
 
     path: Path
     handle: int
 
     def release(self) -> None:
-        """Let others have it."""
+        """Release the lock."""
         self.path.unlink(missing_ok=True)  # while it is still ours
         os.close(self.handle)
 
@@ -50,30 +50,30 @@ class Store:
     Parameters
     ----------
     folder
-        Where they are; made when something is written.
+        Folder of the results; made when something is written.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.damaged: dict[str, str] = {}
-        """Keys of records that cannot be used, and why."""
+        """Keys of records that cannot be used, with the reasons."""
 
     def record_path(self, key: str) -> Path:
-        """Where the record of a run is."""
+        """Return the path of the record of a run."""
         return self.folder / f"{key}.json"
 
     def plan_path(self, key: str) -> Path:
-        """Where the plan of a run is."""
+        """Return the path of the plan of a run."""
         return self.folder / f"{key}.plan.json"
 
     def keys(self) -> Iterator[str]:
-        """Keys of all records, in order."""
+        """Yield the keys of all records, in order."""
         for path in sorted(self.folder.glob("*.json")):
             if not path.name.startswith(".") and not path.name.endswith(".plan.json"):
                 yield path.name.removesuffix(".json")
 
     def load(self, key: str) -> Record | None:
-        """Return a record; ``None`` where there is none, or none that is whole (``damaged``)."""
+        """Return a record; ``None`` where there is none, or a damaged one (``damaged``)."""
         try:
             data = self.record_path(key).read_bytes()
         except FileNotFoundError:
@@ -108,7 +108,7 @@ class Store:
         return ""
 
     def save(self, key: str, record: Record, plan: bytes | None) -> Path:
-        """Write a record, its plan first; whoever reads sees all of it or nothing."""
+        """Write a record, its plan first; readers see all of it or nothing."""
         self.folder.mkdir(parents=True, exist_ok=True)
         digest = None if plan is None else hashlib.sha256(plan).hexdigest()
         content = {"store": STORE_VERSION, "key": key, **record, "plan_sha256": digest}
@@ -123,7 +123,7 @@ class Store:
         return self.record_path(key)
 
     def lock(self, key: str) -> Lock | None:
-        """Take the right to do a run; ``None`` while another process has it.
+        """Return the lock on a run; ``None`` while another process has it.
 
         What a process that died in mid-write left of this run is removed.
         """

@@ -1,4 +1,4 @@
-"""The runs of a suite: what each is asked, and the key its result is stored by."""
+"""The runs of a suite: their settings, and the keys of their results."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from milp_plan.run.kinds import AnyKind, kinds, read_whole
 
 @dataclass(frozen=True)
 class Source:
-    """Where a run's problem comes from: a file, which travels with the run, and its variation.
+    """The source of a run's problem: a file, which is sent with the run, and its variation.
 
     Parameters
     ----------
     file
         Name of the file; some formats name their problems after it.
     data
-        Its content.
+        Content of the file.
     changes
-        What is asked of it as it is read; see :attr:`milp_plan.run.kind.Kind.changes`.
+        Changes of the problem as it is read; see :attr:`milp_plan.run.kind.Kind.changes`.
     fingerprint
-        Of the problem that comes out.
+        Fingerprint of the problem.
     """
 
     file: str
@@ -43,7 +43,7 @@ class Task:
     Parameters
     ----------
     title
-        What progress calls it.
+        Name in progress reports.
     about
         Plain data that its record begins with, and tables show.
     asked
@@ -63,7 +63,7 @@ class Task:
 
     @property
     def description(self) -> dict[str, Any]:
-        """Plain data that a record begins with."""
+        """First members of its record, as plain data."""
         return {**self.about, "asked": dict(self.asked)}
 
 
@@ -74,7 +74,7 @@ class Missing:
     Parameters
     ----------
     label, variation
-        Which; the variation is empty where it does not matter.
+        Name of the instance and its variation; empty where it does not matter.
     reason
         Why: it is absent, or not what its format says.
     harmless
@@ -100,7 +100,7 @@ class Expansion:
 
 
 def expand(suite: Suite) -> Expansion:
-    """Read every instance in every variation, and list the runs.
+    """Read every instance in every variation, and return the runs.
 
     Raises
     ------
@@ -130,7 +130,7 @@ def expand(suite: Suite) -> Expansion:
 
 
 def document_of(entry: SuiteEntry) -> Document:
-    """Return the file of an entry, or what its recipe makes as one.
+    """Return the file of an entry, or the instance of its recipe as a file.
 
     Raises
     ------
@@ -144,8 +144,10 @@ def document_of(entry: SuiteEntry) -> Document:
     from milp_plan.io.native import to_json
     from milp_plan.zoo import generate
 
-    asked = plain(recipe)
-    problem = generate(asked.pop("architecture"), cluster_of(asked.pop("cluster")), **asked)
+    arguments = plain(recipe)
+    problem = generate(
+        arguments.pop("architecture"), cluster_of(arguments.pop("cluster")), **arguments
+    )
     return Document(entry.path, to_json(problem))
 
 
@@ -170,17 +172,17 @@ def _tasks(
         if who.variations and variation.name not in who.variations:
             continue
         for seed in suite.content.seeds:
-            asked = _asked(suite, variation, who, seed)
+            settings = _asked(suite, variation, who, seed)
             file_hash = hashes[who.name]
-            counted = {**asked, "formulation": file_hash or asked.get("formulation")}
+            counted = {**settings, "formulation": file_hash or settings.get("formulation")}
             key = run_key(problem.name, problem.fingerprint, counted, file_hash)
             parts = [problem.name, variation.name, who.name, f"seed {seed}"]
             title = ", ".join(part for part in parts if part)
-            yield Task(title, {**about, "who": who.name}, asked, key, source)
+            yield Task(title, {**about, "who": who.name}, settings, key, source)
 
 
 def about_of(kind: AnyKind, problem: Any) -> dict[str, Any]:
-    """Plain data on a problem of any kind: what it is, and what its values count."""
+    """Return plain data on a problem of any kind and on its units."""
     measure = kind.measure(problem)
     return {
         "kind": kind.name,
@@ -189,7 +191,7 @@ def about_of(kind: AnyKind, problem: Any) -> dict[str, Any]:
         "objective": measure.objective,
         "unit": measure.unit,
         "ticks_per_unit": measure.per_unit,
-        **kind.about(problem),
+        **kind.summary(problem),
     }
 
 
@@ -217,7 +219,7 @@ def _asked(suite: Suite, variation: SuiteVariation, who: SuitePlanner, seed: int
 
 
 def _formulation(suite: Suite, who: SuitePlanner) -> str:
-    """Name, or the path to a file or package, seen from the suite."""
+    """Return a name, or the path to a file or package, relative to the suite."""
     from milp_plan.models.registry import is_path
 
     if not is_path(who.formulation):
@@ -273,8 +275,8 @@ def _formulation_hash(suite: Suite, who: SuitePlanner) -> str | None:
         expected = "options of a formulation that is named"
         raise InputError([Finding("auto", "options", expected, "name the formulation")])
     try:
-        found = get(_formulation(suite, who))
+        formulation = get(_formulation(suite, who))
     except FormulationError as error:
         raise _UnknownError(str(error)) from None
-    make_options(found, who.options)
-    return found.file_hash
+    make_options(formulation, who.options)
+    return formulation.file_hash

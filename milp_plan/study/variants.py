@@ -1,4 +1,4 @@
-"""A problem under many limits: each variant planned once, from the plans of its neighbours.
+"""Sweeps: plans a problem with many limits, each variant once, from the plans of its neighbours.
 
 Variants are the points of a grid of memory, devices and bandwidth. They are planned from little of
 everything to much, each from the plans of its neighbours of less; at the end a plan that is valid
@@ -24,25 +24,25 @@ from milp_plan.run.key import run_key
 from milp_plan.run.kinds import AnyKind, kind_of
 from milp_plan.run.reasons.base import What, scaled
 from milp_plan.run.settings import ProgressHook, Settings
-from milp_plan.run.what_if import Found, plan_variant
+from milp_plan.run.what_if import VariantResult, plan_variant
 
 from .store import Store
 
 Place = tuple[int, ...]
-"""Of a variant in the grid: a number along each axis."""
+"""Position of a variant in the grid: a number along each axis."""
 
 MOST_DEVICES = 10_000
-"""Devices of a variant."""
+"""Maximum number of devices of a variant."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """What is varied, from little to much.
+    """An axis of a sweep, in increasing order.
 
     Parameters
     ----------
     name
-        Of the option: ``"memory"``, ``"devices"``, ``"bandwidth"``.
+        Name of the option: ``"memory"``, ``"devices"``, ``"bandwidth"``.
     what
         The sort of resource.
     steps
@@ -56,7 +56,7 @@ class Axis:
 
 @dataclass
 class Point:
-    """A variant, and what is known of it.
+    """A variant and its results.
 
     Parameters
     ----------
@@ -65,14 +65,14 @@ class Point:
     found
         The answer; ``None`` for a variant that was not planned.
     again
-        Whether it was in the store already.
+        Whether its result was already in the store.
     """
 
     place: Place
     settings: dict[str, Fraction]
     problem: Any
     key: str
-    found: Found[Any, Any] | None = None
+    found: VariantResult[Any, Any] | None = None
     again: bool = False
 
     @property
@@ -82,21 +82,21 @@ class Point:
 
     @property
     def bound(self) -> int | None:
-        """What no plan of it can beat, if that is known."""
+        """A lower bound on its value, if one is known."""
         return None if self.found is None else self.found.bound
 
     @property
     def amount(self) -> Fraction | None:
-        """Value of its plan in units, which compares with that of other variants."""
+        """Value of its plan in display units, comparable with other variants."""
         return kind_of(self.problem).measure(self.problem).amount(self.value)
 
     def label(self) -> str:
-        """Return which variant it is, in words."""
+        """Return the limits of the variant in words."""
         return ", ".join(f"{name} {step_text(step)}" for name, step in self.settings.items())
 
 
 def step_text(step: Fraction) -> str:
-    """Write a factor as a decimal where it ends soon, else as a fraction."""
+    """Return a factor as a short decimal, or else as a fraction."""
     return f"{float(step):.6g}" if Fraction(f"{float(step):.6g}") == step else str(step)
 
 
@@ -105,18 +105,18 @@ def axes_of(
     devices: Iterable[Fraction] = (),
     bandwidth: Iterable[Fraction] = (),
 ) -> tuple[Axis, ...]:
-    """Return the axes that are asked for, each from little to much."""
-    asked: tuple[tuple[str, What, Iterable[Fraction]], ...] = (
+    """Return the requested axes, each in increasing order."""
+    requested: tuple[tuple[str, What, Iterable[Fraction]], ...] = (
         ("bandwidth", "link", bandwidth),
         ("devices", "devices", devices),
         ("memory", "memory", memory),
     )
-    found = ((name, what, tuple(sorted(set(steps)))) for name, what, steps in asked)
-    return tuple(Axis(*entry) for entry in found if entry[2])
+    ordered = ((name, what, tuple(sorted(set(steps)))) for name, what, steps in requested)
+    return tuple(Axis(*entry) for entry in ordered if entry[2])
 
 
 def variant(problem: Any, settings: Sequence[tuple[Axis, Fraction]]) -> Any:
-    """Return a problem under other limits.
+    """Return a problem with other limits.
 
     Raises
     ------
@@ -151,11 +151,11 @@ class Sweep:
     Parameters
     ----------
     problem, axes
-        What is varied, and how.
+        The problem and the axes of the sweep.
     settings
-        How each variant is planned, and for how long.
+        Settings of the run of each variant.
     store
-        Where answers are; ``None`` keeps them nowhere.
+        Store of answers; ``None`` for no store.
 
     Raises
     ------
@@ -175,21 +175,21 @@ class Sweep:
 
     @property
     def kind(self) -> AnyKind:
-        """Of the problem."""
+        """Name and unit of the problem's objective."""
         return kind_of(self.problem)
 
     def _grid(self) -> Iterator[Point]:
         names = ("time_limit_s", "node_limit", "rounds", "gap", "seed", "threads")
-        asked = {name: getattr(self.settings, name) for name in names}
+        data = {name: getattr(self.settings, name) for name in names}
         for steps in itertools.product(*(enumerate(axis.steps) for axis in self.axes)):
             chosen = [(axis, step) for axis, (_, step) in zip(self.axes, steps, strict=True)]
             problem = variant(self.problem, chosen)
-            key = run_key(problem.name, problem.fingerprint, {"work": "sweep", **asked})
+            key = run_key(problem.name, problem.fingerprint, {"work": "sweep", **data})
             chosen_steps = {axis.name: step for axis, step in chosen}
             yield Point(tuple(place for place, _ in steps), chosen_steps, problem, key)
 
     def run(self, show: Show | None = None) -> None:
-        """Plan what is not stored; Ctrl-C ends it with what is there.
+        """Plan variants that are not stored; Ctrl-C ends it with the results so far.
 
         Parameters
         ----------
@@ -210,7 +210,7 @@ class Sweep:
         self._share()
 
     def neighbours(self, point: Point) -> list[Point]:
-        """Variants that differ by one step along one axis."""
+        """Return variants that differ by one step along one axis."""
         return [
             other
             for other in self.points
@@ -218,12 +218,12 @@ class Sweep:
         ]
 
     def front(self) -> list[Point]:
-        """Points with a plan that no other beats with at most as much of everything."""
+        """Return the Pareto front: points whose plans are not dominated in value and limits."""
         known = [point for point in self.points if point.value is not None]
         return [p for p in known if not any(_beats(other, p) for other in known)]
 
     def plan_file(self, point: Point) -> Path | None:
-        """Where the plan of a point is."""
+        """Return the path of the plan of a point."""
         planned = point.found is not None and point.found.plan is not None
         return self.store.plan_path(point.key) if planned and self.store is not None else None
 
@@ -241,7 +241,7 @@ class Sweep:
             self.interrupted = True
 
     def _share(self) -> None:
-        """Take over plans of neighbours, until no variant has a better one beside it."""
+        """Take over plans of neighbours, until no neighbour has a better one."""
         waiting = [point for point in self.points if point.found is not None]
         while waiting:
             point = waiting.pop()
@@ -250,51 +250,51 @@ class Sweep:
                     waiting.append(other)
 
     def _take(self, point: Point, source: Point) -> bool:
-        """Give a point the plan of another, where it is valid and better."""
-        found, plan = point.found, None if source.found is None else source.found.plan
-        if found is None or plan is None:
+        """Give a point the plan of another one, if it is valid and better."""
+        result, plan = point.found, None if source.found is None else source.found.plan
+        if result is None or plan is None:
             return False
         carried = self.kind.reasons().carried(plan)
         verdict = self.kind.verify(point.problem, carried)
         value = verdict.value
-        if not verdict.ok or value is None or (found.value is not None and value >= found.value):
+        if not verdict.ok or value is None or (result.value is not None and value >= result.value):
             return False
         by = getattr(plan, "planner", "")
         point.found = dataclasses.replace(
-            found,
+            result,
             plan=self.kind.claimed(point.problem, carried, value, by),
             verdict=verdict,
             value=value,
-            proved=value == found.bound,
-            infeasible_because=None,
+            proved=value == result.bound,
+            infeasible_reason=None,
             started=True,
         )
         self._save(point)
         return True
 
     def _save(self, point: Point) -> None:
-        found = point.found
-        assert found is not None
+        result = point.found
+        assert result is not None
         if self.store is None:
             return
-        stopped = found.stop is Stop.INTERRUPTED
+        stopped = result.stop is Stop.INTERRUPTED
         content = {
             "status": "interrupted" if stopped else "done",
             "instance": self.problem.name,
             "fingerprint": point.problem.fingerprint,
             "settings": {name: str(step) for name, step in point.settings.items()},
-            "value": found.value,
-            "bound": found.bound,
-            "stop": str(found.stop),
-            "infeasible_because": found.infeasible_because,
-            "seconds": round(found.seconds, 3),
-            "started": found.started,
+            "value": result.value,
+            "bound": result.bound,
+            "stop": str(result.stop),
+            "infeasible_because": result.infeasible_reason,
+            "seconds": round(result.seconds, 3),
+            "started": result.started,
         }
-        plan = None if found.plan is None else self.kind.plan_text(found.plan)
+        plan = None if result.plan is None else self.kind.plan_text(result.plan)
         self.store.save(point.key, content, plan)
 
     def _load(self, point: Point) -> Any:
-        """Take an answer from the store; of one that was interrupted only return the plan."""
+        """Take an answer from the store; of an interrupted one only return the plan."""
         record = None if self.store is None else self.store.load(point.key)
         if self.store is None or record is None:
             return None
@@ -309,7 +309,7 @@ class Sweep:
             return plan
         value = None if verdict is None else verdict.value
         point.again = True
-        point.found = Found(
+        point.found = VariantResult(
             point.problem,
             plan,
             verdict,
@@ -325,7 +325,7 @@ class Sweep:
 
 
 def _beats(one: Point, two: Point) -> bool:
-    """Whether one is at least as good with at most as much of everything, and not the same."""
+    """Return whether a point dominates another one in value and limits."""
     assert one.amount is not None
     assert two.amount is not None
     as_little = all(a <= b for a, b in zip(one.place, two.place, strict=True))

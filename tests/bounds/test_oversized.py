@@ -94,10 +94,10 @@ def test_a_file_and_a_scale_give_the_same_answer(first, tmp_path):
         written = read(path)
         assert written.fingerprint == tight.fingerprint
         outcomes = [solve(entry, settings) for entry in (written, tight)]
-        reasons = [outcome.infeasible_because for outcome in outcomes]
+        reasons = [outcome.infeasible_reason for outcome in outcomes]
         assert reasons[0] == reasons[1], seed
         if reasons[0] is not None:
             never += 1
             assert optimum(tight) is None, seed
-            assert find_bounds(written, 60.0).infeasible_because is not None, seed
+            assert find_bounds(written, 60.0).infeasible_reason is not None, seed
     assert never > 0

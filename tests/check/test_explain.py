@@ -36,9 +36,9 @@ def test_a_valid_plan_in_words():
         "  time on it: d1->d0 22 ns (34 %), d1 15 ns (23 %), d0 14 ns (21 %), "
         "d0->d1 10 ns (15 %), waiting 3 ns (4 %)",
         "  0 ns to 10 ns: a on d0",
-        "  10 ns to 20 ns: v on d0->d1, needs what a gives",
-        "  20 ns to 35 ns: b on d1, needs what v gives",
-        "  35 ns to 57 ns: u on d1->d0, needs what b gives",
+        "  10 ns to 20 ns: v on d0->d1, needs the output of a",
+        "  20 ns to 35 ns: b on d1, needs the output of v",
+        "  35 ns to 57 ns: u on d1->d0, needs the output of b",
         "  60 ns to 64 ns: c on d0, after a wait of 3 ns",
     ]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from milp_plan.core import InputError
-from milp_plan.core.sharding import MOST, ShardingPlan, sharding_problem
+from milp_plan.core.sharding import MAX_COST, ShardingPlan, sharding_problem
 from milp_plan.kinds.sharding.check import verify_sharding
 
 
@@ -73,9 +73,9 @@ def test_claims_and_names_are_checked():
 
 
 def test_sums_beyond_64_bits_are_exact():
-    huge = sharding_problem("huge", [[MOST]] * 40, usages=[[MOST]] * 40)
+    huge = sharding_problem("huge", [[MAX_COST]] * 40, usages=[[MAX_COST]] * 40)
     verdict = verify_sharding(huge, ShardingPlan("huge", (0,) * 40))
-    assert verdict.value == verdict.components["peak_usage"] == 40 * MOST
+    assert verdict.value == verdict.components["peak_usage"] == 40 * MAX_COST
 
 
 def test_tables_of_edges_are_matrices():
@@ -90,7 +90,7 @@ def test_tables_of_edges_are_matrices():
         ({"costs": [[1], []]}, "no strategies"),
         ({"costs": [[1], [2]], "usages": [[1], [-2]]}, "at least 0"),
         ({"costs": [[1], [2]], "limit": -1}, "usage_limit"),
-        ({"costs": [[1], [MOST + 1]]}, "scale all costs down"),
+        ({"costs": [[1], [MAX_COST + 1]]}, "scale all costs down"),
         ({"costs": [[1], [2]], "edges": {(0, 0): [[1]]}}, "two different operators"),
         ({"costs": [[1], [2]], "edges": {(0, 5): [[1]]}}, "two different operators"),
         ({"costs": [[1], [2]], "edges": {(0, 1): [[1, 2]]}}, "one for each pair"),

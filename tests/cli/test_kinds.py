@@ -417,7 +417,7 @@ def test_infeasible_at_every_door(name: str, here: Path) -> None:
     assert answer("info", file, *changes)["exit_code"] == Exit.DONE
     asked = {word.removeprefix("--").replace("-", "_"): text for word, text in _pairs(changes)}
     outcome = mp.solve(mp.read(file, **asked), time_limit=100, display=False)
-    assert outcome.infeasible_because == proof
+    assert outcome.infeasible_reason == proof
     assert outcome.plan is None
     assert "no plan exists: " in str(outcome)
     assert mp.explain(outcome, time_limit=100).infeasibility is not None

@@ -158,7 +158,7 @@ def test_one_json_object_per_line_and_file(here: Path) -> None:
         (outcome, {"stop": Stop.INTERRUPTED}, Exit.INTERRUPTED, "interrupted; the best plan"),
         (
             without_plan,
-            {"stop": Stop.INFEASIBLE, "infeasible_because": "'x' needs more memory"},
+            {"stop": Stop.INFEASIBLE, "infeasible_reason": "'x' needs more memory"},
             Exit.INFEASIBLE,
             "",
         ),
@@ -175,11 +175,11 @@ def test_one_json_object_per_line_and_file(here: Path) -> None:
         (without_plan, {"stop": Stop.ERROR}, Exit.SOLVER_FAILURE, "the solver failed"),
         (
             outcome,
-            {"disputed_because": "they differ"},
+            {"disputed_reason": "they differ"},
             Exit.NOT_VALID,
             "disputes the solver: they differ",
         ),
-        (without_plan, {"disputed_because": "they differ"}, Exit.NOT_VALID, "disputes the solver"),
+        (without_plan, {"disputed_reason": "they differ"}, Exit.NOT_VALID, "disputes the solver"),
         (broken, {}, Exit.NOT_VALID, ""),
     ],
 )
@@ -206,7 +206,7 @@ def test_headlines_without_a_plan(here: Path, monkeypatch: pytest.MonkeyPatch) -
     result = call("solve", instance_file(here))
     assert result.stdout.startswith("two-devices: no plan found\n  scope ")
     assert "\n  bound      —\n" in result.stdout
-    proof = runner(without_plan, infeasible_because="'x' is too large", stop=Stop.INFEASIBLE)
+    proof = runner(without_plan, infeasible_reason="'x' is too large", stop=Stop.INFEASIBLE)
     monkeypatch.setattr(run, "solve", proof)
     result = call("solve", instance_file(here))
     assert result.stdout.startswith("two-devices: no plan exists: 'x' is too large\n")

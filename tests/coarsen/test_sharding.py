@@ -33,7 +33,7 @@ def keeps_the_optimum(seed: int) -> None:
     problem = random_problem(seed)
     expected = optimum(problem)
     reduction = reduce_sharding(problem)
-    if reduction.infeasible_because is not None:
+    if reduction.infeasible_reason is not None:
         assert expected is None
         return
     found, labels = best_labels(reduction.labelling)
@@ -121,13 +121,13 @@ def test_left_out_rows_forbid_nothing_more_and_nothing_less(seed: int) -> None:
 
 def test_infeasible_by_smallest_usages_is_proved() -> None:
     problem = sharding_problem("tight", [[0], [0]], usages=[[5], [6]], limit=10)
-    assert "11 B" in str(reduce_sharding(problem).infeasible_because)
+    assert "11 B" in str(reduce_sharding(problem).infeasible_reason)
 
 
 def test_infeasible_by_masks_is_proved() -> None:
     edges = {(0, 1): [[None, None]], (0, 2): [[1]]}
     problem = sharding_problem("masked", [[1], [1, 2], [3]], edges=edges)
-    assert reduce_sharding(problem).infeasible_because is not None
+    assert reduce_sharding(problem).infeasible_reason is not None
 
 
 def test_sums_beyond_64_bits_are_refused() -> None:

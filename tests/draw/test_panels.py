@@ -49,7 +49,7 @@ def test_timeline_memory_and_utilisation() -> None:
         ("gradient to d0", "d1->d0", 8, 10, True),
     ]
     assert memory.ends == ["100 % of 4 MiB", "75 % of 4 MiB"]
-    first = [(b.left, b.right, b.said) for b in memory.boxes if b.row == "d0"]
+    first = [(b.left, b.right, b.tooltip) for b in memory.boxes if b.row == "d0"]
     assert first == [(0, 8, "3 MiB, limit 4 MiB"), (8, 14, "4 MiB, limit 4 MiB")]
     assert busy.ends[:2] == timeline.ends[:2] == ["43 % busy", "21 % busy"]
     assert [round(box.right - box.left, 6) for box in busy.boxes if box.row == "d0"] == [

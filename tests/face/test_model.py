@@ -257,7 +257,7 @@ def test_what_no_call_could_see_the_build_says() -> None:
         mp.solve(model)
     model.add_option("waits", 1, gang=2)
     alone = mp.solve(model, time_limit=20)
-    assert alone.infeasible_because == (
+    assert alone.infeasible_reason == (
         "operator 'waits' can run nowhere: it needs a group of 2 devices of "
         "'gpu', and the cluster has none"
     )

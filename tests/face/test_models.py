@@ -53,7 +53,7 @@ def test_a_model_without_a_solution_is_no_proof() -> None:
         "the solver proves of operator_schedule that its model has no solution; it may leave out "
         "plans, so that says nothing about the problem"
     )
-    assert outcome.unproved_because == said
+    assert outcome.unproved_reason == said
     assert f"that there is no plan is not proved: {said}" in str(outcome)
 
 

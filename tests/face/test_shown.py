@@ -84,7 +84,7 @@ def test_a_plan_is_a_table_with_and_without_its_problem(kind: str) -> None:
     frame = outcome.to_frame()
     assert isinstance(frame, pandas.DataFrame)
     assert len(frame) >= 1
-    known, _count = next(iter(kind_of(problem).about(problem).items()))
+    known, _count = next(iter(kind_of(problem).summary(problem).items()))
     pandas.testing.assert_frame_equal(frame, mp.to_frame(problem, outcome.plan))
     pandas.testing.assert_frame_equal(frame, outcome.plan.to_frame())
     stranger = pickle.loads(pickle.dumps(outcome.plan))
@@ -270,7 +270,7 @@ def test_outcomes_are_explained(kind: str) -> None:
 def test_questions_are_answered_by_planning_again() -> None:
     problem = PROBLEMS["schedule"]
     told = mp.explain(problem, what_if="move:m1=d0", time_limit="20s")
-    assert [effect.found.value for effect in told.effects] == [165]
+    assert [effect.result.value for effect in told.effects] == [165]
     with pytest.raises(milp_plan.InputError, match="moonlight"):
         mp.explain(problem, what_if=["moonlight"])
 

@@ -32,7 +32,7 @@ def test_what_differs_is_told_and_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="pictures: pip install 'milp_plan[plot]'")
     problem = PROBLEMS["schedule"]
     best = mp.solve(problem, time_limit=20)
-    worse = mp.explain(problem, best.plan, what_if="move:m1=d0", time_limit=20).effects[0].found
+    worse = mp.explain(problem, best.plan, what_if="move:m1=d0", time_limit=20).effects[0].result
     found = mp.diff(best.plan, worse.plan, problem=problem)
     assert found.change == worse.value - best.value == 55
     assert found.moves

@@ -344,7 +344,7 @@ def test_what_lasts_no_time_holds_nothing(problem, best):
     outcome = solve(problem, Settings(time_limit_s=10))
     assert best_value(problem) == best
     assert (outcome.value, outcome.bound) == (best, best)
-    assert (outcome.infeasible_because is None) == (best is not None)
+    assert (outcome.infeasible_reason is None) == (best is not None)
 
 
 def test_orders_of_runs_without_ticks_are_proved():

@@ -163,7 +163,7 @@ def test_memory_asks_for_cuts():
     assert local_updates_obstacle(none) == obstacle
     assert greedy(none) is None
     outcome = solve(none, Settings(time_limit_s=100))
-    assert (outcome.value, outcome.infeasible_because) == (None, obstacle)
+    assert (outcome.value, outcome.infeasible_reason) == (None, obstacle)
 
 
 def test_the_model_goes_on_where_labels_end(monkeypatch):

@@ -347,7 +347,7 @@ def test_run_is_right_about_every_capacity(seed):
         assert outcome.verdict is None or outcome.verdict.ok
         assert outcome.value == (optimum if capacity >= optimum else None)
         assert outcome.proved == (capacity >= optimum)
-        assert (outcome.infeasible_because is not None) == (capacity < optimum)
+        assert (outcome.infeasible_reason is not None) == (capacity < optimum)
         assert not outcome.defects
 
 

@@ -171,7 +171,7 @@ def test_more_operators_are_proved_or_refuted(memory):
     problem = crossing(memory)
     assert len(problem.computations) > 7
     outcome, best = solve(problem, Settings(time_limit_s=60)), least_paged(problem)
-    assert (outcome.value, best is None) == (best, outcome.infeasible_because is not None)
+    assert (outcome.value, best is None) == (best, outcome.infeasible_reason is not None)
     assert outcome.proved == (best is not None)
 
 

@@ -472,10 +472,10 @@ def test_a_budget_below_the_floor_is_refused_at_every_door(example, tmp_path):
     assert "below the floor" in command("info", example, "--memory-budget", "15B")[1]
     outcome = mp.solve(diamond(15), time_limit=30, display=False)
     assert outcome.plan is None
-    assert "operator 'c' holds 16 bytes" in outcome.infeasible_because
+    assert "operator 'c' holds 16 bytes" in outcome.infeasible_reason
     assert mp.bound(diamond(15), 30, display=False) is None
     settings = Settings(time_limit_s=30, only=True)
-    with pytest.raises(UnusedOptionError, match=r"no formulation is asked unless .* name a form"):
+    with pytest.raises(UnusedOptionError, match=r"no formulation is solved unless .* name a form"):
         solve(diamond(24), settings)
 
 

@@ -264,7 +264,7 @@ def test_nobody_has_it():
     assert resharding_obstacle(PROBLEM) is None
     assert load_only(lost) is busiest_first(lost) is randomised(lost) is None
     outcome = solve(lost, Settings(time_limit_s=60))
-    assert (outcome.value, outcome.infeasible_because) == (None, resharding_obstacle(lost))
+    assert (outcome.value, outcome.infeasible_reason) == (None, resharding_obstacle(lost))
 
 
 def test_nothing_to_do():

@@ -94,7 +94,7 @@ def test_the_template_by_path_is_not_disputed(tmp_path: Path, name: str) -> None
     path.write_text(source("mine"), encoding="utf-8")
     problem = mp.read(INSTANCES / f"{name}.json")
     outcome = mp.solve(problem, formulation=str(path), only=True, time_limit=60)
-    assert outcome.disputed_because == ""
+    assert outcome.disputed_reason == ""
     assert outcome.planner == "mine"
     assert outcome.bound is None
 

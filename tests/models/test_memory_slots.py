@@ -19,7 +19,7 @@ from milp_plan.lp.from_pyomo import compile_pyomo
 from milp_plan.models.registry import get
 from milp_plan.run import Settings
 from milp_plan.run.kinds import kind_of
-from milp_plan.run.ledger import BEYOND, Ledger
+from milp_plan.run.ledger import HORIZON_TOO_SHORT, Ledger
 from milp_plan.run.model import FormulationSolver
 from tests.support.memory_saving import tiny_ways
 from tests.support.memory_saving_brute import brute_force_ways
@@ -137,5 +137,5 @@ def test_a_solution_beyond_the_horizon_is_no_plan_and_no_dispute() -> None:
     ledger: Ledger[Any, Any] = Ledger(kind_of(problem), problem, Settings(20.0, only=True))
     ledger.accept_answer(answer)
     assert not ledger.disputed
-    assert ledger.unproved_because == BEYOND
+    assert ledger.unproved_reason == HORIZON_TOO_SHORT
     assert ledger.lower is None or ledger.lower <= (best or 0)

@@ -36,8 +36,8 @@ def asked(name: str, given: Case) -> Said:
     outcome = solve(problem, Settings(SECONDS, formulation=name, only=True, threads=1))
     faults = list(outcome.defects)
     if outcome.disputed:
-        faults.append(f"disputed: {outcome.disputed_because}")
-    if outcome.infeasible_because is not None and best is not None:
+        faults.append(f"disputed: {outcome.disputed_reason}")
+    if outcome.infeasible_reason is not None and best is not None:
         faults.append(f"no plan, it says: there is one of {best}")
     if outcome.bound is not None and best is not None and outcome.bound > best:
         faults.append(f"bound {outcome.bound}, optimum {best}")
@@ -45,14 +45,14 @@ def asked(name: str, given: Case) -> Said:
         verdict = kind_of(problem).verify(problem, outcome.plan)
         if not verdict.ok or best is None or verdict.value is None or verdict.value < best:
             faults.append(f"plan of {verdict.value}: {verdict.violations[:1]}, optimum {best}")
-    if outcome.infeasible_because is not None:
+    if outcome.infeasible_reason is not None:
         return Said("no plan", faults, "")
     if outcome.proved:
         return Said("proved", faults, "")
-    if outcome.stop in (Stop.FINISHED, Stop.ERROR) and not outcome.unproved_because:
+    if outcome.stop in (Stop.FINISHED, Stop.ERROR) and not outcome.unproved_reason:
         faults.append("nothing is proved, and it does not say why")
     word = "bound" if outcome.bound is not None else "unproved"
-    return Said(word, faults, outcome.unproved_because)
+    return Said(word, faults, outcome.unproved_reason)
 
 
 NAMES = names()

@@ -136,7 +136,7 @@ def test_sizes_of_gigabytes_are_proved_where_alignments_are_few(buffers, best):
         replace(problem, capacity=best - 1),
         Settings(time_limit_s=20, formulation=NAME, only=True),
     )
-    assert below.infeasible_because is not None
+    assert below.infeasible_reason is not None
 
 
 def test_alignments_beyond_the_tolerances_prove_nothing_and_say_so():
@@ -144,8 +144,8 @@ def test_alignments_beyond_the_tolerances_prove_nothing_and_say_so():
     outcome = solve(problem, Settings(time_limit_s=20, formulation=NAME, only=True))
     assert outcome.plan is not None
     assert (outcome.bound, outcome.proved, outcome.disputed) == (None, False, False)
-    assert outcome.unproved_because.startswith("the model holds whole columns up to")
-    assert outcome.unproved_because == outcome.record["unproved_because"]
+    assert outcome.unproved_reason.startswith("the model holds whole columns up to")
+    assert outcome.unproved_reason == outcome.record["unproved_because"]
 
 
 def test_it_is_asked_when_it_is_named_and_refuses_crowds():

@@ -108,7 +108,7 @@ def test_it_proves_the_optimum_of_what_reductions_leave(draw):
         problem = draw(seed)
         best = optimum(problem)
         reduction = reduce_sharding(problem)
-        if not len(reduction.labelling) or reduction.infeasible_because is not None:
+        if not len(reduction.labelling) or reduction.infeasible_reason is not None:
             continue
         models += 1
         parts = max(parts, int(np.diff(reduction.labelling.part_offsets).max()))

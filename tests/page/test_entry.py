@@ -13,8 +13,8 @@ from milp_plan.cli.exits import Exit
 from milp_plan.core import InputError
 from milp_plan.report.page import read_entry
 from milp_plan.report.page.plots import short_name
-from milp_plan.run.change import as_asked
-from milp_plan.run.kinds import asked_again
+from milp_plan.run.change import changes_to_text
+from milp_plan.run.kinds import changes_from_text
 from tests.cli.cases import call, late_plan
 from tests.report.plans import plan_of_two_devices
 from tests.study.cases import QUICK, TINY, suite_file
@@ -54,7 +54,7 @@ def test_a_broken_plan_is_an_entry(tmp_path: Path) -> None:
 
 
 def test_a_run_without_a_plan_needs_no_other_file(tmp_path: Path) -> None:
-    path, instance = run_files(tmp_path, value=None, infeasible_because="too large")
+    path, instance = run_files(tmp_path, value=None, infeasible_reason="too large")
     instance.unlink()
     path.with_name("run.plan.json").unlink()
     entry = read_entry(path)
@@ -97,8 +97,8 @@ def test_the_plan_of_another_instance_is_refused(tmp_path: Path) -> None:
 
 def test_changes_are_read_again_as_they_were_asked(tmp_path: Path) -> None:
     words = {"memory_scale": "4/5", "host": "1024@7", "recompute": True, "objective": "makespan"}
-    assert as_asked(asked_again(words, "record.json")) == words
-    assert as_asked({"recompute": False, "host": None}) == {}
+    assert changes_to_text(changes_from_text(words, "record.json")) == words
+    assert changes_to_text({"recompute": False, "host": None}) == {}
 
 
 def test_solve_tells_its_record_what_a_report_needs(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_a_broken_plan_says_so_on_the_page_and_beside_it(tmp_path: Path) -> None
 def test_several_records_are_compared(tmp_path: Path) -> None:
     first, _ = run_files(tmp_path, name="first")
     second, _ = run_files(tmp_path, late_plan(), name="second")
-    none, _ = run_files(tmp_path, name="none", value=None, infeasible_because="a <b> proof")
+    none, _ = run_files(tmp_path, name="none", value=None, infeasible_reason="a <b> proof")
     assert call("report", first, second, none, "-o", tmp_path / "p.html").exit_code == Exit.DONE
     text = (tmp_path / "p.html").read_text()
     assert "Comparison" in text

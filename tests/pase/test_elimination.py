@@ -124,7 +124,7 @@ def test_solve_proves_by_elimination_where_memory_plays_no_part(seed: int) -> No
     best = optimum(problem)
     outcome = solve(problem, Settings(time_limit_s=30.0))
     if best is None:
-        assert outcome.infeasible_because is not None
+        assert outcome.infeasible_reason is not None
         return
     assert (outcome.value, outcome.bound, outcome.bound_name) == (best, best, "elimination")
     assert outcome.planner == "elimination"

@@ -267,7 +267,7 @@ def test_memory_that_no_order_keeps_is_proved():
         tight = PlanningProblem("tight", problem.graph, cluster, Objective.PEAK_MEMORY)
         outcome = solve(tight, Settings(time_limit_s=60))
         assert outcome.value == (least if found else None)
-        assert (outcome.infeasible_because is None) == found
+        assert (outcome.infeasible_reason is None) == found
 
 
 def test_what_is_no_order():

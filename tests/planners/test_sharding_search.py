@@ -32,7 +32,7 @@ def test_bounds_hold_whatever_prices_and_messages_are(seed: int) -> None:
     best = optimum(problem)
     reduction = reduce_sharding(problem)
     assert best is not None
-    assert reduction.infeasible_because is None
+    assert reduction.infeasible_reason is None
     rng = np.random.default_rng(seed)
     dual = Dual(reduction.labelling)
     for _ in range(5):

@@ -126,7 +126,7 @@ def test_only_the_model_is_heard(problem: PlanningProblem) -> None:
     assert outcome.plan is not None
     assert outcome.planner == outcome.bound_name == outcome.record["formulation"]["name"]
     assert outcome.baselines == {}
-    assert outcome.record["polish"] is None
+    assert outcome.record["window_search"] is None
     assert outcome.value == solve(problem, Settings(time_limit_s=60.0)).value
 
 

@@ -67,9 +67,9 @@ def liar(folder):
 def test_a_false_infeasibility_is_refuted_by_a_cheap_plan(tmp_path):
     """Alone it was believed: exit 4, "no plan exists"."""
     outcome = quick(pair(), formulation=liar(tmp_path), only=True, time_limit_s=120.0)
-    assert outcome.infeasible_because is None
+    assert outcome.infeasible_reason is None
     assert outcome.stop is not Stop.INFEASIBLE
-    said = outcome.disputed_because
+    said = outcome.disputed_reason
     assert said.startswith("the formulation's claim is refuted by ")
     cutoff = "liar: its model has no solution up to the cutoff, 10 ns; a checked plan has 10 ns"
     assert cutoff in said, "a list schedule was its start"
@@ -83,8 +83,8 @@ def test_a_false_infeasibility_is_refuted_by_the_start(tmp_path):
     start = quick(problem).plan
     path = liar(tmp_path)
     outcome = quick(problem, formulation=path, only=True, start=start, time_limit_s=120.0)
-    assert outcome.disputed_because.startswith("the formulation's claim is refuted by ")
-    assert "has no solution up to the cutoff, 10 ns" in outcome.disputed_because
+    assert outcome.disputed_reason.startswith("the formulation's claim is refuted by ")
+    assert "has no solution up to the cutoff, 10 ns" in outcome.disputed_reason
     assert (outcome.value, outcome.bound, outcome.proved) == (10, None, False)
 
 
@@ -136,10 +136,10 @@ def test_a_proof_that_there_is_no_plan_falls_with_the_first_plan():
     ledger = ledger_of(problem)
     ledger.refute("nothing fits")
     ledger.offer(plan, "somebody", "test")
-    assert ledger.infeasible_because is None
+    assert ledger.infeasible_reason is None
     assert "refuted by somebody: nothing fits; a checked plan has 7 B" in ledger.disputed
     ledger.refute("nothing fits")
-    assert ledger.infeasible_because is None
+    assert ledger.infeasible_reason is None
 
 
 @pytest.mark.parametrize("only", [False, True])
@@ -147,7 +147,7 @@ def test_what_formulations_of_ours_prove_is_not_refuted(only):
     problem = trap("gang-beats-single").problem
     outcome = quick(problem, formulation="operator_schedule", only=only)
     assert outcome.proved
-    assert (outcome.disputed_because, outcome.defects) == ("", ())
+    assert (outcome.disputed_reason, outcome.defects) == ("", ())
 
 
 def test_a_dispute_about_a_model_is_shown_with_its_file(tmp_path, monkeypatch):
@@ -156,7 +156,7 @@ def test_a_dispute_about_a_model_is_shown_with_its_file(tmp_path, monkeypatch):
     monkeypatch.setattr(model, "_dispute", lambda *_: "it is not so")
     problem, _ = packing()
     outcome = solve(problem, Settings(time_limit_s=20.0, formulation="packing_order", only=True))
-    assert outcome.disputed_because == "it is not so"
+    assert outcome.disputed_reason == "it is not so"
     path = write_record(outcome, tmp_path)
     assert path.with_suffix(".mps").read_text().startswith("NAME")
 
@@ -175,4 +175,4 @@ def test_a_formulation_alone_that_proves_nothing_says_why(name):
 
     outcome = solve(case(name, 1).problem, Settings(30.0, formulation=name, only=True))
     assert outcome.bound is None
-    assert outcome.unproved_because == f"{name} may leave out plans, so its bounds prove nothing"
+    assert outcome.unproved_reason == f"{name} may leave out plans, so its bounds prove nothing"

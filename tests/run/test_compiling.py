@@ -39,7 +39,7 @@ from milp_plan.kinds.schedule.loops import ENUMERATION, LIST_SCHEDULES, MOVES, N
 from milp_plan.kinds.sharding.loops import SHARDING, SHARDING_SEARCH
 from milp_plan.run import Settings, compiling, solve
 from milp_plan.run import loop_parts as loop_parts_module
-from milp_plan.run.compiling import Compiling, begin, beside
+from milp_plan.run.compiling import Compiling, begin, compile_in_background
 from milp_plan.run.kinds import kinds, read
 from milp_plan.run.loop_parts import LoopPart
 from milp_plan.run.loops import loop_parts
@@ -164,13 +164,13 @@ def test_processes_end_by_themselves_or_are_ended(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(loop_parts_module, "kept", lambda _: False)
     missing = LoopPart("no such part", "milp_plan:none", "loop")
     begun: list[subprocess.Popen[bytes]] = []
-    begin = compiling._begun
+    begin = compiling._start_process
 
     def noted(part: LoopPart) -> subprocess.Popen[bytes]:
         begun.append(begin(part))
         return begun[-1]
 
-    monkeypatch.setattr(compiling, "_begun", noted)
+    monkeypatch.setattr(compiling, "_start_process", noted)
     with Compiling([missing, SHARDING_SEARCH]) as beside:
         assert beside.at_work([missing])
         beside.wait([missing], 60.0)
@@ -184,13 +184,15 @@ def test_processes_end_by_themselves_or_are_ended(monkeypatch: pytest.MonkeyPatc
 def test_what_was_begun_while_reading_is_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiling, "Compiling", Uncompiled)
     begin((SHARDING, SHARDING_SEARCH))
-    begun = beside((SHARDING,))
+    begun = compile_in_background((SHARDING,))
     assert begun.parts == (SHARDING, SHARDING_SEARCH)
-    assert beside((SHARDING,)) is not begun
+    assert compile_in_background((SHARDING,)) is not begun
     begin((SHARDING,))
-    assert beside((SHARDING_SEARCH,)).parts == (SHARDING_SEARCH,)  # not named: begun anew
+    assert compile_in_background((SHARDING_SEARCH,)).parts == (
+        SHARDING_SEARCH,
+    )  # not named: begun anew
     begin((SHARDING,))
-    assert beside(()).parts == ()  # a repeatable run compiles nothing beside
+    assert compile_in_background(()).parts == ()  # a repeatable run compiles nothing beside
 
 
 def test_a_kind_is_told_before_its_file_is_read(tmp_path: Path) -> None:
@@ -232,8 +234,8 @@ assert kept and set(Path("KEPT").rglob("*.nbc")) == kept
 class Uncompiled(Compiling):
     """Loops that are never done: those of the first part that a run names."""
 
-    def __init__(self, parts: Iterable[LoopPart], *, patient: bool = False) -> None:
-        super().__init__((), patient=patient)
+    def __init__(self, parts: Iterable[LoopPart], *, compile_at_low_priority: bool = False) -> None:
+        super().__init__((), compile_at_low_priority=compile_at_low_priority)
         self.parts = tuple(dict.fromkeys(parts))
 
 
@@ -302,7 +304,7 @@ def test_a_part_that_needs_another_one_begins_after_it(monkeypatch: pytest.Monke
             return None if left[self.part] >= 0 else 0
 
     monkeypatch.setattr(loop_parts_module, "kept", lambda _: False)
-    monkeypatch.setattr(compiling, "_begun", Process)
+    monkeypatch.setattr(compiling, "_start_process", Process)
     monkeypatch.setattr(compiling, "end", lambda _: 0)
     monkeypatch.setattr(compiling.os, "cpu_count", lambda: 4)
     with Compiling((ENUMERATION, SEQUENCES, LIST_SCHEDULES, MOVES)) as beside:

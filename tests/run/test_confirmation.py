@@ -58,7 +58,7 @@ def confirm(
         return queue.pop(0)
 
     limits = Limits(time_s=time_s, nodes=nodes)
-    found = Confirmation(ask, guide or Guide(), limits, Budget(time_s)).of(first)
+    found = Confirmation(ask, guide or Guide(), limits, Budget(time_s)).confirm(first)
     assert not queue, "asked less often than expected"
     return found, asked
 
@@ -129,7 +129,7 @@ def test_a_solver_that_gives_up_numbers_beyond_its_tolerances_is_no_defect() -> 
     ledger.accept_answer(
         replace(answer(Stop.ERROR), report=report, doubt="its numbers are too large")
     )
-    assert ledger.unproved_because == "the solver failed (Solve error): its numbers are too large"
+    assert ledger.unproved_reason == "the solver failed (Solve error): its numbers are too large"
     assert (ledger.stop, ledger.defects, ledger.bound) == (Stop.ERROR, [], None)
     ledger.accept_answer(replace(answer(Stop.ERROR), report=report))
     assert ledger.defects == ["the solver failed (Solve error)"]

@@ -33,7 +33,7 @@ def ahead_of_lists(problem, settings, monkeypatch, *, kept=True):
     steps = list(takewhile(lambda step: step.name != "baselines", way.steps()))
     taken = []
     for step in steps:
-        if step.name not in {"bounds", "enumeration", "search beside"} and step.wanted():
+        if step.name not in {"bounds", "enumeration", "search beside"} and step.is_useful():
             step.run()
             taken.append(step)
     return way, [step.name for step in taken]
@@ -55,12 +55,12 @@ def test_a_few_constructions_come_before_anything_else(monkeypatch):
     told = []
     monkeypatch.setattr(parallel, "QUIET", 0)  # else telling of the first one silences the others
     monkeypatch.setattr(way.ledger, "_on_incumbent", lambda found: told.append(found.value))
-    first = next(step for step in way.steps() if step.wanted())
+    first = next(step for step in way.steps() if step.is_useful())
     assert first.name == "first constructions"
     first.run()
     assert told == sorted(told, reverse=True)
     assert len(told) > 1, "each that is better is told"
-    left = [step.name for step in way.steps() if step.wanted()]
+    left = [step.name for step in way.steps() if step.is_useful()]
     assert not {"first plan", "obstacle"} & set(left), (
         "a plan is no worse than one, and proves more"
     )

@@ -61,7 +61,7 @@ def test_infeasible():
     )
     outcome = planned(empty)
     assert (outcome.stop, outcome.plan) == (Stop.INFEASIBLE, None)
-    assert outcome.infeasible_because
+    assert outcome.infeasible_reason
 
 
 def test_no_time():

@@ -35,7 +35,7 @@ def test_same_model_and_same_plan_within_one_process(monkeypatch, name):
     assert list(dict.fromkeys(steps[0])) == list(dict.fromkeys(steps[1]))
     # no stage is left out, and a model meets its limit
     assert first["phases"]["anneal"] > 0
-    assert first["polish"]["rounds"] == 2
+    assert first["window_search"]["rounds"] == 2
     assert first["coarsening_exact"] == (name == EXACT)
     assert first["model"]["stop"] == ("node_limit" if name == EXACT else "proved")
 

@@ -99,7 +99,7 @@ def test_kill_in_the_neighbourhood_search_costs_one_round(monkeypatch):
     monkeypatch.setattr(highs._idle, "take", dead_once)
     outcome = solve(instance(SLOW), Settings(time_limit_s=600, target=12, node_limit=5, rounds=3))
     assert len(taken) > 2, "the one that was killed is replaced"
-    assert outcome.record["polish"]["rounds"] == 3
+    assert outcome.record["window_search"]["rounds"] == 3
     assert outcome.defects == ("the solver process was ended from outside or crashed",)
     assert outcome.stop is Stop.NODE_LIMIT
     assert verify(outcome.problem, outcome.plan).value == outcome.value
@@ -173,7 +173,7 @@ def test_ctrl_c_keeps_the_best_plan_and_writes_the_record(tmp_path, phase):
     record = json.loads((tmp_path / told["record_file"]).read_text())
     assert record["stop"] == "interrupted"
     assert (record["model"] is None) == (phase == "anneal")
-    assert phase == "polish" or record["polish"] is None
+    assert phase == "polish" or record["window_search"] is None
     plan = read_plan(tmp_path / told["plan_file"])
     assert verify(instance(SLOW), plan).value == told["value"] <= told["best_baseline"]
 

@@ -44,13 +44,13 @@ def agrees(problem: Any, best: int | None, kind: Tiny) -> None:
     """Solve a problem, and hold all that is said against the value of its best plan."""
     outcome = solve(problem, Settings(time_limit_s=kind.limit_s))
     told = f"{problem.name}: value {outcome.value}, bound {outcome.bound}, optimum {best}"
-    assert not outcome.disputed, f"{told}: {outcome.disputed_because}"
+    assert not outcome.disputed, f"{told}: {outcome.disputed_reason}"
     assert not outcome.defects, f"{told}: {outcome.defects}"
     if best is None:
         assert (outcome.plan, outcome.proved) == (None, False), told
-        assert outcome.infeasible_because is not None, told
+        assert outcome.infeasible_reason is not None, told
         return
-    assert outcome.infeasible_because is None, f"{told}: {outcome.infeasible_because}"
+    assert outcome.infeasible_reason is None, f"{told}: {outcome.infeasible_reason}"
     assert outcome.plan is not None, told
     assert outcome.value is not None
     verdict = kind_of(problem).verify(problem, outcome.plan)
@@ -90,7 +90,7 @@ def test_nothing_false_where_operators_run_again_or_hosts_hold(seeds: Sequence[i
         assert not outcome.disputed, told
         assert not outcome.defects, f"{told}: {outcome.defects}"
         if known is not None:
-            assert outcome.infeasible_because is None, told
+            assert outcome.infeasible_reason is None, told
             assert outcome.plan is not None, told
         if outcome.plan is None or outcome.value is None or outcome.bound is None:
             continue

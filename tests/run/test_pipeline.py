@@ -47,7 +47,7 @@ def test_traps_are_solved_and_proved(entry):
     assert outcome.proved
     assert outcome.stop is Stop.PROVED
     assert not outcome.disputed
-    assert outcome.infeasible_because is None
+    assert outcome.infeasible_reason is None
     assert outcome.value <= min(v for v in outcome.baselines.values() if v is not None)
     plan = outcome.plan
     assert verify(entry.problem, plan).ok
@@ -105,10 +105,10 @@ def test_too_little_memory_is_proved_infeasible(name):
     assert outcome.verdict is None
     assert (outcome.value, outcome.gap) == (None, None)
     assert not outcome.proved
-    assert len(outcome.infeasible_because.split()) >= 4
+    assert len(outcome.infeasible_reason.split()) >= 4
     record = outcome.record
     assert (record["stop"], record["verdict"]) == ("infeasible", "no plan")
-    assert record["infeasible_because"] == outcome.infeasible_because
+    assert record["infeasible_because"] == outcome.infeasible_reason
     assert record["baselines"] == {}
     assert record["best_baseline"] is None
 
@@ -118,7 +118,7 @@ def test_the_solver_proves_infeasible_what_no_bound_does(weak, monkeypatch):
     outcome = quick(trap("persistent-counted-once").problem.with_memory_scale(1, 2))
     assert outcome.stop is Stop.INFEASIBLE
     assert outcome.plan is None
-    assert outcome.infeasible_because == ("operator_schedule has no solution: proved by the solver")
+    assert outcome.infeasible_reason == ("operator_schedule has no solution: proved by the solver")
     assert outcome.record["model"]["stop"] == "infeasible"
 
 
@@ -129,7 +129,7 @@ def test_a_restriction_without_solution_proves_nothing(weak, monkeypatch, tmp_pa
         trap("persistent-counted-once").problem.with_memory_scale(1, 2), formulation=path
     )
     assert outcome.record["model"]["stop"] == "infeasible"
-    assert outcome.infeasible_because is None
+    assert outcome.infeasible_reason is None
     assert outcome.stop is not Stop.INFEASIBLE
 
 
@@ -252,7 +252,7 @@ def test_resource_load_on_static_bottleneck_problems(weak, seed):
     assert outcome.bound_name == "resource_load"
     assert outcome.stop is Stop.PROVED
     assert "anneal" not in outcome.record["phases"]
-    assert outcome.record["polish"] is None
+    assert outcome.record["window_search"] is None
 
 
 @pytest.mark.untraced
@@ -312,7 +312,7 @@ def test_the_bound_of_a_restriction_is_not_used(weak, tmp_path):
     assert outcome.record["model"]["stop"] == "proved"
     assert (outcome.bound, outcome.proved) == (WEAK_BOUND.value, False)
     assert outcome.stop is Stop.FINISHED
-    assert outcome.record["polish"]["improvements"] == {}
+    assert outcome.record["window_search"]["improvements"] == {}
 
 
 @pytest.mark.parametrize("plan", [None, Plan("two-tower-tiny-inference-2xH100", ())])

@@ -42,7 +42,7 @@ def settled(problem) -> None:
     assert outcome.record["strategy"] == "places"
     assert not outcome.disputed
     if best is None:
-        assert outcome.infeasible_because is not None
+        assert outcome.infeasible_reason is not None
         assert outcome.stop is Stop.INFEASIBLE
         return
     assert outcome.value == best

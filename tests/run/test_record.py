@@ -47,14 +47,14 @@ def test_a_record_is_plain_data(monkeypatch):
     model = record["model"]
     assert model["columns"] > 0 < model["rows"]
     assert re.fullmatch("[0-9a-f]{64}", record["model_hash"])
-    assert record["polish"]["rounds"] == 1
+    assert record["window_search"]["rounds"] == 1
     assert record["settings"]["node_limit"] == 1
     assert record["trace"][0]["phase"] == "start"
 
 
 def test_without_a_model_there_is_nothing_about_one():
     record = quick(EASY).record
-    assert record["model"] is record["model_hash"] is record["polish"] is None
+    assert record["model"] is record["model_hash"] is record["window_search"] is None
     assert "coarse_operators" not in record
 
 
@@ -198,7 +198,7 @@ def test_a_plan_of_ours_that_breaks_a_law_is_a_defect_on_record():
     books = Ledger(kinds.kind_of(EASY), EASY, SETTINGS)
     half = Plan(EASY.name, quick(EASY).plan.runs[:0])
     assert not books.offer(half, "somebody", "test")
-    assert not books.offer(half, "a try", "test", sure=False)
+    assert not books.offer(half, "a try", "test", must_be_valid=False)
     (defect,) = outcome_of(books).record["defects"]
     assert defect.startswith("somebody made a plan that breaks a law: assignment")
 
@@ -207,7 +207,7 @@ def test_seconds_for_an_obstacle_are_none_of_the_bounds(monkeypatch):
     books = Ledger(kinds.kind_of(EASY), EASY, SETTINGS)
     monkeypatch.setattr(type(books.kind), "obstacle", lambda *_: "none fits")
     books.prove_infeasible()
-    assert books.infeasible_because == "none fits"
+    assert books.infeasible_reason == "none fits"
     assert set(books.budget.phases) == {"obstacle"}
     assert set(books.budget.shares) == {"obstacle"}
     books.find_bounds(0.15)

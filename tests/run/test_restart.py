@@ -10,7 +10,7 @@ import pytest
 from milp_plan.core import InputError, Objective
 from milp_plan.core.schedule import transfer_resources
 from milp_plan.run import Settings, kind_of, solve
-from milp_plan.run.restart import started
+from milp_plan.run.restart import make_start
 from tests.support.every_kind import DRAWN, measured_anew
 from tests.support.memory_saving import planted_memory_saving
 from tests.support.seeds import few
@@ -100,18 +100,18 @@ def test_a_plan_of_other_costs_is_a_start(case):
     if other is None:
         return
     kind = kind_of(other)
-    found = started(kind, other, old)
+    found = make_start(kind, other, old)
     outcome = quick(other, start=old)
     assert outcome.record["start"]
     if found.plan is None:
-        assert found.said.startswith("not used: "), found.said
+        assert found.note.startswith("not used: "), found.note
         assert kind.obstacle(other, None) is None or outcome.plan is None
         return
     verdict = kind.verify(other, found.plan)
     assert verdict.ok
     assert outcome.value is not None
     assert outcome.value <= verdict.value
-    assert (outcome.record["start"] == "valid as it is") == (not found.said)
+    assert (outcome.record["start"] == "valid as it is") == (not found.note)
 
 
 def places_alone(plan):
@@ -131,10 +131,10 @@ def test_orders_are_kept_and_nothing_can_start_earlier(seed):
     if other is None:
         return
     kind = kind_of(other)
-    found = started(kind, other, old)
-    if found.plan is None or "memory" in found.said or "cannot" in found.said or not found.said:
+    found = make_start(kind, other, old)
+    if found.plan is None or "memory" in found.note or "cannot" in found.note or not found.note:
         return
-    assert found.said.startswith("times computed anew: ")
+    assert found.note.startswith("times computed anew: ")
     earliest, starts = by_hand(other, found.plan)
     assert earliest == starts
     before, after = lasting(problem, old), lasting(other, found.plan)
@@ -149,11 +149,11 @@ def test_places_and_order_alone_are_a_start(seed):
     old = quick(problem)
     if old.plan is None or not problem.needs_schedule or len(problem.graph.operators) > 12:
         return
-    found = started(kind_of(problem), problem, places_alone(old.plan))
+    found = make_start(kind_of(problem), problem, places_alone(old.plan))
     limited = any(d.memory_bytes is not None for d in problem.cluster.devices)
     assert found.plan is not None or limited
     if found.plan is not None and not limited:
-        assert found.said == "times computed anew: the plan has places and order alone"
+        assert found.note == "times computed anew: the plan has places and order alone"
         assert {r.operator: r.placement for r in found.plan.runs} == {
             r.operator: r.placement for r in old.plan.runs
         }
@@ -164,10 +164,10 @@ def test_runs_again_and_values_on_hosts_are_timed_anew(seed):
     """Where memory binds, what had left it before something came still does: all are valid."""
     planted = planted_memory_saving(seed)
     other = measured_anew("schedule", planted.problem, seed)
-    found = started(kind_of(other), other, planted.plan)
-    assert found.plan is not None, found.said
-    assert found.said.startswith("times computed anew: ")
-    if "runs once" not in found.said:
+    found = make_start(kind_of(other), other, planted.plan)
+    assert found.plan is not None, found.note
+    assert found.note.startswith("times computed anew: ")
+    if "runs once" not in found.note:
         assert sorted(r.operator for r in found.plan.runs) == sorted(
             r.operator for r in planted.plan.runs
         )
@@ -219,9 +219,9 @@ def test_what_is_renamed_or_missing_is_named(name):
     }
     if name == "sharding":  # its plans name nothing, but there is one choice for each operator
         with pytest.raises(InputError, match="choices for"):
-            started(kind, problem, replace(old, chosen=old.chosen[:-1]))
+            make_start(kind, problem, replace(old, chosen=old.chosen[:-1]))
         return
     with pytest.raises(InputError) as caught:
-        started(kind, problem, changed["schedule" if name == "serial" else name]())
+        make_start(kind, problem, changed["schedule" if name == "serial" else name]())
     assert "'other'" in str(caught.value)
     assert name == "local-updates" or "no '" in str(caught.value)

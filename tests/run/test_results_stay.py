@@ -35,7 +35,7 @@ def heads(memory: int | None, kept: bool | None = None) -> PlanningProblem:
 def test_two_results_need_room_side_by_side() -> None:
     tight = solve(heads(139), SETTINGS)
     assert tight.plan is None
-    assert "140 B at the end, with results" in str(tight.infeasible_because)
+    assert "140 B at the end, with results" in str(tight.infeasible_reason)
     enough = solve(heads(140), SETTINGS)
     assert (enough.value, enough.proved) == (20, True)
     quiet = solve(replace(heads(None), objective=Objective.PEAK_MEMORY), SETTINGS)
@@ -43,7 +43,7 @@ def test_two_results_need_room_side_by_side() -> None:
 
 
 def test_what_nobody_wants_shares_its_room() -> None:
-    assert solve(heads(79, kept=False), SETTINGS).infeasible_because is not None
+    assert solve(heads(79, kept=False), SETTINGS).infeasible_reason is not None
     assert solve(heads(80, kept=False), SETTINGS).value == 20
 
 
@@ -111,7 +111,7 @@ def test_a_pipeline_that_leaves_results_is_planned_all_the_same() -> None:
     values = [value(f"y@{batch}", f"F@{batch}", "", 8) for batch in range(2)]
     of = problem(operators, values, cluster("d0", memory=15))
     assert shop_of(of) is None
-    assert solve(of, SETTINGS).infeasible_because is not None
+    assert solve(of, SETTINGS).infeasible_reason is not None
     roomy = replace(of, cluster=cluster("d0", memory=16))
     outcome = solve(roomy, SETTINGS)
     assert outcome.plan is not None

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from milp_plan.core import Objective
 from milp_plan.run import Settings, kind_of, solve
-from milp_plan.run.scope import Offer, Scope, scope_of
+from milp_plan.run.scope import NotOffered, Scope, scope_of
 from tests.report.plans import two_devices
 
 from .cases import instance, quick, trap, weaken
@@ -15,7 +15,9 @@ FLAT = instance("gpt-tiny-training-2xA100")
 
 
 def test_a_scope_is_one_line():
-    scope = Scope(("placement", "sharding", "order"), ("the cut",), (Offer("host", "--host X"),))
+    scope = Scope(
+        ("placement", "sharding", "order"), ("the cut",), (NotOffered("host", "--host X"),)
+    )
     assert str(scope) == "placement, sharding and order; fixed: the cut; no host (--host X) offered"
     assert str(Scope(())) == "nothing to decide"
     assert str(Scope(("cuts",)).adding(["cuts", "order"], ["stages"])) == (
@@ -47,7 +49,7 @@ def test_no_option_is_named_that_would_be_refused():
 def test_no_plan_exists_beside_what_was_not_offered():
     problem = two_devices().with_memory_scale(1, 4)
     outcome = solve(problem, Settings(time_limit_s=20.0))
-    assert outcome.infeasible_because is not None
+    assert outcome.infeasible_reason is not None
     assert "no recomputation (--recompute)" in str(outcome.scope)
     assert outcome.record["scope"] in " ".join(str(outcome).split())
 

@@ -141,7 +141,7 @@ def test_choices_come_down_the_way_they_went_up(draw):
     for seed in range(12):
         problem = draw(seed)
         reduction = reduce_sharding(problem)
-        if reduction.infeasible_because is not None:
+        if reduction.infeasible_reason is not None:
             continue
         left, rng = reduction.labelling, np.random.default_rng(seed)
         for _ in range(4):
@@ -171,10 +171,10 @@ def four_colours(count: int) -> ShardingProblem:
 
 def test_what_cannot_be_is_proved_by_the_model():
     three, four = four_colours(3), four_colours(4)
-    assert reduce_sharding(three).infeasible_because is None, "reductions do not see it"
+    assert reduce_sharding(three).infeasible_reason is None, "reductions do not see it"
     outcome = solve(three, ALONE)
     assert (outcome.stop, outcome.plan) == (Stop.INFEASIBLE, None)
-    assert outcome.infeasible_because == "sharding has no solution: proved by the solver"
+    assert outcome.infeasible_reason == "sharding has no solution: proved by the solver"
     assert solve(four, ALONE).value == optimum(four)
 
 
@@ -200,7 +200,7 @@ def test_a_limit_that_is_reached_is_not_infeasible():
     assert (answer.plan, answer.bound, answer.disputed) == (None, None, "")
     outcome = solve(dense(10, 4), replace(ALONE, node_limit=1))
     assert outcome.stop is Stop.NODE_LIMIT, "more than one node, or the limit is not handed over"
-    assert outcome.infeasible_because is None
+    assert outcome.infeasible_reason is None
     assert not outcome.disputed
 
 
@@ -300,7 +300,7 @@ def test_a_formulation_may_refuse_a_start_and_return_no_plan(tmp_path):
     path = altered(tmp_path, "FORMULATION = Sharding(_Builder)", refusing)
     best = solve(crowded(), ALONE)
     outcome = solve(crowded(), replace(ALONE, formulation=path, start=best.plan))
-    assert (outcome.defects, outcome.disputed_because) == ((), "")
+    assert (outcome.defects, outcome.disputed_reason) == ((), "")
     assert outcome.record["startless"] == "no room for it"
     assert outcome.value == best.value
 

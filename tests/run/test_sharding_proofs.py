@@ -75,10 +75,10 @@ def test_a_negative_value_above_its_bound_is_no_proof() -> None:
     assert ledger.gap == pytest.approx(0.025)
     assert not ledger.settled
     assert not ledger.proved
-    assert ledger.end() is not Stop.PROVED
+    assert ledger.stop_reason() is not Stop.PROVED
     ledger.prove(Bound("every choice", -80, "test"))
     assert ledger.proved
-    assert ledger.end() is Stop.PROVED
+    assert ledger.stop_reason() is Stop.PROVED
 
 
 def test_the_relaxation_alone_proves_nothing_about_it() -> None:
@@ -110,7 +110,7 @@ def test_that_no_choice_fits_is_proved() -> None:
     assert board.value is None
     outcome = solve(problem)
     assert outcome.stop is Stop.INFEASIBLE
-    assert outcome.infeasible_because is not None
+    assert outcome.infeasible_reason is not None
     assert KIND.obstacle(problem, Budget(1.0)) is not None
 
 
@@ -118,7 +118,7 @@ def nothing_false(seed: int) -> None:
     problem = tense_problem(seed)
     best = least_cost(problem)
     reduction = reduce_sharding(problem)
-    if reduction.infeasible_because is not None:
+    if reduction.infeasible_reason is not None:
         assert best is None
         return
     labelling = reduction.labelling

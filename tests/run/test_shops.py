@@ -47,7 +47,7 @@ def test_tiny_pipelines_are_solved_to_their_optimum(seed: int) -> None:
     if best is None:
         assert outcome.plan is None
         assert outcome.stop is Stop.INFEASIBLE
-        assert outcome.infeasible_because
+        assert outcome.infeasible_reason
         return
     assert outcome.plan is not None
     assert verify(shop.problem, outcome.plan).ok

@@ -58,13 +58,13 @@ def test_a_gang_larger_than_the_cluster_has_no_plan(tmp_path):
         "none"
     )
     outcome = solve(problem, SECONDS)
-    assert (outcome.stop, outcome.infeasible_because) == (Stop.INFEASIBLE, because)
-    assert find_bounds(problem).infeasible_because == because
-    assert run_heuristic(problem, "heft", SECONDS).infeasible_because == because
+    assert (outcome.stop, outcome.infeasible_reason) == (Stop.INFEASIBLE, because)
+    assert find_bounds(problem).infeasible_reason == because
+    assert run_heuristic(problem, "heft", SECONDS).infeasible_reason == because
     whole = gang_of_two(2)
     assert solve(whole, SECONDS).value == 10
     question = more_devices(whole, -1)
-    assert plan_variant(question.problem, SECONDS).infeasible_because == because
+    assert plan_variant(question.problem, SECONDS).infeasible_reason == because
 
 
 def test_a_group_without_a_place_in_common_has_no_plan():
@@ -78,7 +78,7 @@ def test_a_group_without_a_place_in_common_has_no_plan():
     )
     problem = PlanningProblem("apart", graph, Cluster(classes, devices))
     because = "operators of group 'g' have no devices in common: a, b"
-    assert solve(problem, SECONDS).infeasible_because == because
+    assert solve(problem, SECONDS).infeasible_reason == because
     for device in ("c0", "d0"):
         runs = tuple(OperatorRun(name, "o", (device,), 0, 1) for name in "ab")
         assert not verify(problem, Plan(problem.name, runs)).ok
@@ -139,15 +139,15 @@ def test_whoever_has_no_place_is_named_at_every_door(seed):
     assert (problem.unplaced is None) == placed(problem)
     if problem.unplaced is None:
         outcome = solve(problem, SECONDS)
-        assert outcome.plan is not None or outcome.infeasible_because is not None
+        assert outcome.plan is not None or outcome.infeasible_reason is not None
         return
     because = problem.unplaced.reason
-    assert solve(problem, SECONDS).infeasible_because == because
-    assert find_bounds(problem).infeasible_because == because
+    assert solve(problem, SECONDS).infeasible_reason == because
+    assert find_bounds(problem).infeasible_reason == because
     assert kind.rows(problem)
     assert str(kind.scope(problem))
     for name in ("heft", "single_device", "sharding_first"):
-        assert run_heuristic(problem, name, SECONDS).infeasible_because == because
+        assert run_heuristic(problem, name, SECONDS).infeasible_reason == because
 
 
 def test_random_problems_are_of_both_sorts():

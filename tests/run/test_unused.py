@@ -24,7 +24,7 @@ from milp_plan.models.registry import discover
 from milp_plan.run import Settings, solve
 from milp_plan.run.kinds import kind_of, kinds
 from milp_plan.run.model import FormulationSolver, make_options
-from milp_plan.run.settings import EVERY_RUN, WHY_UNUSED
+from milp_plan.run.settings import EVERY_RUN, UNUSED_REASONS
 from milp_plan.run.solving import choose, refuse_unused
 from tests.face.kinds import PROBLEMS
 
@@ -68,8 +68,8 @@ WAYS = [way for kind in kinds() for way in kind.strategies()]
 def test_every_setting_is_kept_by_every_run_or_has_a_reason():
     names = {entry.name for entry in fields(Settings)}
     assert names == set(GIVEN)
-    assert names == EVERY_RUN | set(WHY_UNUSED)
-    assert not EVERY_RUN & set(WHY_UNUSED)
+    assert names == EVERY_RUN | set(UNUSED_REASONS)
+    assert not EVERY_RUN & set(UNUSED_REASONS)
 
 
 @pytest.mark.parametrize("only", [False, True], ids=["whole", "only"])
@@ -90,7 +90,7 @@ def test_a_setting_is_used_or_refused_by_name(kind: str, name: str, only: bool):
         found = {finding.where: finding for finding in error.findings}
         assert set(found) <= {name, "only"}
         assert all(one.remedy and one.file == problem.name for one in found.values())
-        assert all(WHY_UNUSED[where] in str(one) or only for where, one in found.items())
+        assert all(UNUSED_REASONS[where] in str(one) or only for where, one in found.items())
         return
     used = choose(ours, problem, settings).strategy.uses | EVERY_RUN | {"solver"}
     assert name in used
@@ -110,7 +110,7 @@ def _formulation_of(kind: Any, problem: Any) -> str:
 def test_a_way_declares_what_its_modules_read(way: type):
     """Nothing that it reads is refused, nothing that it declares is read by nobody."""
     read = settings_read(importlib.import_module(way.__module__))
-    refusable = set(WHY_UNUSED)
+    refusable = set(UNUSED_REASONS)
     served = {"seed", "threads", "formulation", "options", "only", "start", "solver"}
     assert read & refusable <= way.uses | served
     assert way.uses <= read | served | {"dask"}

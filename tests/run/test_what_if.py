@@ -81,9 +81,9 @@ def test_less_memory_may_leave_no_plan() -> None:
     effect = ask(
         more_memory(problem, Amount(Fraction(2)), less=True), outcome.plan, outcome.value, SETTINGS
     )
-    assert effect.found.infeasible_because
+    assert effect.result.infeasible_reason
     assert effect.change is None
-    assert not effect.found.started
+    assert not effect.result.started
     with pytest.raises(UnsupportedProblemError, match="no limit"):
         more_memory(PackingProblem("two", problem.buffers), Amount(Fraction(1)))
 

@@ -119,7 +119,7 @@ def held_against_enumeration(seed: int) -> Point:
     best = best_of_every_cut(case, grid(case).stages)
     point = plan_case(case, SETTINGS)
     outcome = point.outcome
-    if outcome.infeasible_because is not None:
+    if outcome.infeasible_reason is not None:
         assert best is None, seed
         assert outcome.record["cuts"]["all_decided"]
     if outcome.plan is not None:
@@ -136,7 +136,7 @@ def held_against_enumeration(seed: int) -> Point:
 def claims(points: Iterable[Point]) -> tuple[int, int, int]:
     """Count proofs of optimality, proofs that no plan exists, and answers."""
     outcomes = [point.outcome for point in points]
-    none = sum(outcome.infeasible_because is not None for outcome in outcomes)
+    none = sum(outcome.infeasible_reason is not None for outcome in outcomes)
     return sum(outcome.proved for outcome in outcomes), none, len(outcomes)
 
 

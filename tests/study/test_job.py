@@ -215,7 +215,7 @@ def test_sources_that_do_not_fit_on_the_disk_are_one_short_error(tmp_path, monke
     with pytest.raises(
         OSError, match=r"0\.py cannot be written: No space left on device"
     ) as caught:
-        identity.frozen(tmp_path / "frozen")
+        identity.snapshot(tmp_path / "frozen")
     assert len(str(caught.value)) < 300
     assert not list((tmp_path / "frozen").iterdir())
 
@@ -233,19 +233,19 @@ def test_frozen_sources_are_those_that_were_read(tmp_path, monkeypatch):
     compiled.mkdir()
     (compiled / "a.loop.1.nbc").write_text("machine code")
     (compiled / "a.cpython.pyc").write_text("bytes")
-    copy = identity.frozen(tmp_path / "frozen")
+    copy = identity.snapshot(tmp_path / "frozen")
     assert (copy / "formulations" / "a.py").read_text() == "1"
     assert not list(copy.rglob("__pycache__"))
-    identity.warm(copy)
-    identity.warm(copy)
+    identity.link_caches(copy)
+    identity.link_caches(copy)
     assert [path.name for path in copy.rglob("__pycache__/*")] == ["a.loop.1.nbc"]
-    identity.cool(copy)
+    identity.drop_caches(copy)
     assert sorted(path.name for path in copy.rglob("*")) == [
         "a.py", "a.py", "formulations", "milp_plan",
     ]  # fmt: skip
     assert (compiled / "a.loop.1.nbc").read_text() == "machine code"
-    assert identity.frozen(tmp_path / "frozen") == copy
+    assert identity.snapshot(tmp_path / "frozen") == copy
     (package / "a.py").write_text("2")
     with pytest.raises(MilpPlanError, match="changed meanwhile"):
-        identity.frozen(tmp_path / "other")
+        identity.snapshot(tmp_path / "other")
     assert not list((tmp_path / "other").iterdir())

@@ -34,7 +34,7 @@ def stages_panels(problem: HybridProblem, plan: HybridPlan) -> tuple[Panel, ...]
         for place, stage in enumerate(plan.stages)
     ]
     times = [
-        row_box(row, name, (0, time(ticks)), "time", name, said=time.text(ticks))
+        row_box(row, name, (0, time(ticks)), "time", name, tooltip=time.text(ticks))
         for row, (name, ticks) in enumerate(zip(rows, seconds, strict=True))
     ]
     x = Axis("time per sample", time)

@@ -15,7 +15,7 @@ from milp_plan.io.defects import refuse_other
 from milp_plan.io.files import Document
 from milp_plan.run.change import Change, count, rate, size
 from milp_plan.run.kind import Format, Kind, Measure
-from milp_plan.run.scope import Offer, Scope
+from milp_plan.run.scope import NotOffered, Scope
 from milp_plan.run.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -99,13 +99,13 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
             ("stages", *(text for text, there, allowed, _ in offers if there and allowed)),
             (f"{limits.micro_batches:,} micro-batches of a batch", "1F1B"),
             tuple(
-                Offer(text, f"leave out {option}" if there else "")
+                NotOffered(text, f"leave out {option}" if there else "")
                 for text, there, allowed, option in offers
                 if not (there and allowed)
             ),
         )
 
-    def about(self, problem: HybridProblem) -> dict[str, Any]:
+    def summary(self, problem: HybridProblem) -> dict[str, Any]:
         """Return sizes and limits."""
         limits = problem.limits
         return {
@@ -132,7 +132,9 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
             ["limits", limits_text(problem)],
         ]
 
-    def story(self, problem: HybridProblem, plan: HybridPlan, verdict: Verdict) -> list[list[str]]:
+    def plan_summary_table(
+        self, problem: HybridProblem, plan: HybridPlan, verdict: Verdict
+    ) -> list[list[str]]:
         """Return a line per stage."""
         if not verdict.ok:
             return []
@@ -179,7 +181,7 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
 
         return stages_panels(_as_planned(problem, plan), plan)
 
-    def named_by(self, plan: HybridPlan) -> Sequence[str]:
+    def names_in_plan(self, plan: HybridPlan) -> Sequence[str]:
         """Return the layers that it has in a stage."""
         return [choice.layer for stage in plan.stages for choice in stage.choices]
 

@@ -35,7 +35,7 @@ class HybridStrategy(Strategy[HybridProblem, HybridPlan]):
     def steps(self) -> Iterable[Step]:
         """Run a baseline, and the search that proves."""
         return (
-            Step("uniform split", self.split_evenly, self.unsplit, always=True),
+            Step("uniform split", self.split_evenly, self.unsplit, run_after_time_limit=True),
             Step("exact search", self.search, loops=(HYBRID,)),
         )
 
@@ -54,7 +54,7 @@ class HybridStrategy(Strategy[HybridProblem, HybridPlan]):
             baseline = plan_uniformly(ledger.problem)
         ledger.baselines[UNIFORM] = None
         if baseline is not None:
-            ledger.offer(baseline[0], UNIFORM, "baseline", sure=False)
+            ledger.offer(baseline[0], UNIFORM, "baseline", must_be_valid=False)
             if ledger.planner == UNIFORM:
                 ledger.baselines[UNIFORM] = ledger.value
 

@@ -34,12 +34,12 @@ def jobs_panels(problem: JobsProblem, plan: JobsPlan) -> tuple[Panel, ...]:
             run = reading.run
             span = (scale(run.start), scale(reading.stop))
             boxes.append(Box(*span, at - 0.3, at + 0.3, *told, "runs"))
-            for since, until, low, said in (
+            for since, until, low, tooltip in (
                 (run.load, reading.loaded, at - 0.45, "loads"),
                 (run.store, reading.stored, at + 0.3, "stores"),
             ):
                 if since is not None and until is not None:
-                    boxes.append(Box(scale(since), scale(until), low, low + 0.15, *told, said))
+                    boxes.append(Box(scale(since), scale(until), low, low + 0.15, *told, tooltip))
     fills = numbered(job.name for job in problem.jobs)
     x = Axis("time", scale)
     return (Panel("Jobs", x, rows=rows, boxes=boxes, fills=fills, searched=True),)

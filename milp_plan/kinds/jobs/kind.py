@@ -16,7 +16,7 @@ from milp_plan.core.budget import Budget
 from milp_plan.io.files import Document
 from milp_plan.run.change import Change
 from milp_plan.run.kind import TIMED, Format, Kind, Measure, Restart
-from milp_plan.run.scope import Offer, Scope
+from milp_plan.run.scope import NotOffered, Scope
 from milp_plan.run.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -84,10 +84,10 @@ class Jobs(Kind["JobsProblem", "JobsPlan"]):
                 *(["loads and stores of weights"] if weights else []),
             ),
             ("the order of units within a job", *([] if choices else ["options"])),
-            (Offer("interruption of a unit"),),
+            (NotOffered("interruption of a unit"),),
         )
 
-    def about(self, problem: JobsProblem) -> dict[str, Any]:
+    def summary(self, problem: JobsProblem) -> dict[str, Any]:
         """Sizes."""
         pools = problem.pools
         return {
@@ -103,7 +103,7 @@ class Jobs(Kind["JobsProblem", "JobsPlan"]):
 
     def rows(self, problem: JobsProblem) -> list[list[str]]:
         """The same, in units."""
-        facts, units = self.about(problem), problem.units
+        facts, units = self.summary(problem), problem.units
         pools = [
             f"{pool.devices} in {pool.name!r}"
             + ("" if pool.memory is None else f", {size_text(units, pool.memory)} each")
@@ -118,7 +118,9 @@ class Jobs(Kind["JobsProblem", "JobsPlan"]):
             ["host", host],
         ]
 
-    def story(self, problem: JobsProblem, plan: JobsPlan, verdict: Verdict) -> list[list[str]]:
+    def plan_summary_table(
+        self, problem: JobsProblem, plan: JobsPlan, verdict: Verdict
+    ) -> list[list[str]]:
         """How much of the devices is used."""
         if not verdict.ok:
             return []
@@ -162,7 +164,7 @@ class Jobs(Kind["JobsProblem", "JobsPlan"]):
 
         return jobs_panels(problem, plan)
 
-    def named_by(self, plan: JobsPlan) -> Sequence[str]:
+    def names_in_plan(self, plan: JobsPlan) -> Sequence[str]:
         """Jobs that it runs."""
         return [run.job for run in plan.runs]
 

@@ -102,7 +102,7 @@ class JobsStrategy(Strategy[JobsProblem, JobsPlan]):
         ledger = self.ledger
         return (
             Step("obstacle", ledger.prove_infeasible),
-            Step("in turn", self.run_in_turn, always=True),
+            Step("in turn", self.run_in_turn, run_after_time_limit=True),
             Step("bounds", ledger.find_bounds),
             Step("every order", self.enumerate, self._few),
             Step("starts", self.start),

@@ -171,7 +171,7 @@ def _planned(problem: Any, settings: Settings) -> tuple[int | None, int, str]:
     """Value and memory of the plan of a step, and who made it."""
     outcome = solve(problem, settings, derived=True)
     if outcome.value is None or outcome.verdict is None:
-        told = outcome.infeasible_because or f"no plan within {settings.time_limit_s:g} s"
+        told = outcome.infeasible_reason or f"no plan within {settings.time_limit_s:g} s"
         return None, 0, told
     kind = kind_of(problem)
     known = "no bound" if outcome.bound is None else f"at least {outcome.bound} ns"

@@ -12,7 +12,7 @@ from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.io.files import Document
 from milp_plan.run.kind import Format, Kind, Measure
-from milp_plan.run.scope import Offer, Scope
+from milp_plan.run.scope import NotOffered, Scope
 from milp_plan.run.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -68,9 +68,9 @@ class LocalUpdates(Kind["LocalUpdatesProblem", "LocalUpdatesPlan"]):
 
     def scope(self, problem: LocalUpdatesProblem) -> Scope:
         """Return the scope: plans decide where gradients stop; the rest follows."""
-        return Scope(("cuts",), ("stages", "1F1B inside of chunks"), (Offer("recomputation"),))
+        return Scope(("cuts",), ("stages", "1F1B inside of chunks"), (NotOffered("recomputation"),))
 
-    def about(self, problem: LocalUpdatesProblem) -> dict[str, Any]:
+    def summary(self, problem: LocalUpdatesProblem) -> dict[str, Any]:
         """Return the sizes."""
         return {
             "stages": len(problem.stages),
@@ -82,7 +82,7 @@ class LocalUpdates(Kind["LocalUpdatesProblem", "LocalUpdatesPlan"]):
 
     def rows(self, problem: LocalUpdatesProblem) -> list[list[str]]:
         """Return the sizes as rows of text."""
-        facts = self.about(problem)
+        facts = self.summary(problem)
         limited, budget = facts["stages_with_limited_memory"], facts["budget"]
         return [
             ["stages", f"{facts['stages']:,}, {limited:,} with limited memory"],
@@ -122,11 +122,11 @@ class LocalUpdates(Kind["LocalUpdatesProblem", "LocalUpdatesPlan"]):
 
         return local_updates_panels(problem, plan)
 
-    def named(self, problem: LocalUpdatesProblem) -> Sequence[str]:
+    def part_names(self, problem: LocalUpdatesProblem) -> Sequence[str]:
         """Return the stages with one behind them."""
         return problem.boundaries
 
-    def named_by(self, plan: LocalUpdatesPlan) -> Sequence[str]:
+    def names_in_plan(self, plan: LocalUpdatesPlan) -> Sequence[str]:
         """Return the stages behind which gradients stop."""
         return plan.cuts
 

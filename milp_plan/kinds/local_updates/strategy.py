@@ -33,7 +33,7 @@ class LocalUpdatesStrategy(Strategy[LocalUpdatesProblem, LocalUpdatesPlan]):
         return (
             Step("obstacle", ledger.prove_infeasible),
             Step("bounds", ledger.find_bounds),
-            Step("heuristics", self.try_heuristics, always=True),
+            Step("heuristics", self.try_heuristics, run_after_time_limit=True),
             Step("search", self.search),
             Step("model", self.solve_whole_model),
         )
@@ -44,4 +44,4 @@ class LocalUpdatesStrategy(Strategy[LocalUpdatesProblem, LocalUpdatesPlan]):
 
         ledger = self.ledger
         search = CutSearch(ledger.problem, ledger.value, ledger.lower or 0)
-        self.follow(search.run(ledger.budget.part("search", SEARCH_SHARE)))
+        self.record_results(search.run(ledger.budget.part("search", SEARCH_SHARE)))

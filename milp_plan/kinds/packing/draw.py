@@ -41,7 +41,7 @@ def addresses_panel(
         kind = "breaks a rule" if buffer.name in broken else "buffer"
         text = f"{size.text(buffer.size)} at {size.text(place.offset)}"
         edges = (size(place.offset), size(place.offset + buffer.size))
-        boxes.append(Box(buffer.lower, buffer.upper, *edges, kind, buffer.name, said=text))
+        boxes.append(Box(buffer.lower, buffer.upper, *edges, kind, buffer.name, tooltip=text))
     ends = min(box.left for box in boxes), max(box.right for box in boxes)
     lines = [("height", height, "#009E73")]
     lines += [] if limit is None else [("capacity", limit, _FILLS["breaks a rule"])]

@@ -14,7 +14,7 @@ from milp_plan.core.budget import Budget
 from milp_plan.io.files import Document
 from milp_plan.run.change import Change
 from milp_plan.run.kind import Format, Kind, Measure, Restart
-from milp_plan.run.scope import Offer, Scope
+from milp_plan.run.scope import NotOffered, Scope
 from milp_plan.run.strategy import Step, Strategy
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class PackingStrategy(Strategy["PackingProblem", "PackingPlan"]):
                     return
                 plan = self.packer.fit(name)
                 ledger.baselines[name] = plan.value if _low(problem, plan) else None
-                ledger.offer(plan, name, "fits", sure=_low(problem, plan))
+                ledger.offer(plan, name, "fits", must_be_valid=_low(problem, plan))
 
     def reorder(self) -> None:
         """Offer first fits of annealed orders."""
@@ -84,7 +84,7 @@ class PackingStrategy(Strategy["PackingProblem", "PackingPlan"]):
         with ledger.budget.phase("orders"):
             part = ledger.budget.part("orders", ORDERS_SHARE if self.packer.searchable else 1.0)
             for plan in self.packer.better_orders(part, ledger.settings.seed, ledger.lower or 0):
-                ledger.offer(plan, plan.planner, "orders", sure=_low(problem, plan))
+                ledger.offer(plan, plan.planner, "orders", must_be_valid=_low(problem, plan))
 
     def formulate(self) -> None:
         """Solve the formulation that was named; the best packing is its start."""
@@ -98,7 +98,7 @@ class PackingStrategy(Strategy["PackingProblem", "PackingPlan"]):
         """Search canonical packings, lower and lower; a failure proves a bound."""
         ledger = self.ledger
         seed, lower = ledger.settings.seed, ledger.lower or 0
-        self.follow(self.packer.search(ledger.budget, seed, lower, ledger.value, most))
+        self.record_results(self.packer.search(ledger.budget, seed, lower, ledger.value, most))
 
     def prove(self, bound: Bound) -> None:
         """Prove a bound; above the capacity it proves that there is no plan."""
@@ -166,10 +166,14 @@ class Packing(Kind["PackingProblem", "PackingPlan"]):
 
     def scope(self, problem: PackingProblem) -> Scope:
         """Return the scope: plans decide offsets alone."""
-        offers = (Offer("other order of runs"), Offer("recomputation"), Offer("host"))
+        offers = (
+            NotOffered("other order of runs"),
+            NotOffered("recomputation"),
+            NotOffered("host"),
+        )
         return Scope(("offsets",), ("lifetimes",), offers)
 
-    def about(self, problem: PackingProblem) -> dict[str, Any]:
+    def summary(self, problem: PackingProblem) -> dict[str, Any]:
         """Return the sizes."""
         buffers = problem.buffers
         return {
@@ -204,7 +208,7 @@ class Packing(Kind["PackingProblem", "PackingPlan"]):
 
         return packing_panels(problem, plan)
 
-    def named_by(self, plan: PackingPlan) -> Sequence[str]:
+    def names_in_plan(self, plan: PackingPlan) -> Sequence[str]:
         """Return the buffers that have a place."""
         return [place.buffer.name for place in plan.places]
 

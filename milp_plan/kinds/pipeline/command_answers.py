@@ -127,7 +127,7 @@ def _say_cut(point: Point) -> None:
     if point.case.model.even:
         return
     counted = point.outcome.record.get("cuts")
-    if point.outcome.infeasible_because is not None and counted:
+    if point.outcome.infeasible_reason is not None and counted:
         say(f"  cut        none ({_counted(point, counted)})")
         return
     say(f"  cut        {_cut_text(point)}{f' ({_counted(point, counted)})' if counted else ''}")
@@ -151,7 +151,7 @@ def _cut_text(point: Point) -> str:
     from .case import cut_text
 
     searched = point.outcome.record.get("cuts") is not None
-    if searched and point.outcome.infeasible_because is not None:
+    if searched and point.outcome.infeasible_reason is not None:
         return DASH
     return cut_text(point.built.cut)
 
@@ -216,7 +216,7 @@ def report_front(points: list[Point], files: Files, *, as_json: bool) -> None:
 
 def _row(point: Point, *, on_front: bool) -> list[str]:
     case, text = point.case, Texts(point)
-    impossible = point.outcome.infeasible_because is not None
+    impossible = point.outcome.infeasible_reason is not None
     return [
         case.family if case.chunks is None else f"{case.family} ({case.chunks} chunks)",
         str(case.micro_batches),

@@ -23,7 +23,7 @@ from milp_plan.run.key import file_name, run_key
 from milp_plan.run.kinds import kind_of
 from milp_plan.run.ledger import Ledger
 from milp_plan.run.outcome import Outcome
-from milp_plan.run.record import asked_of, outcome_of
+from milp_plan.run.record import outcome_of, settings_data
 from milp_plan.run.settings import Progress, ProgressHook, Settings
 from milp_plan.run.solving import choose, solve
 
@@ -77,7 +77,7 @@ class InspectedCut:
     @property
     def impossible(self) -> bool:
         """Whether it is proved that the cut has no plan."""
-        return self.outcome is not None and self.outcome.infeasible_because is not None
+        return self.outcome is not None and self.outcome.infeasible_reason is not None
 
 
 class CutSearch:
@@ -339,7 +339,7 @@ class CutSearch:
             gap=relative_gap(value, bound),
             stop=stop,
             proved=proved_optimal(value, bound) and not outcome.disputed,
-            infeasible_because=self._why_none() if impossible else None,
+            infeasible_reason=self._why_none() if impossible else None,
             seconds=self.budget.elapsed_s,
         )
         return chosen.built, replace(changed, record=self._record(changed))
@@ -353,7 +353,7 @@ class CutSearch:
 
     def _record(self, outcome: Found) -> dict[str, Any]:
         old, measure, problem = outcome.record, outcome.measure, outcome.problem
-        settings = asked_of(self.settings) | {"threads": old["settings"]["threads"]}
+        settings = settings_data(self.settings) | {"threads": old["settings"]["threads"]}
         made = old["formulation"] or {"name": settings["formulation"], "sha256": None}
         named = settings | {"formulation": made["name"], "cut": None}
         key = run_key(problem.name, problem.fingerprint, named, made["sha256"])
@@ -368,7 +368,7 @@ class CutSearch:
             "gap_asked": self.settings.gap,
             "proved": outcome.proved,
             "stop": str(outcome.stop),
-            "infeasible_because": outcome.infeasible_because,
+            "infeasible_because": outcome.infeasible_reason,
             "seconds": round(outcome.seconds, 3),
             "phases": {name: round(seconds, 4) for name, seconds in self.budget.phases.items()},
             "settings": {**settings, "start": False},
@@ -405,7 +405,7 @@ class CutSearch:
             other = "; with any other cut as much or more" if count > 1 else ""
             return f"{none}: with {cut_text(cut)} {missing_memory(self.grid, needs)}{other}"
         reasons = [
-            f"with {cut_text(cut)}: {one.outcome.infeasible_because}"
+            f"with {cut_text(cut)}: {one.outcome.infeasible_reason}"
             for cut, one in self.tried.items()
             if one.outcome is not None
         ]
@@ -425,7 +425,7 @@ def fixed_cut(case: Case, settings: Settings, hook: ProgressHook | None) -> tupl
     reason = missing_memory(layout, needs)
     proved = {"infeasible_because": reason, "stop": str(Stop.INFEASIBLE)}
     record = {**outcome.record, **proved}
-    return made, replace(outcome, infeasible_because=reason, stop=Stop.INFEASIBLE, record=record)
+    return made, replace(outcome, infeasible_reason=reason, stop=Stop.INFEASIBLE, record=record)
 
 
 def missing_memory(layout: Grid, needs: int) -> str:

@@ -82,8 +82,8 @@ def _boxes(problem: PlanningProblem, plan: Plan, time: Scale) -> Iterator[Box]:
             if ticks:
                 text = f"call {call}, {time.text(ticks)}" if timed else time.text(ticks)
                 span = (time(start), time(start + ticks))
-                yield row_box(rows[device], part, span, part, device, said=text)
+                yield row_box(rows[device], part, span, part, device, tooltip=text)
                 start += ticks
     for name, device, start, stop in _outside(problem, plan, line):
         span, text = (time(start), time(stop)), time.text(stop - start)
-        yield row_box(rows[device], name, span, _OUTSIDE, device, said=text)
+        yield row_box(rows[device], name, span, _OUTSIDE, device, tooltip=text)

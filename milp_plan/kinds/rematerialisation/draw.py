@@ -38,7 +38,7 @@ def rematerialisation_panels(
             once.append((number, scale(problem.held[len(once)])))
         kind = _FIRST if first else _RELOAD if number in reloads else _RUN
         edges = (number, number + 1, 0, scale(used[number]))
-        boxes.append(Box(*edges, kind, name, said=scale.text(used[number])))
+        boxes.append(Box(*edges, kind, name, tooltip=scale.text(used[number])))
     ends = (0, len(plan.runs))
     curves = [Curve("every operator once", [*once, (ends[1], once[-1][1])], "#777777")]
     if problem.budget is not None:

@@ -16,7 +16,7 @@ from milp_plan.core.budget import Budget
 from milp_plan.io.files import Document
 from milp_plan.run.change import Change, host, objective_of, positive, size
 from milp_plan.run.kind import Export, Format, Kind, Measure
-from milp_plan.run.scope import Offer, Scope
+from milp_plan.run.scope import NotOffered, Scope
 from milp_plan.run.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -159,12 +159,12 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
             (*(["recomputation"] if again else []), *(["reloads from a host"] if hosted else [])),
             ("the order of first runs",),
             (
-                *([] if again else [Offer("recomputation")]),
-                *([] if hosted else [Offer("host", HOST.usage)]),
+                *([] if again else [NotOffered("recomputation")]),
+                *([] if hosted else [NotOffered("host", HOST.usage)]),
             ),
         )
 
-    def about(self, problem: RematerialisationProblem) -> dict[str, Any]:
+    def summary(self, problem: RematerialisationProblem) -> dict[str, Any]:
         """Return sizes, peak, budget."""
         return {
             "operators": len(problem.computations),
@@ -180,7 +180,7 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
 
     def rows(self, problem: RematerialisationProblem) -> list[list[str]]:
         """Return sizes, peak and budget as rows of text."""
-        facts, units = self.about(problem), problem.units
+        facts, units = self.summary(problem), problem.units
         place = max(range(len(problem.floors)), key=problem.floors.__getitem__)
         fullest = problem.computations[place].name
         limit, added = "none", "no limit"
@@ -213,7 +213,7 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
             "added_time_percent_bound": _percent(problem, bound),
         }
 
-    def story(
+    def plan_summary_table(
         self, problem: RematerialisationProblem, plan: RematerialisationPlan, verdict: Verdict
     ) -> list[list[str]]:
         """Return the saved memory and its price."""
@@ -268,7 +268,7 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
 
         return rematerialisation_panels(problem, plan)
 
-    def named_by(self, plan: RematerialisationPlan) -> Sequence[str]:
+    def names_in_plan(self, plan: RematerialisationPlan) -> Sequence[str]:
         """Return the operators that it runs."""
         return plan.runs
 

@@ -50,7 +50,7 @@ class Question(Ledger[RematerialisationProblem, RematerialisationPlan]):
     def no(self) -> bool:
         """Whether it is proved that there is none."""
         late = self.most is not None and self.lower is not None and self.lower > self.most
-        return late or self.infeasible_because is not None
+        return late or self.infeasible_reason is not None
 
     @property
     def settled(self) -> bool:
@@ -91,7 +91,7 @@ class LeastMemoryStrategy(Strategy[RematerialisationProblem, RematerialisationPl
             Step("obstacle", ledger.prove_infeasible),
             Step("bounds", ledger.find_bounds),
             Step("every plan", lambda: offer_best_of_all(ledger)),
-            Step("once", lambda: offer_once(ledger), always=True),
+            Step("once", lambda: offer_once(ledger), run_after_time_limit=True),
             Step("budgets", self.bisect),
         )
 

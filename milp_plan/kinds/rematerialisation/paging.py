@@ -44,16 +44,16 @@ class PagingStrategy(RematerialisationStrategy):
             Step("obstacle", ledger.prove_infeasible),
             Step("bounds", ledger.find_bounds),
             Step("every plan", lambda: offer_best_of_all(ledger)),
-            Step("once", lambda: offer_once(ledger), always=True),
+            Step("once", lambda: offer_once(ledger), run_after_time_limit=True),
             Step("greedy", self.relieve),
             Step("model", self.solve, lambda: ledger.formulation is not None),
             Step("every plan to the end", every, lambda: few(ledger.problem)),
             Step("annealing to the end", self.anneal_on, lambda: not ledger.repeatable),
         )
 
-    def alone(self) -> Iterable[Step]:
+    def model_only_steps(self) -> Iterable[Step]:
         """Run the formulation's model only."""
-        return Strategy.alone(self)
+        return Strategy.model_only_steps(self)
 
     @cached_property
     def annealed(self) -> RematerialisationProblem:
@@ -70,7 +70,7 @@ class PagingStrategy(RematerialisationStrategy):
         """Run idle operators again; the added time may exceed its limit."""
         ledger = self.ledger
         plan = greedy(ledger.problem, ledger.settings.seed)
-        ledger.offer(plan, NAME, "greedy", sure=False)
+        ledger.offer(plan, NAME, "greedy", must_be_valid=False)
         ledger.baselines[NAME] = ledger.reached.get(NAME)
 
     def solve(self) -> None:

@@ -18,9 +18,11 @@ NO_PLAN = "every plan was enumerated; none is within memory and limits"
 
 
 def offer_once(ledger: Ledger[RematerialisationProblem, RematerialisationPlan]) -> None:
-    """Offer every operator once: it adds no time, if the problem's budget allows it."""
+    """NotOffered every operator once: it adds no time, if the problem's budget allows it."""
     runs = tuple(entry.name for entry in ledger.problem.computations)
-    ledger.offer(RematerialisationPlan(ledger.problem.name, runs), ONCE, "once", sure=False)
+    ledger.offer(
+        RematerialisationPlan(ledger.problem.name, runs), ONCE, "once", must_be_valid=False
+    )
 
 
 def offer_best_of_all(

@@ -15,7 +15,7 @@ from milp_plan.models.registry import get
 from milp_plan.run.background import BackgroundThread
 from milp_plan.run.model import FormulationSolver, make_options
 from milp_plan.run.settings import MODEL_ALONE
-from milp_plan.run.strategy import LEAST_S, Step, Strategy
+from milp_plan.run.strategy import MIN_SOLVE_S, Step, Strategy
 
 from .planners import NAME, Annealing, greedy, keys_of, once, plan_of, relieved
 from .problem import RematerialisationObjective, RematerialisationPlan, RematerialisationProblem
@@ -58,7 +58,7 @@ class RematerialisationStrategy(Strategy[RematerialisationProblem, Rematerialisa
             Step("obstacle", ledger.prove_infeasible),
             Step("bounds", ledger.find_bounds),
             Step("every plan", lambda: offer_best_of_all(ledger)),
-            Step("once", lambda: offer_once(ledger), always=True),
+            Step("once", lambda: offer_once(ledger), run_after_time_limit=True),
             Step("greedy", self.relieve),
             Step("annealing", self.anneal_first),
             Step("formulation", self.formulate, self.another_is_named),
@@ -66,9 +66,9 @@ class RematerialisationStrategy(Strategy[RematerialisationProblem, Rematerialisa
             Step("annealing to the end", self.anneal_on, lambda: not ledger.repeatable),
         )
 
-    def alone(self) -> Iterable[Step]:
+    def model_only_steps(self) -> Iterable[Step]:
         """Run the formulation's model, unless it is proved that there is no plan."""
-        return (Step("obstacle", self.ledger.prove_infeasible), *super().alone())
+        return (Step("obstacle", self.ledger.prove_infeasible), *super().model_only_steps())
 
     def relieve(self) -> None:
         """Release outputs that idle across the fullest run, again and again."""
@@ -102,7 +102,9 @@ class RematerialisationStrategy(Strategy[RematerialisationProblem, Rematerialisa
 
         def better() -> None:
             plan = plan_of(ledger.problem, search.best, ANNEALING)
-            ledger.offer(plan, ANNEALING, "annealing", sure=self.annealed is ledger.problem)
+            ledger.offer(
+                plan, ANNEALING, "annealing", must_be_valid=self.annealed is ledger.problem
+            )
 
         with ledger.budget.phase("annealing"):
             while go_on() and coolings != 0:
@@ -148,7 +150,7 @@ class RematerialisationStrategy(Strategy[RematerialisationProblem, Rematerialisa
                 quick = self.lazy(columns=QUICK_COLUMNS, integers=False)
                 answer = quick.run(ledger.problem, Guide(), limits, budget, confirm=False)
                 ledger.accept_answer(answer, by=MODELS)
-            if budget.left_s > LEAST_S and not ledger.done:
+            if budget.left_s > MIN_SOLVE_S and not ledger.done:
                 ledger.details["models"] = self.solve_with_lazy_rows(
                     solver, Guide(), limits, budget, lambda: ledger.plan,
                     by=MODELS, phase="models", repair=self.repaired,

@@ -101,7 +101,7 @@ def migrate(
         "bound": outcome.bound,
         "proved": outcome.proved,
         "scope": str(outcome.scope),
-        "infeasible_because": outcome.infeasible_because,
+        "infeasible_because": outcome.infeasible_reason,
     }
     if as_json:
         say(json.dumps(answer))

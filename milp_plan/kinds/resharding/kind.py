@@ -13,7 +13,7 @@ from milp_plan.core.budget import Budget
 from milp_plan.io.files import Document
 from milp_plan.run.change import Change
 from milp_plan.run.kind import TIMED, Format, Kind, Measure, Restart
-from milp_plan.run.scope import Offer, Scope
+from milp_plan.run.scope import NotOffered, Scope
 from milp_plan.run.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -78,10 +78,10 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
         return Scope(
             (*(["senders"] if several else []), "starts"),
             ("one delivery per slice to all its receivers", *([] if several else ["senders"])),
-            (Offer("relays"), Offer("smaller slices")),
+            (NotOffered("relays"), NotOffered("smaller slices")),
         )
 
-    def about(self, problem: ReshardingProblem) -> dict[str, Any]:
+    def summary(self, problem: ReshardingProblem) -> dict[str, Any]:
         """Return the sizes."""
         sizes = [entry.size for entry in problem.slices]
         return {
@@ -95,7 +95,7 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
 
     def rows(self, problem: ReshardingProblem) -> list[list[str]]:
         """Return the sizes as rows of text."""
-        facts, units = self.about(problem), problem.units
+        facts, units = self.summary(problem), problem.units
         choice, several = facts["slices_with_a_choice"], facts["broadcasts"]
         sent, received = facts["sent_bytes"], facts["received_bytes"]
         return [
@@ -132,7 +132,7 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
 
         return resharding_panels(problem, plan)
 
-    def named_by(self, plan: ReshardingPlan) -> Sequence[str]:
+    def names_in_plan(self, plan: ReshardingPlan) -> Sequence[str]:
         """Return the slices that it delivers."""
         return [entry.slice for entry in plan.deliveries]
 

@@ -40,13 +40,13 @@ class ReshardingStrategy(Strategy[ReshardingProblem, ReshardingPlan]):
         return (
             Step("obstacle", ledger.prove_infeasible),
             Step("bounds", ledger.find_bounds),
-            Step("heuristics", self.try_baselines, always=True),
+            Step("heuristics", self.try_baselines, run_after_time_limit=True),
             Step("search", self.search),
             Step("model", self.solve_whole_model),
         )
 
     def try_baselines(self) -> None:
-        """Offer plans by busy ports, by load, by random rounds, and by more random rounds."""
+        """NotOffered plans by busy ports, by load, by random rounds, and by more random rounds."""
         from .planners import RANDOMISED, randomised
 
         ledger, problem = self.ledger, self.ledger.problem
@@ -69,4 +69,4 @@ class ReshardingStrategy(Strategy[ReshardingProblem, ReshardingPlan]):
         ledger = self.ledger
         if len(ledger.problem.slices) <= SEARCHED:
             search = OrderSearch(ledger.problem, ledger.value, ledger.lower or 0)
-            self.follow(search.run(ledger.budget.part("search", SEARCH_SHARE)))
+            self.record_results(search.run(ledger.budget.part("search", SEARCH_SHARE)))

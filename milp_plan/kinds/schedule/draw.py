@@ -100,8 +100,10 @@ def _memory(
         for start, stop, held in _spans(entry, rows.stop_ticks, grain):
             full = entry.limit_bytes is not None and held > entry.limit_bytes
             edges = (time(start), time(stop), row + 0.42 - 0.84 * held / top, row + 0.42)
-            said = f"{size.text(held)}, {limit}"
-            boxes.append(Box(*edges, _ABOVE if full else _USED, entry.device, entry.device, said))
+            tooltip = f"{size.text(held)}, {limit}"
+            boxes.append(
+                Box(*edges, _ABOVE if full else _USED, entry.device, entry.device, tooltip)
+            )
     what = "the limit of its device, or the highest peak without one"
     part = "" if near else f"{100 * fullest:.2g} % of "
     notes = [f"The height of a row is {part}{what}."]
@@ -162,8 +164,8 @@ def _utilisation(rows: Lanes) -> Panel:
             if ticks.get(look):
                 edges = (100 * left / whole, 100 * (left + ticks[look]) / whole)
                 kind = _chunk_name(*look, rows.chunks)
-                said = f"{100 * ticks[look] / whole:.1f} %"
-                boxes.append(row_box(row, kind, edges, kind, lane.name, said=said))
+                tooltip = f"{100 * ticks[look] / whole:.1f} %"
+                boxes.append(row_box(row, kind, edges, kind, lane.name, tooltip=tooltip))
                 left += ticks[look]
     return Panel(
         "Utilisation",

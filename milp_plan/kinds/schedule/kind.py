@@ -167,7 +167,7 @@ class Schedule(Kind[PlanningProblem, Plan]):
 
         return placement_scope(problem)
 
-    def about(self, problem: PlanningProblem) -> dict[str, Any]:
+    def summary(self, problem: PlanningProblem) -> dict[str, Any]:
         """Sizes, and what the serial law asks for."""
         law = problem.serial
         return {
@@ -181,7 +181,7 @@ class Schedule(Kind[PlanningProblem, Plan]):
             "calls": None if law is None else law.calls,
         }
 
-    def facts(self, problem: PlanningProblem) -> dict[str, Any]:
+    def info(self, problem: PlanningProblem) -> dict[str, Any]:
         """Figures of graph and cluster; ticks and bytes are exact."""
         graph, cluster = problem.graph, problem.cluster
         persistent = [value for value in graph.values if value.persistent]
@@ -219,7 +219,7 @@ class Schedule(Kind[PlanningProblem, Plan]):
 
     def rows(self, problem: PlanningProblem) -> list[list[str]]:
         """The same for people."""
-        facts, units = self.about(problem) | self.facts(problem), problem.units
+        facts, units = self.summary(problem) | self.info(problem), problem.units
         kinds = ", ".join(f"{count} {kind}" for kind, count in facts["kinds"].items())
         least, most = facts["options_per_operator"].values()
         options = str(least) if least == most else f"{least} to {most}"
@@ -249,7 +249,9 @@ class Schedule(Kind[PlanningProblem, Plan]):
         first, *others = explain(problem, plan, verdict).splitlines()
         return "\n".join([first, *cut_lines(problem), *others])
 
-    def details(self, problem: PlanningProblem, plan: Plan, verdict: Verdict) -> dict[str, Any]:
+    def explain_data(
+        self, problem: PlanningProblem, plan: Plan, verdict: Verdict
+    ) -> dict[str, Any]:
         """Memory of the devices and the critical chain; of a broken plan neither means much."""
         if not verdict.ok:
             return {"memory": [], "critical_chain": []}
@@ -287,7 +289,7 @@ class Schedule(Kind[PlanningProblem, Plan]):
 
             yield HEADS, stage_table(record["coarse_stages"], measure)
 
-    def named_by(self, plan: Plan) -> Sequence[str]:
+    def names_in_plan(self, plan: Plan) -> Sequence[str]:
         """Operators that it runs."""
         return [run.operator for run in plan.runs]
 

@@ -102,7 +102,7 @@ def work(data: bytes, asked: RoundRequest) -> RoundAnswer:
         ledger.planner,
         platform.node(),
         ledger.details.get("annealing", {}).get("schedules", 0),
-        ledger.details.get("polish", {}).get("rounds", 0),
+        ledger.details.get("window_search", {}).get("rounds", 0),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from milp_plan.core import MemoryLaw, PlanningProblem
 from milp_plan.core.graph import FORWARD_KIND
-from milp_plan.run.scope import HOST, RECOMPUTATION, SHARDING, Offer, Scope
+from milp_plan.run.scope import HOST, RECOMPUTATION, SHARDING, NotOffered, Scope
 
 
 def placement_scope(problem: PlanningProblem) -> Scope:
@@ -37,14 +37,14 @@ def placement_scope(problem: PlanningProblem) -> Scope:
     return Scope(tuple(decided), tuple(fixed), tuple(_not_offered(problem, sharded=sharded)))
 
 
-def _not_offered(problem: PlanningProblem, *, sharded: bool) -> Iterator[Offer]:
+def _not_offered(problem: PlanningProblem, *, sharded: bool) -> Iterator[NotOffered]:
     """Yield what no plan of the problem does, with the option that would allow it."""
     operators = problem.graph.operators
     changeable = problem.memory_law is MemoryLaw.INSTANT
     if not any(operator.recomputable for operator in operators):
         forward = any(operator.kind == FORWARD_KIND for operator in operators)
-        yield Offer(RECOMPUTATION, "--recompute" if changeable and forward else "")
+        yield NotOffered(RECOMPUTATION, "--recompute" if changeable and forward else "")
     if not problem.cluster.hosts:
-        yield Offer(HOST, "--host SIZE@RATE" if changeable else "")
+        yield NotOffered(HOST, "--host SIZE@RATE" if changeable else "")
     if not sharded:
-        yield Offer(SHARDING)
+        yield NotOffered(SHARDING)

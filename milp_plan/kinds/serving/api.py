@@ -81,9 +81,9 @@ def serving_problem(
 
 def answer_of(outcome: Any) -> ServingAnswer:
     """Return the outcome of a run as ``milp-plan serve`` reports it."""
-    known = outcome.record.get("search", {"finished": outcome.infeasible_because is not None})
+    known = outcome.record.get("search", {"finished": outcome.infeasible_reason is not None})
     found = msgspec.convert(known, ServingResult)
-    return ServingAnswer(outcome.problem, found, outcome.infeasible_because, outcome.bound)
+    return ServingAnswer(outcome.problem, found, outcome.infeasible_reason, outcome.bound)
 
 
 def answer_for(problem: ServingProblem, plan: ServingPlan) -> ServingAnswer:

@@ -10,7 +10,7 @@ from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.kinds.training.model_kind import ModelKind, SpaceStrategy
 from milp_plan.run.kind import Measure
-from milp_plan.run.scope import Offer
+from milp_plan.run.scope import NotOffered
 from milp_plan.run.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 OFFERS = {
-    "tensor": Offer("tensor parallelism between nodes"),
-    "prompts": Offer("prompts at once other than powers of two"),
-    "chunks": Offer("prompts in chunks beside decoding"),
-    "phases": Offer("devices of their own for each phase"),
+    "tensor": NotOffered("tensor parallelism between nodes"),
+    "prompts": NotOffered("prompts at once other than powers of two"),
+    "chunks": NotOffered("prompts in chunks beside decoding"),
+    "phases": NotOffered("devices of their own for each phase"),
 }
 """What no plan uses unless its field is fixed; ``milp-plan serve`` has the whole list."""
 

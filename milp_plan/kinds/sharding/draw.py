@@ -64,7 +64,7 @@ def _dearest(problem: ShardingProblem, plan: ShardingPlan) -> Panel:
     rows = [problem.operators[k] for k in which]
     labels = [problem.label(k, plan.chosen[k]) for k in which]
     boxes = [
-        row_box(row, labels[row], (0, scale(costs[k])), "cost", rows[row], said=labels[row])
+        row_box(row, labels[row], (0, scale(costs[k])), "cost", rows[row], tooltip=labels[row])
         for row, k in enumerate(which)
     ]
     more = len(costs) - len(which)

@@ -13,7 +13,7 @@ from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.io.files import Document
 from milp_plan.run.kind import Export, Format, Kind, Measure, Restart
-from milp_plan.run.scope import Offer, Scope
+from milp_plan.run.scope import NotOffered, Scope
 from milp_plan.run.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -139,10 +139,10 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
 
     def scope(self, problem: ShardingProblem) -> Scope:
         """Return a strategy for each operator; the order is the file's."""
-        offers = (Offer("recomputation"), Offer("pipeline stages"))
+        offers = (NotOffered("recomputation"), NotOffered("pipeline stages"))
         return Scope(("the strategy of each operator",), ("order and lifetimes",), offers)
 
-    def about(self, problem: ShardingProblem) -> dict[str, Any]:
+    def summary(self, problem: ShardingProblem) -> dict[str, Any]:
         """Return the sizes."""
         s, t = problem.strategies, problem.transitions
         lasting = problem.intervals[:, 0] < problem.intervals[:, 1]
@@ -160,7 +160,7 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
 
     def rows(self, problem: ShardingProblem) -> list[list[str]]:
         """Return the sizes as rows of text."""
-        facts = self.about(problem)
+        facts = self.summary(problem)
         least, most = facts["strategies_per_operator"].values()
         limit = facts["limit_bytes"]
         return [
@@ -182,7 +182,7 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
                 row |= _strategy(problem, place, chosen)
             yield row
 
-    def story(
+    def plan_summary_table(
         self, problem: ShardingProblem, plan: ShardingPlan, verdict: Verdict
     ) -> list[list[str]]:
         """Return strategies by name, with their numbers of operators and costs."""
@@ -247,8 +247,8 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
         from .coarsen import reduce_sharding
 
         left = reduce_sharding(problem, budget.left_s)
-        if left.infeasible_because is not None:
-            return left.infeasible_because
+        if left.infeasible_reason is not None:
+            return left.infeasible_reason
         choice = best_choice(left.labelling)
         return NO_CHOICE if choice is not None and choice.labels is None else None
 
@@ -262,7 +262,7 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
 
         half = budget.part("reducing", 0.5)
         left = reduce_sharding(problem, half.left_s)
-        if left.infeasible_because is not None:
+        if left.infeasible_reason is not None:
             return
         choice = best_choice(left.labelling)
         value = (

@@ -85,7 +85,7 @@ def solve_labelling(
             return solver.failed(error)
 
     confirmation = Confirmation(ask, guide, limits, budget)
-    return confirmation.of(ask(guide, limits, SolveStart(start, on_progress)))
+    return confirmation.confirm(ask(guide, limits, SolveStart(start, on_progress)))
 
 
 def _answer(  # noqa: PLR0917 (as above)

@@ -56,7 +56,7 @@ def run_sharding() -> None:
     for operators in (8, 4):
         for seed in range(3):
             left = reduce_sharding(_shards(operators, seed), math.inf)
-            if left.infeasible_because is None:
+            if left.infeasible_reason is None:
                 best_choice(left.labelling)
                 left.lift(np.zeros(len(left.labelling), dtype=np.int64))
 

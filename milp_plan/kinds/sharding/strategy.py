@@ -93,7 +93,7 @@ class ShardingStrategy(Strategy[ShardingProblem, ShardingPlan]):
             Step("model", self.solve, lambda: uses_model and self.size > 0),
         )
 
-    def alone(self) -> Iterable[Step]:
+    def model_only_steps(self) -> Iterable[Step]:
         """Solve the model of the reduced problem; where that is empty, it gives the plan."""
         return (
             Step("reductions", self.reduce, loops=(SHARDING,)),
@@ -102,7 +102,7 @@ class ShardingStrategy(Strategy[ShardingProblem, ShardingPlan]):
         )
 
     def offer_initial_plan(self) -> None:
-        """Offer greedy choices."""
+        """NotOffered greedy choices."""
         for name, plan in self.cheap_plans():
             self.ledger.offer(plan, name, "first plan")
 
@@ -159,8 +159,8 @@ class ShardingStrategy(Strategy[ShardingProblem, ShardingPlan]):
             "rows_left": len(left.capacity),
             "reduction": [list(row) for row in reduction.history],
         }
-        if reduction.infeasible_because is not None:
-            ledger.refute(reduction.infeasible_because)
+        if reduction.infeasible_reason is not None:
+            ledger.refute(reduction.infeasible_reason)
             return
         took_s = budget.elapsed_s - budget.phases.get("compiling", 0.0)
         self.kept_s = CHECK_S + CHECK_SHARE * budget.limit_s + CHECK_LIKE_READING * took_s
@@ -260,4 +260,4 @@ class ShardingStrategy(Strategy[ShardingProblem, ShardingPlan]):
             start=self.board.best(),
             on_progress=tell,
         )
-        ledger.accept_answer(answer, cutoff, undo=lambda plan: self.lifted(np.array(plan.chosen)))
+        ledger.accept_answer(answer, cutoff, expand=lambda plan: self.lifted(np.array(plan.chosen)))

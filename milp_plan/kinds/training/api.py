@@ -116,8 +116,8 @@ def given_cluster(
 def answer_of(outcome: Any) -> TrainingAnswer:
     """Return the outcome of a run as ``milp-plan train`` reports it."""
     problem: TrainingProblem = outcome.problem
-    known = outcome.record.get("search", {"finished": outcome.infeasible_because is not None})
-    return _answer(problem, msgspec.convert(known, SearchResult), outcome.infeasible_because)
+    known = outcome.record.get("search", {"finished": outcome.infeasible_reason is not None})
+    return _answer(problem, msgspec.convert(known, SearchResult), outcome.infeasible_reason)
 
 
 def answer_for(problem: TrainingProblem, plan: TrainingPlan) -> TrainingAnswer:

@@ -137,7 +137,7 @@ def plan_and_answer(
         kind: Any = outcome.kind
         answer = kind.part("api").answer_of(outcome)
         marks = {"problem": problem.name, "fingerprint": problem.fingerprint}
-        data = marks | kind.about(problem) | kind.part("report").data(answer)
+        data = marks | kind.summary(problem) | kind.part("report").data(answer)
         text = answer.full_text() if ctx.params.get("verbose") else str(answer)
         say(json.dumps({"verb": ctx.info_name} | data) if asked["as_json"] else text)
         for defect in outcome.defects:
@@ -145,7 +145,7 @@ def plan_and_answer(
         stopped = answer.found.interrupted or outcome.stop is Stop.INTERRUPTED
         ended = interrupts.code() if stopped else Exit.DONE
         if outcome.plan is None:
-            none = Exit.INFEASIBLE if outcome.infeasible_because else Exit.NO_PLAN
+            none = Exit.INFEASIBLE if outcome.infeasible_reason else Exit.NO_PLAN
             ctx.exit(most_serious([none, ended]))
         if asked["plan_output"] is not None:
             write_document(asked["plan_output"], kind.plan_text(outcome.plan))

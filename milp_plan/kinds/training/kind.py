@@ -10,7 +10,7 @@ from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.io.files import Document
 from milp_plan.run.kind import Measure
-from milp_plan.run.scope import Offer, Scope
+from milp_plan.run.scope import NotOffered, Scope
 from milp_plan.run.strategy import Strategy
 
 from .model_kind import ModelKind, SpaceStrategy
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from .search import Search, SearchResult
 
 OFFERS = {
-    "tensor": Offer("tensor parallelism between nodes"),
-    "micro_batch": Offer("micro-batches of other than 1 to 4, 8 and 16 samples"),
-    "precision": Offer("8-bit products"),
-    "offload": Offer("offload to the host"),
+    "tensor": NotOffered("tensor parallelism between nodes"),
+    "micro_batch": NotOffered("micro-batches of other than 1 to 4, 8 and 16 samples"),
+    "precision": NotOffered("8-bit products"),
+    "offload": NotOffered("offload to the host"),
 }
 """What no plan uses unless its field is fixed; ``milp-plan train`` has the whole list."""
 

@@ -17,7 +17,7 @@ from milp_plan.core.amounts import size_text
 from milp_plan.core.bound import Bound
 from milp_plan.io.files import Document
 from milp_plan.run.kind import Format, Kind
-from milp_plan.run.scope import Offer, Scope
+from milp_plan.run.scope import NotOffered, Scope
 from milp_plan.run.strategy import Step, Strategy
 
 P = TypeVar("P", bound=Any)
@@ -104,7 +104,7 @@ class ModelKind(Kind[P, S]):
 
     content: ClassVar[str]
     decisions: ClassVar[tuple[str, ...]]
-    offers: ClassVar[Mapping[str, Offer]]
+    offers: ClassVar[Mapping[str, NotOffered]]
 
     def part(self, name: str) -> Any:
         """Return a module of the kind's folder."""
@@ -151,7 +151,7 @@ class ModelKind(Kind[P, S]):
         offers = tuple(offer for name, offer in self.offers.items() if name not in problem.fixed)
         return Scope(self.decisions, fixed, offers)
 
-    def about(self, problem: P) -> dict[str, Any]:
+    def summary(self, problem: P) -> dict[str, Any]:
         """Sizes."""
         architecture, cluster = problem.architecture, problem.cluster
         return {
@@ -168,7 +168,7 @@ class ModelKind(Kind[P, S]):
 
     def rows(self, problem: P) -> list[list[str]]:
         """Sizes for people."""
-        facts, sizes = self.about(problem), problem.cluster.memories
+        facts, sizes = self.summary(problem), problem.cluster.memories
         memory = ", ".join(size_text(problem.units, size) for size in sizes)
         return [
             ["devices", f"{facts['devices']:,}, memory {memory}"],
@@ -209,5 +209,5 @@ class ModelKind(Kind[P, S]):
         """Its parts and limits, and why a plan's value is what it is."""
         return self.part("reasons").REASONS
 
-    def named(self, problem: P) -> None:
+    def part_names(self, problem: P) -> None:
         """Nothing: a plan has the same fields whatever the problem."""

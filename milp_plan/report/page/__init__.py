@@ -1,4 +1,4 @@
-"""A report: one HTML file about plans, that needs nothing beside itself."""
+"""Reports: self-contained HTML files about plans."""
 
 from .entry import Entry, read_entry
 from .page import report_text

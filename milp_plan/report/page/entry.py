@@ -1,4 +1,4 @@
-"""What a report shows of one run: its record, and the plan on its instance, checked again."""
+"""The input of a report on one run: its record, its instance, and its plan, checked again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from milp_plan.core import Finding, InputError, Verdict
 from milp_plan.io.record_file import read_record
-from milp_plan.run.kinds import asked_again, kind_of, read, read_plan
+from milp_plan.run.kinds import changes_from_text, kind_of, read, read_plan
 
 if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
@@ -25,13 +25,13 @@ class Entry:
     Parameters
     ----------
     name
-        What tells it from others on the page.
+        Name of the run on the page.
     record
-        As the run wrote it.
+        The record of the run.
     kind, problem
         ``None`` for a run without a plan.
     verdict, explanation, panels
-        Of the plan, if there is one.
+        Verdict, explanation and panels of the plan, if there is one.
     """
 
     name: str
@@ -44,14 +44,14 @@ class Entry:
 
 
 def read_entry(path: Path, instances: Iterable[Path] = ()) -> Entry:
-    """Read a record, its plan beside it, and the instance; check the plan.
+    """Read a record, its plan and its instance, and check the plan.
 
     Parameters
     ----------
     path
         The record. Its plan is ``NAME.plan.json`` beside ``NAME.json``.
     instances
-        Where the instance may be, if not where the record says.
+        Folders in which to search for an instance that is not where the record says.
 
     Raises
     ------
@@ -86,21 +86,21 @@ def read_entry(path: Path, instances: Iterable[Path] = ()) -> Entry:
 def read_instance(
     path: Path, record: dict[str, Any], instances: Sequence[Path] = ()
 ) -> tuple[Kind[Any, Any], Any, Path]:
-    """Read the instance that the record is about: its fingerprint says so.
+    """Return the instance of a record, which has the same fingerprint.
 
     Parameters
     ----------
     path, record
         The record and its file.
     instances
-        Where the instance may be, if not where the record says.
+        Folders in which to search for an instance that is not where the record says.
 
     Raises
     ------
     InputError
         It is not there, or has changed.
     """
-    asked = asked_again(record.get("changes"), path)
+    asked = changes_from_text(record.get("changes"), path)
     own = record.get("instance_file")
     candidates = [*instances, *([path.parent / own] if isinstance(own, str) else [])]
     others = []

@@ -41,7 +41,7 @@
   }
 
   function finder(panel, plot) {
-    const box = panel.querySelector("input[type=search]"), said = panel.querySelector("output");
+    const box = panel.querySelector("input[type=search]"), output = panel.querySelector("output");
     const { data } = part(plot, "boxes").data_source, found = part(plot, "found").data_source;
     const names = Array.from(data.name, (name) => name.toLowerCase());
     let hits = [], at = -1;
@@ -58,8 +58,8 @@
       const [left, right] = [data.left[hit], data.right[hit]];
       const width = Math.min(range.end - range.start, Math.max((right - left) * 12, (range.bounds[1] - range.bounds[0]) / 200));
       show(range, (left + right - width) / 2, (left + right + width) / 2);
-      const words = data.said[hit] ? `, ${data.said[hit]}` : "";
-      said.value = `${at + 1} of ${hits.length}: ${data.name[hit]} (${data.kind[hit]}) on ${data.row[hit]}, ${number(left)} to ${number(right)}${words}`;
+      const words = data.tooltip[hit] ? `, ${data.tooltip[hit]}` : "";
+      output.value = `${at + 1} of ${hits.length}: ${data.name[hit]} (${data.kind[hit]}) on ${data.row[hit]}, ${number(left)} to ${number(right)}${words}`;
     };
     box.addEventListener("input", () => {
       const word = box.value.trim().toLowerCase();
@@ -67,7 +67,7 @@
       const whole = hits.filter((hit) => names[hit] === word);
       hits = whole.length ? [...whole, ...hits.filter((hit) => names[hit] !== word)] : hits;
       at = -1;
-      said.value = word && !hits.length ? "nothing of this name" : "";
+      output.value = word && !hits.length ? "nothing of this name" : "";
       mark();
       go(1);
     });

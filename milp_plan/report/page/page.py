@@ -1,4 +1,4 @@
-"""The page of a report: facts in tables, panels as plots, everything in one file."""
+"""The page of a report, with tables and plots in one file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .entry import Entry
 from .plots import Plots, need_bokeh
 
 _LINES = tuple(colour for colour in LINES if colour != "#000000")
-"""Colours that are seen on dark paper as well."""
+"""Colours that are visible on dark backgrounds as well."""
 _MOST_VIOLATIONS = 50
 _SECTIONS = (
     ("Settings", "settings"),
@@ -26,16 +26,16 @@ _SECTIONS = (
     ("Baselines", "baselines"),
     ("Seconds", "phases"),
 )
-"""Members of a record that become tables of their own."""
+"""Members of a record with separate tables."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One run, in words and plots."""
+    """One run, as text and plots."""
 
     name: str
     state: str
-    said: str
+    verdict_text: str
     violations: Sequence[str]
     explanation: str
     tables: Sequence[tuple[str, Sequence[tuple[str, str]]]]
@@ -43,12 +43,12 @@ class Part:
 
 
 def report_text(entries: Sequence[Entry]) -> str:
-    """Write the page of one run, or of several beside each other.
+    """Write the page of one run, or of several next to each other.
 
     Parameters
     ----------
     entries
-        At least one.
+        The runs, at least one.
 
     Raises
     ------
@@ -105,12 +105,12 @@ def report_text(entries: Sequence[Entry]) -> str:
 
 
 def _name(group: int, place: int) -> str:
-    """Of a plot, in the page: its run, from 1 (0 is the progress of all), and its place there."""
+    """Return the id of a plot: its run, from 1 (0 is the progress of all), and its position."""
     return f"plot-{group}-{place}"
 
 
 def _legend(panel: Panel) -> dict[str, str]:
-    """Colours of what is drawn."""
+    """Return the colours in the plots."""
     drawn = {box.kind for box in panel.boxes}
     return {kind: colour for kind, colour in panel.fills.items() if kind in drawn}
 
@@ -124,7 +124,7 @@ def _amount(record: Mapping[str, Any], number: int | None) -> str:
 
 
 def _summary(entries: Sequence[Entry], parts: Sequence[Part]) -> Iterator[tuple[str, list[str]]]:
-    """Lines of the table that compares runs."""
+    """Yield the rows of the table that compares runs."""
     records = [entry.record for entry in entries]
     yield "instance", [str(record["instance"]) for record in records]
     yield "objective", [str(record["objective"]) for record in records]
@@ -135,7 +135,7 @@ def _summary(entries: Sequence[Entry], parts: Sequence[Part]) -> Iterator[tuple[
     yield "gap", [DASH if r["gap"] is None else f"{100 * r['gap']:.3g} %" for r in records]
     yield "scope", [str(record.get("scope", DASH)) for record in records]
     yield "proved optimal", ["yes" if record["proved"] else "no" for record in records]
-    yield "check", [part.said for part in parts]
+    yield "check", [part.verdict_text for part in parts]
     yield "stopped", [str(record["stop"]) for record in records]
     yield "strategy", [str(record["strategy"]) for record in records]
     yield "formulation", [(r.get("formulation") or {"name": DASH})["name"] for r in records]
@@ -144,7 +144,7 @@ def _summary(entries: Sequence[Entry], parts: Sequence[Part]) -> Iterator[tuple[
 
 
 def _beside(first: Mapping[str, Any], record: Mapping[str, Any]) -> str:
-    """How far a value is from that of the first run on the same problem."""
+    """Return the difference to the value of the first run on the same problem."""
     same = all(first[name] == record[name] for name in ("fingerprint", "objective"))
     if not same or not first["value"] or record["value"] is None:
         return DASH
@@ -155,18 +155,20 @@ def _part(entry: Entry, plots: Sequence[dict[str, Any]]) -> Part:
     verdict, record = entry.verdict, entry.record
     violations: list[str] = []
     if verdict is None:
-        said = record.get("infeasible_because")
-        state, said = "broken", f"infeasible: {said}" if said else f"no plan ({record['stop']})"
+        proof = record.get("infeasible_because")
+        state = "broken"
+        verdict_text = f"infeasible: {proof}" if proof else f"no plan ({record['stop']})"
     elif verdict.ok:
-        state, said = "valid", f"valid: {verdict.objective} {_amount(record, verdict.value)}"
+        state = "valid"
+        verdict_text = f"valid: {verdict.objective} {_amount(record, verdict.value)}"
     else:
         number = len(verdict.violations)
-        state, said = "broken", f"not valid: {number} violation{'' if number == 1 else 's'}"
+        state, verdict_text = "broken", f"not valid: {number} violation{'' if number == 1 else 's'}"
         violations = [str(violation) for violation in verdict.violations[:_MOST_VIOLATIONS]]
         if number > _MOST_VIOLATIONS:
             violations.append(f"and {number - _MOST_VIOLATIONS} more")
     explained = entry.explanation if verdict is not None and verdict.ok else ""
-    return Part(entry.name, state, said, violations, explained, list(_tables(entry)), plots)
+    return Part(entry.name, state, verdict_text, violations, explained, list(_tables(entry)), plots)
 
 
 def _tables(entry: Entry) -> Iterator[tuple[str, list[tuple[str, str]]]]:
@@ -188,7 +190,7 @@ def _plain(item: Any) -> str:
 
 
 def _progress(entries: Sequence[Entry]) -> Iterator[Panel]:
-    """A panel for each problem: what each run on it knew, over time."""
+    """Yield a panel for each problem, with incumbents and bounds of its runs over time."""
     problems: dict[tuple[Any, Any], list[Entry]] = {}
     for entry in entries:
         problem = (entry.record["fingerprint"], entry.record["objective"])
@@ -219,7 +221,7 @@ def _curves(entries: Sequence[Entry]) -> Panel:
 
 
 def _steps(record: Mapping[str, Any], member: str, scale: Scale) -> list[tuple[float, float]]:
-    """Times at which a number changed, and the end of the run, with the number from then on."""
+    """Return times at which a number changed, and the end of the run, with the numbers."""
     points: list[tuple[float, float]] = []
     for point in record["trace"]:
         if point[member] is not None and (not points or scale(point[member]) != points[-1][1]):

@@ -1,4 +1,4 @@
-"""Panels as plots of Bokeh, which draws on canvas: tens of thousands of boxes stay fluent."""
+"""Panels as plots of Bokeh, whose canvas is fast with tens of thousands of boxes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bokeh.plotting import figure
 
 BOXES, CRITICAL, FOUND = "boxes", "critical", "found"
-"""Names of renderers that the page's glue shows, hides and fills."""
+"""Names of renderers that the page's script shows, hides and fills."""
 
 _ROW_PIXELS, _MANY_ROW_PIXELS, _MANY = 26, 16, 24
 _PLOT_PIXELS = 300
@@ -24,13 +24,13 @@ _NAME_LETTERS, _END_LETTERS = 24, 9
 _STRIP = 0.22
 _EDGES = ("left", "right", "low", "high")
 _FEW_ROWS = 10
-_WORDS = ("name", "kind", "row", "said")
+_WORDS = ("name", "kind", "row", "tooltip")
 _MOST_EDGED = 300
-"""Boxes in a row, on average, up to which an edge tells neighbours of one kind apart."""
+"""Maximum average boxes of a row with edges between neighbours of one kind."""
 
 
 def need_bokeh() -> None:
-    """Say what to do where the library is missing.
+    """Raise an error with advice if the library is missing.
 
     Raises
     ------
@@ -48,21 +48,21 @@ def need_bokeh() -> None:
 
 
 class Plots:
-    """Plots of one page: those of one kind of problem whose axes count the same move together."""
+    """Plots of one page; plots of one kind of problem with equal axes move together."""
 
     def __init__(self) -> None:
         self._ranges: dict[tuple[str, str], Any] = {}
         self._spans: dict[tuple[str, str], tuple[float, float]] = {}
 
     def plan(self, kind: str, panels: Sequence[Panel]) -> None:
-        """Note how far the axes of a kind's panels reach, before any is drawn."""
+        """Record the ranges of the axes of a kind's panels, before any is drawn."""
         for panel in panels:
             low, high = span(panel)
             known = self._spans.get((kind, panel.x.label), (low, high))
             self._spans[kind, panel.x.label] = (min(low, known[0]), max(high, known[1]))
 
     def plot(self, kind: str, panel: Panel, name: str) -> figure:
-        """Draw a panel."""
+        """Return the plot of a panel."""
         from bokeh.models import (
             BoxZoomTool,
             PanTool,
@@ -142,19 +142,19 @@ def _set_rows(plot: figure, panel: Panel) -> None:
 
 
 def short_name(name: str) -> str:
-    """What fits: the end, where numbers and shares stand, and as much of the beginning."""
+    """Return a text cut in the middle; its end has the numbers."""
     if len(name) <= _NAME_LETTERS:
         return name
     return f"{name[: _NAME_LETTERS - _END_LETTERS - 1]}…{name[-_END_LETTERS:]}"
 
 
 def _strip(box: Box) -> Box:
-    """The lower edge of a box: what it says of the box leaves its colour in sight."""
+    """Return the lower edge of a box's tooltip, which leaves the box visible."""
     return replace(box, low=box.high - _STRIP * (box.high - box.low))
 
 
 def _columns(boxes: Sequence[Box]) -> dict[str, Any]:
-    """Of a source of boxes: edges, words, and the length of each."""
+    """Return the columns of a data source of boxes: edges, texts, and lengths."""
     edges = {name: np.array([getattr(box, name) for box in boxes], float) for name in _EDGES}
     words = {name: [getattr(box, name) for box in boxes] for name in _WORDS}
     return edges | words | {"length": edges["right"] - edges["left"]}
@@ -186,7 +186,7 @@ def _tooltips(panel: Panel) -> list[tuple[str, str]]:
     number = "{0,0.[0000]}"
     lines = [("name", "@name"), ("kind", "@kind")]
     lines += [("on", "@row")] if panel.rows else []
-    lines += [("", "@said")] if any(box.said for box in panel.boxes) else []
+    lines += [("", "@tooltip")] if any(box.tooltip for box in panel.boxes) else []
     along = (f"@left{number} to @right{number}{unit}", f"@length{number}{unit}")
     return [*lines, (panel.x.what, along[0]), ("length", along[1])]
 
@@ -204,5 +204,9 @@ def _draw_curves(plot: figure, panel: Panel) -> None:
         lines.append(plot.scatter("x", "y", source=source, size=4, color=curve.colour))
     if lines and panel.y is not None:
         number = "{0,0.[0000]}"
-        said = [("", "@name"), (panel.x.what, f"@x{number}"), (panel.y.what, f"@y{number}")]
-        plot.add_tools(HoverTool(renderers=lines, tooltips=said))
+        lines_of_tooltip = [
+            ("", "@name"),
+            (panel.x.what, f"@x{number}"),
+            (panel.y.what, f"@y{number}"),
+        ]
+        plot.add_tools(HoverTool(renderers=lines, tooltips=lines_of_tooltip))

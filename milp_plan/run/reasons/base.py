@@ -1,8 +1,8 @@
-"""What a kind of problem says about its parts and limits, and about the reasons for a value.
+"""The interface of a kind to parts and limits of its problems, and to the reasons for a value.
 
-One interface for all kinds: conflicts leave parts out and lift limits, what-if questions resize
-limits and fix parts in places, sweeps resize, comparisons list moves, and ``explain`` tells why.
-Each kind of :mod:`milp_plan.kinds` names its :class:`Reasons`.
+Conflicts leave out parts and lift limits, what-if questions resize limits and fix places of parts,
+sweeps resize limits, comparisons list moves, and ``explain`` shows reasons.
+Each kind of :mod:`milp_plan.kinds` returns its :class:`Reasons`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from milp_plan.core import Counts, UnsupportedProblemError, Verdict
 P = TypeVar("P")
 S = TypeVar("S")
 
-MOST_LISTED = 12
-"""Places that a message lists."""
+MAX_LISTED = 12
+"""Maximum number of places that a message lists."""
 
 What = Literal["memory", "host memory", "devices", "link", "added time", "price"]
 
@@ -31,17 +31,17 @@ class Resource:
     Parameters
     ----------
     name
-        Unique in the problem: ``"memory of gpu0"``, ``"link gpu0->gpu1"``, ``"devices"``.
+        Unique name in the problem: ``"memory of gpu0"``, ``"link gpu0->gpu1"``, ``"devices"``.
     what
-        Those of one sort are scaled together.
+        The sort of the resource; resources of one sort are scaled together.
     amount
-        How much there is; ``None`` where it has no limit.
+        The available amount; ``None`` without a limit.
     counts
-        What the amount counts. Of links: bytes per 10^9 ticks.
+        Whether the amount counts time, sizes or things; for links, bytes per 10^9 ticks.
     lifted
-        Whether a problem without this limit can be written down.
+        Whether the limit can be lifted.
     users
-        Names among :attr:`Why.usage` of what goes over a link.
+        Names in :attr:`Why.usage` of the transfers over a link.
     """
 
     name: str
@@ -54,21 +54,22 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One task of the chain that a value hangs on, in order of time.
+    """One task of the critical chain, which is in order of time.
 
     Parameters
     ----------
     name, block
-        What runs or travels, and the block it belongs to, if any.
+        Name of the task, and the block it belongs to, if any.
     resources
-        What it holds.
+        Resources that the task occupies.
     start, stop, waited
-        Ticks; between the end of the link before it (or 0) and its start.
+        Start and end in ticks, and the ticks between the end of the task before (or 0) and its
+        start.
     cause
         What it waited for: ``"value"``, ``"device"``, ``"channel"``, ``"memory"``, ``"release"``,
         ``"start"`` (nothing: it starts at once) or ``"unknown"`` (slack).
     behind
-        Name of what ended before it could start; empty for none.
+        Name of the task whose end it waited for; empty for none.
     """
 
     name: str
@@ -83,7 +84,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """How much of something a plan uses, and of how much."""
+    """An amount that a plan uses, and the available amount."""
 
     name: str
     what: str
@@ -93,7 +94,7 @@ class Usage:
 
     @property
     def share(self) -> float | None:
-        """Part that is used; ``None`` without a whole."""
+        """Used share of the available amount; ``None`` without a limit."""
         return self.amount / self.whole if self.whole else None
 
 
@@ -104,15 +105,15 @@ class Block:
     Parameters
     ----------
     name, sort
-        Which, and of what sort.
+        Name and sort of the block.
     parts
-        How many.
+        Number of parts.
     places
-        Where they are.
+        Places of the parts.
     amount, on_chain
-        Time or cost of them all, and of those on the critical chain (``None`` without a chain).
+        Time or cost of all parts, and of those on the critical chain (``None`` without a chain).
     counts
-        What these count.
+        What the amounts count.
     """
 
     name: str
@@ -126,14 +127,14 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What would make a value better.
+    """A change that would improve a value.
 
     Parameters
     ----------
     text
-        In words.
+        The change in words.
     at_most
-        What it can bring at most, in the unit of the value; ``None`` where nothing says.
+        Upper bound on the improvement, in the unit of the value; ``None`` where unknown.
     """
 
     text: str
@@ -142,22 +143,22 @@ class Remedy:
 
 @dataclass(frozen=True)
 class Why:
-    """What a valid plan's value hangs on.
+    """The reasons for the value of a valid plan.
 
     Parameters
     ----------
     chain
-        The tasks that follow each other up to the value; empty where time plays no part.
+        The critical chain of tasks that ends at the value; empty where time plays no part.
     usage
-        Devices, channels and other things by how busy they are, the busiest first.
+        Devices, channels and other resources by how busy they are, the busiest first.
     limits
-        Limited amounts and what the plan uses of them, the fullest first.
+        Limits and what the plan uses of them, the fullest first.
     binding
-        Names of limits that the plan uses up, or that its chain waits for.
+        Names of limits that the plan uses up, or for which its chain waits.
     blocks
         Summary by block.
     remedies
-        What would shorten the chain or lower the cost, the most promising first.
+        Changes that would shorten the chain or lower the cost, the most promising first.
     """
 
     chain: tuple[Link, ...] = ()
@@ -170,18 +171,18 @@ class Why:
 
 @dataclass(frozen=True)
 class Move:
-    """Parts that two plans treat differently, in the same way.
+    """Parts with the same difference between two plans.
 
     Parameters
     ----------
     what
         What differs: ``"device"``, ``"strategy"``, ``"start"``, ``"runs"``, ...
     before, after
-        How it is in the first plan and in the second.
+        The differing property in the first plan and in the second.
     parts
-        Which.
+        Names of the parts.
     cost
-        What this adds (or saves, below 0), by what it counts in: ``{"work": 7, "transfers": -3}``.
+        Change of the components of the value: ``{"work": 7, "transfers": -3}``.
     counts
         What these amounts count.
     """
@@ -204,9 +205,9 @@ def moves_of(
     Parameters
     ----------
     changes
-        Parts, each with what differs and how it is before and after.
+        Parts, each with what differs and its values before and after.
     cost
-        What the changes of some parts add.
+        Returns the cost of the changes of some parts.
     counts
         What these amounts count.
     """
@@ -220,7 +221,7 @@ def moves_of(
 
 
 def used_up(limits: Iterable[Usage]) -> tuple[str, ...]:
-    """Return the names of limits of which nothing is left."""
+    """Return the names of limits that are used up."""
     return tuple(entry.name for entry in limits if entry.amount == entry.whole)
 
 
@@ -230,7 +231,7 @@ def largest_first(usage: Iterable[Usage]) -> tuple[Usage, ...]:
 
 
 def scaled(resources: Collection[Resource], factor: Fraction) -> dict[str, int]:
-    """Amounts of limited resources times a factor, rounded down, at least 1 where there is any."""
+    """Return amounts of limited resources times a factor, rounded down, at least 1 unless 0."""
     return {
         entry.name: max(min(1, entry.amount), int(entry.amount * factor))
         for entry in resources
@@ -240,9 +241,9 @@ def scaled(resources: Collection[Resource], factor: Fraction) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Something that takes time, holds things, and may have to wait for other tasks.
+    """A task that takes time, occupies resources, and may wait for other tasks.
 
-    ``inputs`` are names of tasks whose ends it waits for; ``release`` is its earliest instant.
+    ``inputs`` are names of tasks whose ends it waits for; ``release`` is its earliest start.
     """
 
     name: str
@@ -255,7 +256,7 @@ class Task:
 
 
 def chain_of(tasks: Sequence[Task]) -> tuple[Link, ...]:
-    """Walk back from the last task, each time to the latest that it had to wait for."""
+    """Return the chain from the last task back, each time to the latest task that it waited for."""
     by_name = {task.name: task for task in tasks}
     users: dict[str, list[Task]] = {}
     for task in tasks:
@@ -285,18 +286,18 @@ def chain_of(tasks: Sequence[Task]) -> tuple[Link, ...]:
 
 
 class Reasons(ABC, Generic[P, S]):
-    """What a kind knows of the parts and limits of its problems.
+    """Parts and limits of the problems of a kind, and the reasons for values.
 
     Attributes
     ----------
     noun
-        What parts are called: ``"operators"``.
+        Noun for parts: ``"operators"``.
     members
-        Member of a problem that lists its parts; each part has a name.
+        Attribute of a problem that lists its parts; each part has a name.
     place_noun
-        What a place of a part is called.
+        Noun for a place of a part.
     partless
-        Whether a problem without any part still asks for a plan.
+        Whether a problem without any part still needs a plan.
     """
 
     noun: ClassVar[str]
@@ -305,26 +306,26 @@ class Reasons(ABC, Generic[P, S]):
     partless: ClassVar[bool] = False
 
     def parts(self, problem: P) -> tuple[str, ...]:
-        """Names of parts that can be left out."""
+        """Return the names of parts that can be left out."""
         return tuple(part.name for part in getattr(problem, self.members))
 
     def keep(self, problem: P, names: Collection[str]) -> P:
-        """Return the problem of some parts alone: every plan of the whole gives one of it.
+        """Return the problem with only some parts; every plan of the problem gives one of it.
 
         Raises
         ------
         InputError
-            They make no problem.
+            The parts do not form a valid problem.
         """
         item: Any = problem
-        wanted = set(names)
-        parts = tuple(part for part in getattr(item, self.members) if part.name in wanted)
+        selected = set(names)
+        parts = tuple(part for part in getattr(item, self.members) if part.name in selected)
         smaller: P = replace(item, **{self.members: parts})
         return smaller
 
     @abstractmethod
     def resources(self, problem: P) -> tuple[Resource, ...]:
-        """What there is so much of; also what has no limit."""
+        """Return the resources, also those without a limit."""
 
     @abstractmethod
     def resized(self, problem: P, amounts: Mapping[str, int | None]) -> P:
@@ -333,15 +334,15 @@ class Reasons(ABC, Generic[P, S]):
         Raises
         ------
         InputError
-            There can be no such problem.
+            A problem with these amounts is invalid.
         """
 
     def places(self, problem: P, part: str) -> tuple[str, ...]:  # noqa: ARG002
-        """Where a part may be."""
+        """Return the places where a part may be."""
         return ()
 
     def pinned(self, problem: P, part: str, place: str) -> P:  # noqa: ARG002
-        """Return the problem whose part is in a place; its plans are plans of the problem.
+        """Return the problem with a part fixed in a place; its plans are plans of the problem.
 
         Raises
         ------
@@ -356,16 +357,16 @@ class Reasons(ABC, Generic[P, S]):
         Raises
         ------
         UnsupportedProblemError
-            With the places of the part.
+            The message lists the places of the part.
         """
         known = self.places(problem, part)
         if place not in known:
-            listed = ", ".join(known[:MOST_LISTED]) or "none"
+            listed = ", ".join(known[:MAX_LISTED]) or "none"
             text = f"{part!r} has no {self.place_noun} {place!r}; it has: {listed}"
             raise UnsupportedProblemError(text)
 
     def carried(self, plan: S) -> S:
-        """Return a plan without its claims, which are about the problem it was made for."""
+        """Return a plan without its claims, which refer to the problem it was made for."""
         item: Any = plan
         names = ("fingerprint", "value", "parent", "limits")
         carried: S = replace(item, **dict.fromkeys(n for n in names if hasattr(item, n)))
@@ -373,8 +374,8 @@ class Reasons(ABC, Generic[P, S]):
 
     @abstractmethod
     def why(self, problem: P, plan: S, verdict: Verdict) -> Why:
-        """Say what a valid plan's value hangs on."""
+        """Return the reasons for the value of a valid plan."""
 
     @abstractmethod
     def moves(self, problem: P, before: S, other: P, after: S) -> tuple[Move, ...]:
-        """List what differs between a plan of a problem and one of it or a variant."""
+        """Return the differences between a plan of a problem and one of it or of a variant."""

@@ -1,4 +1,4 @@
-"""Reasons in words, with units: lines of text for people."""
+"""Reasons, effects and conflicts as lines of text with units."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ from ..kinds import kind_of
 from ..what_if import Effect
 from .base import Block, Link, Move, Usage, Why
 
-MOST = 12
-"""Names, links and rows that are spelt out."""
+MAX_LISTED = 12
+"""Maximum number of names, links and rows that are listed."""
 
-ALIKE = 3
-"""Equal limits that are spelt out; more of them are told together."""
+MAX_EQUAL_LIMITS = 3
+"""Maximum number of equal limits that are listed; more of them are summarised."""
 
 COSTS = ("operator", "edge")
-"""What costs time in a sum, as sharding has it, and is busy at no instant."""
+"""Usages that are terms of a sum, as in sharding, and not busy times."""
 
 _CAUSES = {
-    "value": "needs what {} gives",
-    "device": "what it runs on is busy with {}",
+    "value": "needs the output of {}",
+    "device": "its device is busy with {}",
     "channel": "its channel is busy with {}",
     "memory": "waits for memory",
-    "release": "is not there earlier",
-    "unknown": "waits, and nothing that is known here makes it",
+    "release": "is not released earlier",
+    "unknown": "waits for no known reason",
     "start": "starts at once",
 }
 
 
 def some(names: Sequence[str]) -> str:
-    """List names, the first ones of many."""
-    more = f" and {len(names) - MOST:,} more" if len(names) > MOST else ""
-    return ", ".join(names[:MOST]) + more
+    """Return the first names as a list in words, with the number of the others."""
+    more = f" and {len(names) - MAX_LISTED:,} more" if len(names) > MAX_LISTED else ""
+    return ", ".join(names[:MAX_LISTED]) + more
 
 
 def why_lines(problem: Any, why: Why, *, chain: bool = True) -> Iterator[str]:
-    """Say what a value hangs on.
+    """Yield lines on the reasons for a plan's value.
 
     Parameters
     ----------
     problem, why
-        What is told.
+        The problem and the reasons.
     chain
         Whether to list the critical chain.
     """
@@ -58,7 +58,7 @@ def why_lines(problem: Any, why: Why, *, chain: bool = True) -> Iterator[str]:
         works = busiest.counts is Counts.TIME and busiest.what not in COSTS
         word = "busiest" if works else "largest"
         yield f"{word}: {_usage(units, busiest)}"
-        rest = why.usage[1:MOST]
+        rest = why.usage[1:MAX_LISTED]
         if rest:
             yield f"  then: {'; '.join(_usage(units, entry) for entry in rest[:4])}"
     if chain and why.chain:
@@ -66,10 +66,10 @@ def why_lines(problem: Any, why: Why, *, chain: bool = True) -> Iterator[str]:
     yield from _blocks(units, why.blocks)
     if why.limits:
         yield "limits"
-        for entry in why.limits[:MOST]:
+        for entry in why.limits[:MAX_LISTED]:
             yield f"  {_usage(units, entry)}"
-        if len(why.limits) > MOST:
-            yield f"  and {len(why.limits) - MOST:,} that are less full"
+        if len(why.limits) > MAX_LISTED:
+            yield f"  and {len(why.limits) - MAX_LISTED:,} that are less full"
     yield _binding(why)
     if why.remedies:
         measure = kind_of(problem).measure(problem)
@@ -83,7 +83,7 @@ def _binding(why: Why) -> str:
     if why.binding:
         return f"binding: {some(why.binding)}"
     if why.limits:
-        return "binding: no limit is used up; --what-if says whether one keeps better plans away"
+        return "binding: no limit is used up; --what-if shows whether one excludes better plans"
     return "binding: no limit is set"
 
 
@@ -98,9 +98,9 @@ def _usage(units: Units, entry: Usage) -> str:
 
 def _chain(units: Units, links: Sequence[Link]) -> Iterator[str]:
     count = len(links)
-    cut = f", the last {MOST}" if count > MOST else ""
+    cut = f", the last {MAX_LISTED}" if count > MAX_LISTED else ""
     yield f"critical chain: {count} task{'' if count == 1 else 's'}{cut}"
-    for link in links[-MOST:]:
+    for link in links[-MAX_LISTED:]:
         times = " to ".join(Counts.TIME.text(ticks, units) for ticks in (link.start, link.stop))
         place = f" on {'+'.join(link.resources)}" if link.resources else ""
         waited = f" after {Counts.TIME.text(link.waited, units)}" if link.waited else ""
@@ -114,19 +114,19 @@ def _blocks(units: Units, blocks: Sequence[Block]) -> Iterator[str]:
         rows.sort(key=lambda block: -(block.on_chain or 0))
         rows.sort(key=lambda block: -(block.on_chain or block.amount))
         yield f"by {sort}"
-        for block in rows[:MOST]:
+        for block in rows[:MAX_LISTED]:
             amount = block.counts.text(block.amount, units)
             chain = ""
             if block.on_chain:
                 chain = f", {block.counts.text(block.on_chain, units)} of it on the critical chain"
             parts = f"{block.parts:,} part{'' if block.parts == 1 else 's'}"
             yield f"  {block.name}: {parts}, {amount}{chain}: {some(block.places)}"
-        if len(rows) > MOST:
-            yield f"  and {len(rows) - MOST:,} more"
+        if len(rows) > MAX_LISTED:
+            yield f"  and {len(rows) - MAX_LISTED:,} more"
 
 
 def effect_lines(problem: Any, effects: Iterable[Effect], before: int | None) -> Iterator[str]:
-    """Say what planning with other limits gave."""
+    """Yield lines on the effects of changes."""
     effects = tuple(effects)
     if effects:
         measure = kind_of(problem).measure(problem)
@@ -136,34 +136,35 @@ def effect_lines(problem: Any, effects: Iterable[Effect], before: int | None) ->
 
 
 def _effect(effect: Effect) -> str:
-    found, change, measure = effect.found, effect.change, effect.measure
-    if found.infeasible_because is not None:
-        return f"no plan exists: {found.infeasible_because}"
-    if found.value is None:
-        return f"no plan found in {found.seconds:.1f} s"
-    sure = ", proved optimal" if found.proved else f", bound {measure.text(found.bound)}"
-    value = f"{measure.text(found.value)}{sure}"
+    result, change, measure = effect.result, effect.change, effect.measure
+    if result.infeasible_reason is not None:
+        return f"no plan exists: {result.infeasible_reason}"
+    if result.value is None:
+        return f"no plan found in {result.seconds:.1f} s"
+    proof = ", proved optimal" if result.proved else f", bound {measure.text(result.bound)}"
+    value = f"{measure.text(result.value)}{proof}"
     if change is None:
         return value
     if change < 0:
-        return f"{value}: better by {effect.asked.text(-change)}"
-    if change > 0 and not effect.question.kept:
-        return f"{value}: worse by {effect.asked.text(change)}"
-    if found.proved:
+        return f"{value}: better by {effect.original_measure.text(-change)}"
+    if change > 0 and not effect.question.is_relaxation:
+        return f"{value}: worse by {effect.original_measure.text(change)}"
+    if result.proved:
         return f"{value}: no better"
-    return f"{value}: no plan better found in {found.seconds:.1f} s"
+    return f"{value}: no better plan found in {result.seconds:.1f} s"
 
 
-def infeasibility_lines(problem: Any, told: Infeasibility) -> Iterator[str]:
-    """Say which parts and limits are at odds, and what is enough."""
+def infeasibility_lines(problem: Any, infeasibility: Infeasibility) -> Iterator[str]:
+    """Yield lines on the conflicting set and the relaxations of an infeasible problem."""
     units = units_of(problem)
-    if told.conflict is not None:
-        yield from _conflict(units, told.conflict)
+    if infeasibility.conflict is not None:
+        yield from _conflict(units, infeasibility.conflict)
     measure = kind_of(problem).measure(problem)
-    for least in sorted(told.relaxations, key=lambda entry: entry.percent):
+    for least in sorted(infeasibility.relaxations, key=lambda entry: entry.percent):
         yield from _relaxation(units, measure, least)
-    if told.helpless:
-        yield f"with more of one of these alone no plan was found: {', '.join(told.helpless)}"
+    if infeasibility.helpless:
+        names = ", ".join(infeasibility.helpless)
+        yield f"with more of one of these alone no plan was found: {names}"
 
 
 def _conflict(units: Units, conflict: Conflict) -> Iterator[str]:
@@ -174,7 +175,7 @@ def _conflict(units: Units, conflict: Conflict) -> Iterator[str]:
     limits = []
     for (what, amount, counts), names in alike.items():
         text = counts.text(amount or 0, units)
-        if len(names) > ALIKE:
+        if len(names) > MAX_EQUAL_LIMITS:
             limits.append(f"{what} {text} on each of {len(names)} ({names[0]}, ..., {names[-1]})")
         else:
             limits += [f"{name} {text}" for name in names]
@@ -206,30 +207,30 @@ def _relaxation(units: Units, measure: Measure, least: Relaxation) -> Iterator[s
         yield f"  {below}; between that and {least.percent} % no plan was found in the time"
 
 
-def difference_lines(found: Comparison, names: Sequence[str]) -> Iterator[str]:
-    """Say which of two plans breaks a rule, and what they treat differently.
+def difference_lines(comparison: Comparison, names: Sequence[str]) -> Iterator[str]:
+    """Yield lines on violations of two plans, and on parts that they treat differently.
 
     Parameters
     ----------
-    found
-        What is told.
+    comparison
+        The comparison of the plans.
     names
-        Of the two plans.
+        Names of the two plans.
     """
-    sides = (found.before, found.after)
+    sides = (comparison.before, comparison.after)
     for side, name in zip(sides, names, strict=True):
         if not side.verdict.ok:
             broken = side.verdict.violations
             yield f"  {name}: not valid, {len(broken)} violations, the first: {broken[0].message}"
-    problem = found.before.problem
-    yield from move_lines(problem, found.moves, kind_of(problem).reasons().noun)
-    if all(side.verdict.ok for side in sides) and not found.moves:
+    problem = comparison.before.problem
+    yield from move_lines(problem, comparison.moves, kind_of(problem).reasons().noun)
+    if all(side.verdict.ok for side in sides) and not comparison.moves:
         yield "nothing is treated differently"
 
 
-def component_rows(found: Comparison) -> list[list[str]]:
-    """Return parts of the recomputation that differ: name, before, after, change."""
-    problem = found.before.problem
+def component_rows(comparison: Comparison) -> list[list[str]]:
+    """Return rows of verdict components that differ: name, before, after, change."""
+    problem = comparison.before.problem
     kind = kind_of(problem)
 
     def text(name: str, amount: Amount) -> str:
@@ -237,7 +238,7 @@ def component_rows(found: Comparison) -> list[list[str]]:
 
     return [
         [name, text(name, one), text(name, two), _change(problem, name, one, two)]
-        for name, (one, two) in found.components.items()
+        for name, (one, two) in comparison.components.items()
     ]
 
 
@@ -249,7 +250,7 @@ def _change(problem: Any, name: str, one: Amount, two: Amount) -> str:
 
 
 def move_lines(problem: Any, moves: Sequence[Move], noun: str) -> Iterator[str]:
-    """Say what two plans treat differently."""
+    """Yield lines on the parts that two plans treat differently."""
     units = units_of(problem)
     for move in moves:
         costs = [
@@ -257,7 +258,7 @@ def move_lines(problem: Any, moves: Sequence[Move], noun: str) -> Iterator[str]:
             for name, ticks in move.cost.items()
             if ticks
         ]
-        told = f" ({', '.join(costs)})" if costs else ""
+        suffix = f" ({', '.join(costs)})" if costs else ""
         count = len(move.parts)
-        yield f"{move.what}: {move.before} -> {move.after}: {count:,} {noun}{told}"
+        yield f"{move.what}: {move.before} -> {move.after}: {count:,} {noun}{suffix}"
         yield f"  {some(move.parts)}"

@@ -59,7 +59,7 @@ def test_a_bad_plan_gets_better():
     books = searched(*lazy())
     assert books.value == 30
     assert verify(books.problem, books.plan).value == 30
-    told = books.details["polish"]
+    told = books.details["window_search"]
     heard = [p.phase for p in books.trace if p.phase.startswith("near: ")]
     assert told["improvements"] == {n: heard.count(f"near: {n}") for n in told["improvements"]}
     assert sum(told["improvements"].values()) == len(heard) > 0
@@ -85,7 +85,7 @@ def test_runs_repeat_under_a_node_limit():
     a_problem, a_plan = drawn(61)
     one, other = (searched(a_problem, a_plan) for _ in range(2))
     assert one.plan == other.plan
-    assert one.details["polish"] == other.details["polish"]
+    assert one.details["window_search"] == other.details["window_search"]
 
 
 def test_what_memory_does_not_admit_is_not_taken():
@@ -115,7 +115,7 @@ def test_threads_share_the_best_plan():
 def test_there_may_be_nothing_to_do(settings, bound, seconds):
     books = searched(*lazy(), settings, bound, seconds)
     assert books.value == 60
-    assert (books.details.get("polish") or {"rounds": 0})["rounds"] == 0
+    assert (books.details.get("window_search") or {"rounds": 0})["rounds"] == 0
 
 
 class Scripted:
@@ -147,7 +147,7 @@ def scripted(monkeypatch, *answers, settings=REPEATABLE):
 def test_failures_are_told_and_not_repeated_for_ever(monkeypatch):
     dead = [SolverReport(Stop.KILLED)] * 25
     books = scripted(monkeypatch, *dead)
-    assert books.details["polish"]["rounds"] == near.MOST_FAILURES
+    assert books.details["window_search"]["rounds"] == near.MOST_FAILURES
     assert books.defects == ["the solver process was ended from outside or crashed"]
     assert books.value == 60
 

@@ -251,7 +251,7 @@ class Ends:
             books = Ledger(kind, self.short.problem, settings, budget, solver=solver)
             limits = books.limits(MODEL_S, 1e-6)
             answer = solver.run(self.short.problem, guide, limits, budget, start=plan)
-            books.accept_answer(answer, whole=False, by=PLANNER)
+            books.accept_answer(answer, covers_all_plans=False, by=PLANNER)
             failed += 1
             if books.plan is not None:
                 words = words_of(self.short, books.plan)

@@ -103,8 +103,8 @@ class ShopStrategy(Strategy[PlanningProblem, Plan]):
         """Run bounds and experts, then searches, the pattern and the model in turns."""
         ledger = self.ledger
         return (
-            Step("floors", self.find_floors, always=True),
-            Step("experts", self.run_experts, always=True),
+            Step("floors", self.find_floors, run_after_time_limit=True),
+            Step("experts", self.run_experts, run_after_time_limit=True),
             Step("obstacle", ledger.prove_infeasible, lambda: ledger.value is None),
             Step("every plan", partial(offer_best_of_all, ledger), partial(is_tiny, ledger)),
             Step("model", lambda: self.solve_whole(1.0), lambda: ledger.repeatable),
@@ -142,7 +142,7 @@ class ShopStrategy(Strategy[PlanningProblem, Plan]):
         self.search(SEARCH_SHARE * limit, watch)
         if not ledger.settled and self.shop.num_tasks <= MAX_TASKS_WHOLE:
             self.solve_whole(MODEL_SHARE)
-        if ledger.infeasible_because is not None:
+        if ledger.infeasible_reason is not None:
             return
         self.search(self.left_s, watch)
 

@@ -74,9 +74,9 @@ class StashStrategy(Strategy[PlanningProblem, Plan]):
         ledger = self.ledger
         return (
             Step("obstacle", ledger.prove_infeasible),
-            Step("bounds", self.find_bounds, always=True),
-            Step("stay", self.all_stay, always=True),
-            Step("roomy", self.plan_roomy, always=True),
+            Step("bounds", self.find_bounds, run_after_time_limit=True),
+            Step("stay", self.all_stay, run_after_time_limit=True),
+            Step("roomy", self.plan_roomy, run_after_time_limit=True),
             Step("model", self.solve_model, lambda: ledger.formulation is not None),
             Step("search", self.search),
         )
@@ -121,7 +121,7 @@ class StashStrategy(Strategy[PlanningProblem, Plan]):
             return
         problem = self.ledger.problem
         renamed = replace(plan, problem=problem.name, fingerprint=problem.fingerprint, parent=None)
-        self.ledger.offer(renamed, origin, "stay", sure=False)
+        self.ledger.offer(renamed, origin, "stay", must_be_valid=False)
         self.stashing.add(renamed, origin)
 
     def all_stay(self) -> None:
@@ -138,7 +138,7 @@ class StashStrategy(Strategy[PlanningProblem, Plan]):
         ledger.details["stay"] = {
             "value": stay.value,
             "bound": stay.lower,
-            "infeasible": stay.infeasible_because is not None,
+            "infeasible": stay.infeasible_reason is not None,
         }
         self.take(stay.plan, "all stay")
 

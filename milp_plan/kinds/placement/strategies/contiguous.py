@@ -58,10 +58,10 @@ class ContiguousStrategy(SerialStrategy):
         """Run published planners, some orders, all ideals; else more orders, cuts and the model."""
         ledger = self.ledger
         return (
-            Step("obstacle", ledger.prove_infeasible, always=True),
-            Step("work", lambda: ledger.prove(work_bound(self.graph)), always=True),
+            Step("obstacle", ledger.prove_infeasible, run_after_time_limit=True),
+            Step("work", lambda: ledger.prove(work_bound(self.graph)), run_after_time_limit=True),
             Step("baselines", self.baselines, loops=(CONTIGUOUS_PARTS,)),
-            Step("orders", self.orders, always=True, loops=(CONTIGUOUS_PARTS,)),
+            Step("orders", self.orders, run_after_time_limit=True, loops=(CONTIGUOUS_PARTS,)),
             Step("ideals", self.exact),
             Step("more orders", self.more_orders, self.open),
             Step("cuts", self.cuts, self.open),

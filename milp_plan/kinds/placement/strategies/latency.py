@@ -98,8 +98,8 @@ class LatencyStrategy(SerialStrategy):
         """Run simple plans, all plans if they are few; lines, ideals and annealing; a model."""
         ledger, repeatable = self.ledger, self.ledger.repeatable
         return (
-            Step("bounds", self.find_bounds, always=True),
-            Step("baselines", self.run_baselines, always=True, loops=(LATENCY,)),
+            Step("bounds", self.find_bounds, run_after_time_limit=True),
+            Step("baselines", self.run_baselines, run_after_time_limit=True, loops=(LATENCY,)),
             Step("obstacle", ledger.prove_infeasible, lambda: ledger.value is None),
             Step("every placement", lambda: offer_best_of_all(ledger), lambda: is_tiny(ledger)),
             Step("lines", self.try_lines, loops=(LATENCY,)),
@@ -175,7 +175,7 @@ class LatencyStrategy(SerialStrategy):
             self.best, self.value = places.copy(), value
 
     def run_baselines(self) -> None:
-        """Offer simple plans, each with its exact value if it is valid."""
+        """NotOffered simple plans, each with its exact value if it is valid."""
         ledger, tables, calls = self.ledger, self.atoms, self.atoms.calls
         with ledger.budget.phase("baselines"):
             order = self.line.order(None)

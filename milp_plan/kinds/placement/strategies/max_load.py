@@ -91,8 +91,8 @@ class MaxLoadStrategy(SerialStrategy):
         """Run bounds by cuts, lines, annealing, prices of sets, the model, annealing again."""
         ledger, timed = self.ledger, lambda: not self.repeatable
         return (
-            Step("bounds", self.find_bounds, always=True, loops=(LARGEST_LOAD,)),
-            Step("lines", self.find_baselines, always=True, loops=(LARGEST_LOAD,)),
+            Step("bounds", self.find_bounds, run_after_time_limit=True, loops=(LARGEST_LOAD,)),
+            Step("lines", self.find_baselines, run_after_time_limit=True, loops=(LARGEST_LOAD,)),
             Step("obstacle", ledger.prove_infeasible, lambda: ledger.value is None),
             Step("every placement", lambda: offer_best_of_all(ledger), lambda: is_tiny(ledger)),
             Step("rounds", self.anneal_rounds, lambda: self.repeatable),
@@ -147,7 +147,7 @@ class MaxLoadStrategy(SerialStrategy):
             self.ledger.offer(self.graph.plan(search.best.tolist(), planner), planner, phase)
 
     def find_baselines(self) -> None:
-        """Offer orders cut at the best places; the user's start takes part."""
+        """NotOffered orders cut at the best places; the user's start takes part."""
         ledger, search = self.ledger, self.searches[0]
         with ledger.budget.phase("baselines"):
             search.cut_orders()

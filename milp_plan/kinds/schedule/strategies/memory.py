@@ -19,7 +19,7 @@ from milp_plan.core.budget import Budget
 from milp_plan.models.registry import shipped
 from milp_plan.run.ledger import BOUND_SHARE, Ledger
 from milp_plan.run.model import FormulationSolver, LazySolver
-from milp_plan.run.settings import WHY_UNUSED, Incumbent, Settings
+from milp_plan.run.settings import UNUSED_REASONS, Incumbent, Settings
 from milp_plan.run.strategy import Step, Strategy
 
 from ..bounds.catalogue import infeasibility
@@ -95,7 +95,7 @@ class MemoryStrategy(Strategy[PlanningProblem, Plan]):
         why = super().unused(problem, settings, solver)
         if settings.two_stage:
             return why
-        return why | {name: WHY_UNUSED[name] for name in OF_TWO_STAGES}
+        return why | {name: UNUSED_REASONS[name] for name in OF_TWO_STAGES}
 
     @classmethod
     def formulation_for(cls, problem: PlanningProblem) -> str:
@@ -112,19 +112,29 @@ class MemoryStrategy(Strategy[PlanningProblem, Plan]):
         if self.ledger.settings.two_stage:
             return (
                 *TwoStages(self.ledger_without()).steps(),
-                Step("fit baselines", self.fit_baselines, lambda: self.unplanned, always=True),
+                Step(
+                    "fit baselines",
+                    self.fit_baselines,
+                    lambda: self.unplanned,
+                    run_after_time_limit=True,
+                ),
             )
         return (
             Step("obstacle", self.ledger.prove_infeasible),
-            Step("bounds", self.ledger.find_bounds, always=True),
+            Step("bounds", self.ledger.find_bounds, run_after_time_limit=True),
             Step("every order", lambda: offer_orders(self.ledger), lambda: is_small(self.ledger)),
-            Step("baselines", self.find_baselines, always=True),
+            Step("baselines", self.find_baselines, run_after_time_limit=True),
             Step("model", self.ask_model, lambda: self.models),
             Step("free", self.search_free, lambda: self.searches and self.plainly),
             Step("fit free", self.fit_free, lambda: self.free is not None),
             Step("plain", self.search_plain, lambda: self.searches and self.plainly),
             Step("balanced", self.fit_balanced, lambda: self.searches and self.unplanned),
-            Step("fit baselines", self.fit_baselines, lambda: self.unplanned, always=True),
+            Step(
+                "fit baselines",
+                self.fit_baselines,
+                lambda: self.unplanned,
+                run_after_time_limit=True,
+            ),
             Step("merged", self.decide_merged, lambda: self.searches and self.unplanned),
             Step("free, late", self.search_free, lambda: self.searches and not self.plainly),
             Step("turns", self.take_turns, lambda: self.searches),
@@ -160,7 +170,7 @@ class MemoryStrategy(Strategy[PlanningProblem, Plan]):
 
         def take(found: Incumbent) -> None:
             plan = replace(found.plan, fingerprint=None, parent=None)
-            ledger.offer(plan, found.planner, "plain", sure=False)
+            ledger.offer(plan, found.planner, "plain", must_be_valid=False)
 
         made = Ledger(
             *(ledger.kind, self.plain, ledger.settings, self.budget),
@@ -239,7 +249,7 @@ class MemoryStrategy(Strategy[PlanningProblem, Plan]):
 
     def offer_plain(self, plan: Plan) -> None:
         """Offer a plan that does without."""
-        self.ledger.offer(put_off(self.plain, plan), "search", "plain", sure=False)
+        self.ledger.offer(put_off(self.plain, plan), "search", "plain", must_be_valid=False)
 
     def crew(self, problem: PlanningProblem) -> ParallelAnnealing:
         """Searches on a problem without memory ways, from the best plans so far."""
@@ -328,7 +338,9 @@ class MemoryStrategy(Strategy[PlanningProblem, Plan]):
         fits = self.ledger.kind.verify(self.problem, plan).ok  # the first plan may not fit either
 
         def hear(found: Plan) -> None:
-            self.ledger.offer(unrolled.restored(found), "rearranged", "rearrange", sure=fits)
+            self.ledger.offer(
+                unrolled.restored(found), "rearranged", "rearrange", must_be_valid=fits
+            )
 
         crew.run(budget, self.moves(budget), hear)
 

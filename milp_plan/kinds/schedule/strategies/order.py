@@ -40,8 +40,8 @@ class OrderStrategy(Strategy[PlanningProblem, Plan]):
         ledger = self.ledger
         return (
             Step("obstacle", ledger.prove_infeasible),
-            Step("bounds", ledger.find_bounds, always=True),
-            Step("orders", self.find_orders, always=True),
+            Step("bounds", ledger.find_bounds, run_after_time_limit=True),
+            Step("orders", self.find_orders, run_after_time_limit=True),
             Step("windows", self.polish),
             Step("search", self.search),
             Step("windows again", self.polish),
@@ -49,7 +49,7 @@ class OrderStrategy(Strategy[PlanningProblem, Plan]):
         )
 
     def find_orders(self) -> None:
-        """Offer orders by rule, and polish the best of them or of the user's start."""
+        """NotOffered orders by rule, and polish the best of them or of the user's start."""
         ledger, best = self.ledger, self.start()
         with ledger.budget.phase("orders"):
             for name, make in ORDERS.items():
@@ -74,7 +74,7 @@ class OrderStrategy(Strategy[PlanningProblem, Plan]):
         return graph.by_rank([back.get(o, len(names)) for o in range(len(graph))])
 
     def offer(self, order: list[int], planner: str, phase: str) -> None:
-        """Offer an order that keeps the device's memory."""
+        """NotOffered an order that keeps the device's memory."""
         if self.limit is None or self.graph.peak(order) <= self.limit:
             self.ledger.offer(self.graph.plan(order, planner), planner, phase)
 

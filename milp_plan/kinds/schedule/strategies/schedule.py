@@ -124,7 +124,7 @@ class ScheduleStrategy(Strategy[PlanningProblem, Plan]):
         if settings.two_stage:
             why["dask"] = "both stages by themselves plan on this machine alone"
             if solver is None:
-                why["two_stage"] = "no formulation is asked, so there is no second stage"
+                why["two_stage"] = "no formulation is solved, so there is no second stage"
         if problem.objective is not Objective.MAKESPAN and settings.rounds is not None:
             why["rounds"] = "there is no search near a plan for this objective"
         return why
@@ -144,7 +144,9 @@ class ScheduleStrategy(Strategy[PlanningProblem, Plan]):
                 lambda: alone and self.constructions_worthwhile,
             ),
             Step("search beside", self.search_beside, lambda: self.early is not None),
-            Step("first plan", self.find_first, lambda: self.no_plan_yet, always=True),
+            Step(
+                "first plan", self.find_first, lambda: self.no_plan_yet, run_after_time_limit=True
+            ),
             Step("obstacle", self.ledger.prove_infeasible, lambda: self.no_plan_yet),
             *(self.uncompiled_steps() if self.uncompiled else self.compiled_steps()),
             Step(
@@ -164,10 +166,10 @@ class ScheduleStrategy(Strategy[PlanningProblem, Plan]):
 
     def compiled_steps(self) -> Iterable[Step]:
         """From bounds to annealing, with compiled loops on disk."""
-        small, lists = self.small, Step("baselines", self.find_baselines, always=True)
+        small, lists = self.small, Step("baselines", self.find_baselines, run_after_time_limit=True)
         leading = (lists, Step("enumeration", small.begin, lambda: small.ready))
         yield from leading if small.leads else ()
-        yield Step("bounds", self.find_bounds, always=True)
+        yield Step("bounds", self.find_bounds, run_after_time_limit=True)
         yield Step(
             "constructions",
             self.construct_first,
@@ -187,8 +189,10 @@ class ScheduleStrategy(Strategy[PlanningProblem, Plan]):
 
     def uncompiled_steps(self) -> Iterable[Step]:
         """The same, where loops are compiled beside: at first by what needs none of them."""
-        lists = Step("baselines", self.find_baselines, always=True)
-        bounds = Step("bounds, first", interpreted()(self.ledger.find_bounds), always=True)
+        lists = Step("baselines", self.find_baselines, run_after_time_limit=True)
+        bounds = Step(
+            "bounds, first", interpreted()(self.ledger.find_bounds), run_after_time_limit=True
+        )
         begin = interpreted()(self.small.begin)
         enumeration = Step("enumeration, first", begin, lambda: self.small.suits)
         if self.few:
@@ -243,7 +247,7 @@ class ScheduleStrategy(Strategy[PlanningProblem, Plan]):
         return self.settings.dask is None
 
     @property
-    def patient(self) -> bool:
+    def compile_at_low_priority(self) -> bool:
         """Whether compiling waits for the model, which proves most problems of few operators."""
         return self.model_leads
 
@@ -279,10 +283,10 @@ class ScheduleStrategy(Strategy[PlanningProblem, Plan]):
             Step("model, first", self.stages.plan, lambda: self.budget.left_s >= LOADING_S),
         )
 
-    def alone(self) -> Iterable[Step]:
+    def model_only_steps(self) -> Iterable[Step]:
         """The model; where a size is asked for, of the problem that stage one makes."""
         if self.settings.target is None:
-            return super().alone()
+            return super().model_only_steps()
         return Step("coarsening", self.stages.choose_coarsening), Step("model", self.stages.plan)
 
     def start_alone(self) -> tuple[Plan | None, int | None]:

@@ -18,7 +18,7 @@ from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.core.budget import Budget, now
 from milp_plan.models.protocol import Guide
 from milp_plan.run.ledger import Ledger
-from milp_plan.run.restart import started
+from milp_plan.run.restart import make_start
 
 from ..coarsen.reduction import Coarsening
 from ..coarsen.stage import coarsen
@@ -231,7 +231,7 @@ class StageSeries:
             with ledger.budget.phase("project"):
                 rough = coarsening.project(ledger.plan)
                 if rough is not None:
-                    trial.offer(started(ledger.kind, coarse, rough).plan, "projection", "start")
+                    trial.offer(make_start(ledger.kind, coarse, rough).plan, "projection", "start")
         with ledger.budget.phase("baselines"):
             best_plan(
                 coarse,
@@ -302,7 +302,7 @@ class StageSeries:
         with self.ledger.budget.phase("expand"):
             expanded = chosen.coarsening.undo(below.plan)
             tight = compact(self.problem, expanded)
-        self.ledger.offer(expanded, by, "expand", sure=False)
+        self.ledger.offer(expanded, by, "expand", must_be_valid=False)
         self.ledger.offer(tight, by, "compact")
 
 

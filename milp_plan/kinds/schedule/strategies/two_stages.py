@@ -108,7 +108,7 @@ class TwoStages:
         near = self.problem.objective is Objective.MAKESPAN
         return (
             Step("exact coarsening", self.choose_coarsening),
-            Step("list schedules", lists, always=True),
+            Step("list schedules", lists, run_after_time_limit=True),
             Step("obstacle", self.ledger.prove_infeasible, lambda: self.ledger.plan is None),
             Step("model", self.plan_exactly, lambda: not (self.clusters or self.ledger.done)),
             Step("stages", partial(self.plan, SERIES_SHARE), lambda: self.clusters, loops=(NEAR,)),
@@ -170,7 +170,7 @@ class TwoStages:
             return expanded[0]
 
         try:
-            ledger.accept_answer(answer, cutoff, by=name, phase="expand", undo=undo)
+            ledger.accept_answer(answer, cutoff, by=name, phase="expand", expand=undo)
         finally:
             for plan in expanded:
                 self.offer_compact(plan, name)
@@ -204,7 +204,7 @@ class TwoStages:
         if plan is None or value is None:
             return None
         expanded = self.coarsening.undo(plan)
-        self.ledger.offer(expanded, "coarse heuristics", "baselines", sure=False)
+        self.ledger.offer(expanded, "coarse heuristics", "baselines", must_be_valid=False)
         self.offer_compact(expanded, "coarse heuristics")
         return plan, value
 

@@ -132,9 +132,9 @@ class WindowSearch:
         if self.most is None and ledger.repeatable:
             self.most = ROUNDS_WITH_NODE_LIMIT
         self._tape: Tape | None = None
-        known = ledger.details.get("polish")  # of an earlier search in this run
+        known = ledger.details.get("window_search")  # of an earlier search in this run
         self.before = known or {"rounds": 0, "improvements": {}, "models": {}}
-        self.figures = ledger.details["polish"] = {**self.before}
+        self.figures = ledger.details["window_search"] = {**self.before}
 
     def _view(self) -> Indexed:
         """The problem in units of time of which sums fit into arrays."""
@@ -281,7 +281,7 @@ class Worker:
         return None
 
     def _take(self, model: Model, solution: NDArray[np.float64], arm: Arm) -> bool:
-        """Offer what a solution says; where memory does not admit it, in another order."""
+        """NotOffered what a solution says; where memory does not admit it, in another order."""
         found = read(model, solution)
         plan, ledger = found.plan, self.ledger
         if plan is None:
@@ -292,7 +292,7 @@ class Worker:
             ledger.dispute(f"{PLANNER_NAME}: a plan of {taken} was said to take {claimed}")
         phase = f"near: {arm.name}"
         binds = model.view.memory_binds
-        if ledger.offer(plan, PLANNER_NAME, phase, sure=not binds):
+        if ledger.offer(plan, PLANNER_NAME, phase, must_be_valid=not binds):
             return True
         if not binds:
             return False

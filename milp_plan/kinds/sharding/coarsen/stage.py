@@ -42,7 +42,7 @@ class ShardingReduction:
 
     labelling: Labelling
     steps: tuple[Undo, ...]
-    infeasible_because: str | None = None
+    infeasible_reason: str | None = None
     history: tuple[tuple[str, int, int, int, int, int], ...] = field(default=(), repr=False)
 
     def lift(self, labels: Integers) -> Integers:

@@ -253,13 +253,13 @@ class Worker:
         left = board.time_limit_s - board.elapsed_s
         reduction = reduced(smaller, min(_REDUCE_S, 0.2 * left))
         steps = (*self.narrowed.reduction.steps, step, *reduction.steps)
-        whole = ShardingReduction(reduction.labelling, steps, reduction.infeasible_because)
-        if reduction.infeasible_because is None and len(reduction.labelling):
+        whole = ShardingReduction(reduction.labelling, steps, reduction.infeasible_reason)
+        if reduction.infeasible_reason is None and len(reduction.labelling):
             board.narrowed = Narrowed(whole, target)
             self._begin(board.narrowed)
             self.graph = graph_of(self.labelling)
             return True
-        if reduction.infeasible_because is None:
+        if reduction.infeasible_reason is None:
             board.offer(whole.lift(np.zeros(0, dtype=np.int64)))
         board.settle(Choice(board.best()), BRANCHES)
         return False

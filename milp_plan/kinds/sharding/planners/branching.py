@@ -264,7 +264,7 @@ class Tree:
     def _reduce(self, node: Node) -> bool:
         """Apply the exact reductions; return whether choices remain."""
         reduction = reduced(node.labelling)
-        if reduction.infeasible_because is not None:
+        if reduction.infeasible_reason is not None:
             return False
         for step in reduction.steps:
             node.trail = Trail(step, node.trail)
