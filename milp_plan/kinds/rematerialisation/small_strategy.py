@@ -18,7 +18,7 @@ NO_PLAN = "every plan was enumerated; none is within memory and limits"
 
 
 def offer_once(ledger: Ledger[RematerialisationProblem, RematerialisationPlan]) -> None:
-    """NotOffered every operator once: it adds no time, if the problem's budget allows it."""
+    """Offer every operator once: it adds no time, if the problem's budget allows it."""
     runs = tuple(entry.name for entry in ledger.problem.computations)
     ledger.offer(
         RematerialisationPlan(ledger.problem.name, runs), ONCE, "once", must_be_valid=False

@@ -46,7 +46,7 @@ class ReshardingStrategy(Strategy[ReshardingProblem, ReshardingPlan]):
         )
 
     def try_baselines(self) -> None:
-        """NotOffered plans by busy ports, by load, by random rounds, and by more random rounds."""
+        """Offer plans by busy ports, by load, by random rounds, and by more random rounds."""
         from .planners import RANDOMISED, randomised
 
         ledger, problem = self.ledger, self.ledger.problem

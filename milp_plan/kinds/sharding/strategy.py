@@ -102,7 +102,7 @@ class ShardingStrategy(Strategy[ShardingProblem, ShardingPlan]):
         )
 
     def offer_initial_plan(self) -> None:
-        """NotOffered greedy choices."""
+        """Offer greedy choices."""
         for name, plan in self.cheap_plans():
             self.ledger.offer(plan, name, "first plan")
 

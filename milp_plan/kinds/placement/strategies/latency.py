@@ -175,7 +175,7 @@ class LatencyStrategy(SerialStrategy):
             self.best, self.value = places.copy(), value
 
     def run_baselines(self) -> None:
-        """NotOffered simple plans, each with its exact value if it is valid."""
+        """Offer simple plans, each with its exact value if it is valid."""
         ledger, tables, calls = self.ledger, self.atoms, self.atoms.calls
         with ledger.budget.phase("baselines"):
             order = self.line.order(None)

@@ -147,7 +147,7 @@ class MaxLoadStrategy(SerialStrategy):
             self.ledger.offer(self.graph.plan(search.best.tolist(), planner), planner, phase)
 
     def find_baselines(self) -> None:
-        """NotOffered orders cut at the best places; the user's start takes part."""
+        """Offer orders cut at the best places; the user's start takes part."""
         ledger, search = self.ledger, self.searches[0]
         with ledger.budget.phase("baselines"):
             search.cut_orders()

@@ -31,7 +31,7 @@ class SerialStrategy(Strategy[PlanningProblem, Plan]):
         self.graph = graph
 
     def offer_initial_plan(self) -> None:
-        """NotOffered cheap plans."""
+        """Offer cheap plans."""
         for name, plan in self.cheap_plans():
             self.ledger.offer(plan, name, "first plan")
 

@@ -49,7 +49,7 @@ class OrderStrategy(Strategy[PlanningProblem, Plan]):
         )
 
     def find_orders(self) -> None:
-        """NotOffered orders by rule, and polish the best of them or of the user's start."""
+        """Offer orders by rule, and polish the best of them or of the user's start."""
         ledger, best = self.ledger, self.start()
         with ledger.budget.phase("orders"):
             for name, make in ORDERS.items():
@@ -74,7 +74,7 @@ class OrderStrategy(Strategy[PlanningProblem, Plan]):
         return graph.by_rank([back.get(o, len(names)) for o in range(len(graph))])
 
     def offer(self, order: list[int], planner: str, phase: str) -> None:
-        """NotOffered an order that keeps the device's memory."""
+        """Offer an order that keeps the device's memory."""
         if self.limit is None or self.graph.peak(order) <= self.limit:
             self.ledger.offer(self.graph.plan(order, planner), planner, phase)
 

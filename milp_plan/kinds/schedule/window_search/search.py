@@ -281,7 +281,7 @@ class Worker:
         return None
 
     def _take(self, model: Model, solution: NDArray[np.float64], arm: Arm) -> bool:
-        """NotOffered what a solution says; where memory does not admit it, in another order."""
+        """Offer what a solution says; where memory does not admit it, in another order."""
         found = read(model, solution)
         plan, ledger = found.plan, self.ledger
         if plan is None:
