@@ -283,9 +283,9 @@ class Schedule(Kind[PlanningProblem, Plan]):
     ) -> Iterator[tuple[Sequence[str], list[list[str]]]]:
         """The coarse problems of stage two."""
         if record.get("coarse_stages"):
-            from .stages import HEADS, stage_table
+            from .coarse_problem import HEADS, coarse_problem_table
 
-            yield HEADS, stage_table(record["coarse_stages"], measure)
+            yield HEADS, coarse_problem_table(record["coarse_stages"], measure)
 
     def named_by(self, plan: Plan) -> Sequence[str]:
         """Operators that it runs."""

@@ -14,7 +14,7 @@ from .loads import Loads
 from .objective import objective_value
 from .priorities import frugal_order
 from .splits import contiguous_placements
-from .stages import Placements
+from .stage_cuts import Placements
 
 _STEPS = 40_000
 """Moves tried per start, at most, times 1 over the mean number of operators in a unit."""

@@ -17,7 +17,7 @@ from milp_plan.core.budget import Budget
 from .dispatch import dispatch
 from .indexed import Indexed, indexed
 from .objective import objective_value
-from .stages import Placements
+from .stage_cuts import Placements
 
 
 def descended(

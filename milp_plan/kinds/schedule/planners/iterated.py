@@ -28,7 +28,7 @@ from .objective import objective_value
 from .peaks import low_peak
 from .priorities import bottom_levels, frugal_order
 from .splits import contiguous, round_robin_blocks
-from .stages import Placements
+from .stage_cuts import Placements
 
 _EFFORT = 45_000
 """Operators scheduled in all, roughly."""

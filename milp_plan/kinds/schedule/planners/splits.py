@@ -19,7 +19,7 @@ from .indexed import Indexed, indexed
 from .objective import objective_value
 from .planner import seedless
 from .priorities import bottom_levels, frugal_order
-from .stages import Placements, Stages
+from .stage_cuts import Placements, StageCuts
 
 _SHARES = (Fraction(1), Fraction(1, 2), Fraction(1, 4), Fraction(1, 10), Fraction(0))
 _EFFORT = 40_000
@@ -45,7 +45,7 @@ def round_robin_blocks(problem: PlanningProblem) -> Plan | None:
 def contiguous_placements(view: Indexed) -> Iterator[Placements]:
     """Yield cuts: as few stages as memory allows, then balanced over all, half, a quarter, ..."""
     runs = [(units, sites) for sites in site_sequences(view) for units in unit_orders(view)]
-    whole = [Stages(view, units, sites) for units, sites in runs]
+    whole = [StageCuts(view, units, sites) for units, sites in runs]
     for stages in whole:
         for share in _shares(view):
             found = stages.fill(None, share)
@@ -66,7 +66,7 @@ def _dealt_placements(view: Indexed) -> Iterator[Placements]:
         for units in unit_orders(view):
             for sites in site_sequences(view):
                 if len(sites) > 1 and rounds * len(sites) <= len(units):
-                    found = Stages(view, units, list(sites) * rounds).balance(Fraction(0))
+                    found = StageCuts(view, units, list(sites) * rounds).balance(Fraction(0))
                     if found is not None:
                         yield found
 

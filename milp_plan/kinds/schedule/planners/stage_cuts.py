@@ -24,7 +24,7 @@ class _Load:
     working: int
 
 
-class Stages:
+class StageCuts:
     """Cuts of one order of units over one sequence of stages.
 
     Parameters

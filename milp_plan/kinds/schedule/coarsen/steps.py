@@ -11,8 +11,8 @@ from .clustering import AcyclicClustering, ChainContraction
 from .folding import BlockFolding
 from .guided import GuidedClustering
 from .options import UselessOptions
+from .pipeline_stages import StageClustering
 from .reduction import Coarsening, Reduction, ReductionStep
-from .stages import StageClustering
 from .zero_length import ZeroLengthAbsorption
 
 DEFAULT_TARGET = 25
