@@ -1,4 +1,4 @@
-"""Several operators run one after the other on one site: choices, layouts, time and memory."""
+"""Operators that run one after the other on one site: choices, layouts, time and memory."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class OptionChoice:
 
 @dataclass(frozen=True)
 class Layouts:
-    """What a cluster reads from outside and writes, under one choice: value -> layout."""
+    """Layouts of what a cluster reads from outside and writes, under one choice."""
 
     reads: dict[str, str]
     writes: dict[str, str]
 
 
 def candidate_choices(problem: PlanningProblem, members: Sequence[str]) -> list[OptionChoice]:
-    """List choices worth having: fastest and leanest on one device, one per label of a gang.
+    """Return useful choices: fastest and leanest on one device, one per label of a gang.
 
     Their layouts need not fit together; :func:`layouts` says so.
     """
@@ -80,7 +80,7 @@ def _by_workspace(device_class: str) -> Callable[[Option], tuple[int, int]]:
 
 
 def _labelled(pool: Sequence[Option], label: str) -> Option:
-    """Option of that name, else the fastest."""
+    """Return the option of that name, else the fastest one."""
     named = [option for option in pool if option.name == label]
     return named[0] if named else min(pool, key=lambda o: sum(o.duration_ticks.values()))
 
@@ -88,7 +88,7 @@ def _labelled(pool: Sequence[Option], label: str) -> Option:
 def _named(
     found: Iterable[tuple[str, tuple[Option, ...], tuple[str, ...]]],
 ) -> list[OptionChoice]:
-    """Keep each choice once, give each its own name: the label, where all members share it."""
+    """Return each choice once, with a unique name: the label, where all members share it."""
     seen: set[tuple[tuple[int, ...], tuple[str, ...]]] = set()
     names: set[str] = set()
     choices = []
@@ -115,7 +115,7 @@ def unique(name: str, taken: set[str]) -> str:
 def layouts(
     graph: ComputationGraph, members: Sequence[str], choice: OptionChoice
 ) -> Layouts | None:
-    """Layouts at the border of a cluster; ``None`` when the members do not fit together.
+    """Return the layouts at the border of a cluster; ``None`` when members do not fit together.
 
     They fit when every member reads the values of the others in the layout they are written in
     (then the native copy serves, the site being the same), and when all members read a value
@@ -137,7 +137,7 @@ def layouts(
 
 
 def duration_ticks(problem: PlanningProblem, choice: OptionChoice) -> dict[str, int]:
-    """Ticks per class such that the members, one after the other, fit on every site.
+    """Return ticks per class that suffice for the members, one after the other, on every site.
 
     On a site of several classes the slowest counts for each member, and the sum of the slowest
     can exceed the slowest sum; the slowest class of such a site is charged the difference.
@@ -161,10 +161,10 @@ def workspace_bytes(
     border: Layouts,
     held: Collection[str],
 ) -> int:
-    """Bytes a cluster needs on each device beyond the values that stay values.
+    """Return the bytes a cluster needs on each device beyond the values that remain values.
 
     ``held`` names the values that stay values: outputs, which count from the start of the cluster,
-    and inputs that nobody else reads and that are not kept, which count until its stop. While a
+    and inputs that nobody else reads and that do not stay, which count until its stop. While a
     member runs, the cluster really holds its workspace, the values made and still needed inside,
     the outputs made so far and the inputs not yet read for the last time. The result is the largest
     excess of that over the sum of what is held; members that take no time hold nothing. Under the
@@ -209,7 +209,7 @@ def as_option(
     reads: dict[str, str],
     writes: dict[str, str],
 ) -> Option:
-    """Coarse option of a choice; a lone member keeps its option."""
+    """Return the coarse option of a choice; a lone member has its own option."""
     if len(choice.options) == 1:
         option = choice.options[0]
         same = (workspace, reads, writes) == (option.workspace_bytes, option.reads, option.writes)
@@ -222,7 +222,7 @@ def as_option(
 
 
 def usable(problem: PlanningProblem, members: Sequence[str]) -> list[tuple[OptionChoice, Layouts]]:
-    """Choices of a cluster whose layouts fit together, with these layouts."""
+    """Return choices of a cluster whose layouts fit together, with these layouts."""
     found = []
     for choice in candidate_choices(problem, members):
         border = layouts(problem.graph, members, choice)

@@ -1,4 +1,4 @@
-"""Contract clusters of operators into one operator each; the heart of stage one."""
+"""Contraction of clusters of operators into one operator each, with the way back."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _parts(
     clusters: Sequence[Sequence[str]],
     choices: Mapping[str, Sequence[OptionChoice]],
 ) -> list[Members]:
-    """Clusters and lone operators, each where its earliest member stands in topological order."""
+    """Return clusters and lone operators by their earliest members in topological order."""
     order = {name: i for i, name in enumerate(problem.graph.topological_order)}
     grouped = [tuple(cluster) for cluster in clusters]
     inside = {member for cluster in grouped for member in cluster}
@@ -154,7 +154,7 @@ def _parts(
 
 
 def _stem(name: str) -> str:
-    """Name without the count that an earlier contraction put behind it."""
+    """Return a name without the count that an earlier contraction appended."""
     stem, plus, count = name.rpartition("+")
     return stem if plus and count.isdigit() else name
 
@@ -212,7 +212,7 @@ def _options(
     coarse_of: Mapping[str, str],
     sole: set[str],
 ) -> list[Option]:
-    """Coarse options; those of a real cluster that another one dominates are left out."""
+    """Return coarse options; those of a real cluster that another one dominates are removed."""
     made = {value.name for m in part.members for value in problem.graph.outputs[m]}
     held = {name for name in made if name in coarse_of}
     options = []
@@ -260,7 +260,7 @@ def _operator(
 
 
 def _joined_groups(graph: ComputationGraph, parts: Sequence[Members]) -> dict[str, str]:
-    """Group -> the group that stands for it; groups with one coarse operator are left out.
+    """Return group -> the group that replaces it; groups with one coarse operator are left out.
 
     One that may run again keeps its group: all its runs are on one site.
     """

@@ -12,14 +12,14 @@ from milp_plan.core import PlanningProblem
 from milp_plan.core.graph import FORWARD_KIND
 
 GROWTH = 1.4
-"""Each number of stages that is tried, in terms of the one before."""
+"""Factor from one tried number of stages to the next."""
 
 STAGES_PER_DEVICE = 4
-"""Most stages that are tried before the best cut is refined."""
+"""Most stages per device that are tried before the best cut is refined."""
 
 
 class Rest(Enum):
-    """Where the work goes that no other stage waits for, such as gradients of weights."""
+    """Cluster of the work that no other stage waits for, such as gradients of weights."""
 
     APART = "apart"
     """One cluster for each micro-batch."""
@@ -31,7 +31,7 @@ class Rest(Enum):
 
 @dataclass(frozen=True)
 class Cut:
-    """Clusters, each in topological order, with their stages and branches, and what made them.
+    """Clusters, each in topological order, with their stages and branches, and their origin.
 
     ``needs`` are bytes that each stage needs at least; ``number`` gives the stage of each unit.
     """
@@ -45,17 +45,17 @@ class Cut:
 
     @property
     def count(self) -> int:
-        """How many clusters there are."""
+        """Number of clusters."""
         return len(self.clusters)
 
     @property
     def stages(self) -> int:
-        """How many stages there are."""
+        """Number of stages."""
         return len(self.needs)
 
     @property
     def batches(self) -> int:
-        """Into how many runs of micro-batches the work of a stage is cut."""
+        """Number of runs of micro-batches into which the work of a stage is cut."""
         return self.line.num_batches
 
     def refined(self, target: int) -> Cut:
@@ -120,7 +120,7 @@ class StageLine:
         self.room = max(known) if len(known) == len(limits) else inf
 
     def _bytes(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Unit -> bytes that stay, and bytes that its forward operators make for another pass."""
+        """Return unit -> bytes that stay, and unit -> bytes that forward leaves for other passes."""
         kinds = {operator.name: operator.kind for operator in self.graph.operators}
         stored, stashed = dict.fromkeys(self.work, 0), dict.fromkeys(self.work, 0)
         for value in self.graph.values:
@@ -149,7 +149,7 @@ class StageLine:
         ]
 
     def _line(self) -> list[str]:
-        """Units along the forward pass; others stand at the last forward operator they read.
+        """Return units along the forward pass; others are at the last forward operator they read.
 
         What reads none stands at the last unit of those that read it, or else at the first that
         it reads: gradients come from the end. An operator of a later micro-batch stands where
@@ -191,7 +191,7 @@ class StageLine:
         return [cut for cut in found if len(cut.clusters) <= target] or [self.cut(whole, rest)]
 
     def _balanced(self, count: int) -> int:
-        """Least work such that so many stages of at most that much hold all units."""
+        """Return the least work per stage with which ``count`` stages hold all units."""
         low, high = max(self.work.values(), default=0), sum(self.work.values())
         while low < high:
             middle = (low + high) // 2
@@ -202,7 +202,7 @@ class StageLine:
         return high
 
     def loads(self, number: Mapping[str, int]) -> list[int]:
-        """Work of each stage."""
+        """Return the work of each stage."""
         found = [0] * (1 + max(number.values(), default=0))
         for unit, stage in number.items():
             found[stage] += self.work[unit]
@@ -218,7 +218,7 @@ class StageLine:
         return {**number, **dict.fromkeys(units[place:], 1 + max(number.values()))}
 
     def cut(self, most: int, rest: Rest = Rest.APART) -> Cut:
-        """Return the clusters of stages of at most that much work, but for larger units."""
+        """Return the clusters of stages with at most ``most`` work, except for larger units."""
         return self.clustered(self._intervals(most, self._together(rest)), rest)
 
     def clustered(self, number: Mapping[str, int], rest: Rest) -> Cut:
@@ -243,22 +243,22 @@ class StageLine:
         return Cut(self, list(found.values()), parts, rest, dict(number), tuple(needs))
 
     def _together(self, rest: Rest) -> int:
-        """Into how many runs of micro-batches what waits for another pass is cut."""
+        """Return the number of runs of micro-batches of work that waits for another pass."""
         return 1 if rest is Rest.AT_ONCE else self.num_batches
 
     def _unit_needs(self, batches: int) -> list[int]:
-        """Bytes of each unit, with what one of the batches leaves for another pass."""
+        """Return the bytes of each unit, with what one of the batches leaves for another pass."""
         if batches not in self._needs:
             stored = self.stored.items()
             self._needs[batches] = [n + self.stashed[unit] // batches for unit, n in stored]
         return self._needs[batches]
 
     def _intervals(self, most: int, batches: int = 1) -> dict[str, int]:
-        """Unit -> its stage, of at most that much work and memory but for larger units."""
+        """Return unit -> its stage, within work and memory except for larger units."""
         return dict(zip(self.work, self._numbers(most, batches), strict=True))
 
     def _numbers(self, most: int, batches: int = 1) -> list[int]:
-        """Stage of each unit, in the order of the line."""
+        """Return the stage of each unit, in the order of the line."""
         room, found = self.room, list[int]()
         number = filled = need = 0
         for work, size in zip(self._works, self._unit_needs(batches), strict=True):
@@ -269,7 +269,7 @@ class StageLine:
         return found
 
     def _visits(self, stage: Sequence[int]) -> list[int]:
-        """How often a path to each operator has left its stage and come back.
+        """Return how often a path to each operator has left its stage and come back.
 
         What is known at an operator, the latest visit of each stage on paths to it, is the same
         at many: equal states are one number, and each union of states is made once.
@@ -294,7 +294,7 @@ class StageLine:
         return visits
 
     def _waited_for(self, part: Sequence[int]) -> list[bool]:
-        """Whether another part waits for each operator, within its micro-batch."""
+        """Return whether another part waits for each operator, within its micro-batch."""
         found = [False] * len(part)
         for i in range(len(part) - 1, -1, -1):
             own = part[i]
@@ -302,7 +302,7 @@ class StageLine:
         return found
 
     def _branches(self, stage: Sequence[int]) -> list[int]:
-        """Return for each operator one that stands for its branch of the stage."""
+        """Return for each operator one that represents its branch of the stage."""
         leader = list(range(len(stage)))
 
         def find(i: int) -> int:

@@ -1,4 +1,4 @@
-"""Clusters along an incumbent: neighbours on one of its sites, merged where it loses least."""
+"""Clusters along a plan: neighbours on one of its sites, merged where the plan loses least."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from .quotient import Quotient
 from .reduction import Reduction
 
 WEIGHT_OF_STRETCH, WEIGHT_OF_SLACK, WEIGHT_OF_WORK = 4.0, 1.0, 0.25
-"""What a tick costs: of a longer plan, of slack that is used up, of work beyond the mean."""
+"""Cost per tick of a longer plan, of slack that is used up, and of work above the mean."""
 
 
 @dataclass(frozen=True)
 class GuidedClustering:
-    """Merge what follows each other on one site of a plan, until the target is met. Heuristic.
+    """Merge consecutive operators on one site of a plan until the target is met. Heuristic.
 
     The plan is read as a graph: precedence with the travel between its sites, and the order on
     each device. Two clusters merge if they are neighbours on all devices of their site and no
@@ -57,7 +57,7 @@ class GuidedClustering:
         return contract(problem, clusters, name=self.name, choices=choices)
 
     def _choices(self, problem: PlanningProblem, members: list[str]) -> Iterator[OptionChoice]:
-        """Usual choices of a cluster, and the options of the plan together."""
+        """Yield the usual choices of a cluster, and the plan's options together."""
         found = [choice for choice, _ in usable(problem, members)]
         yield from found
         runs = [self.guide[name] for name in members]
@@ -146,7 +146,7 @@ class _Merging:
         self.paths.lengthen(kept)
 
     def cost(self, i: int, j: int) -> float:
-        """Ticks that the plan loses, or may lose later."""
+        """Return the ticks that the plan loses, or may lose later."""
         paths, nodes = self.paths, self.quotient.nodes
         path = path_through(self.quotient, [i, j], paths.heads, paths.tails)
         used = path - max(paths.through(i), paths.through(j))

@@ -38,7 +38,7 @@ schedules tried for complete placements."""
 
 
 class Stack(NamedTuple):
-    """Where the search is.
+    """State of the search.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class Stack(NamedTuple):
 
 
 def empty_stack(choices: Choices, sizes: tuple[int, int, int]) -> Stack:
-    """Begin with nothing placed.
+    """Return a state in which nothing is placed.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def _holds(a: Ints, t: Ints, site: int, device: int) -> bool:
 
 @compiled
 def _rest(c: Choices, v: int, k: int) -> int:
-    """Least units after an operator, by what is chosen for it."""
+    """Return the least time after an operator, by its choice."""
     if k >= 0:
         return int(c.rest[c.first[v] + k])
     least = ENDLESS
@@ -124,7 +124,7 @@ def _rest(c: Choices, v: int, k: int) -> int:
 
 @compiled
 def _one_by_one(a: Ints, t: Ints, c: Choices, s: Stack, way: tuple[int, bool]) -> int:
-    """Units until what comes before an operator on its devices is done; after it, backward."""
+    """Return the time until operators before one on its devices are done; after it, backward."""
     v, backward = way
     count, site = len(s.chosen), c.site[c.first[v] + s.chosen[v]]
     times, ticks, some, lengths = s.work[1 if backward else 0], s.work[2], s.work[3], s.work[4]
@@ -145,14 +145,14 @@ def _one_by_one(a: Ints, t: Ints, c: Choices, s: Stack, way: tuple[int, bool]) -
 
 @compiled
 def _lag(c: Choices, s: Stack, e: int, v: int) -> int:
-    """Least units of an edge that ends in v, by what is chosen of its ends."""
+    """Return the least time of an edge that ends in v, by the choices of its ends."""
     width = c.first[v + 1] - c.first[v] + 1
     return int(c.lag[c.lag_at[e] + (s.chosen[c.edge_from[e]] + 1) * width + s.chosen[v] + 1])
 
 
 @compiled
 def _set_heads(a: Ints, t: Ints, c: Choices, s: Stack, since: int) -> int:
-    """Heads of an operator and all behind it; the longest way to the end through one of these.
+    """Fill heads of an operator and all behind it; return the longest path through one of these.
 
     At least ``ENDLESS`` where there is no way for a value. Heads before it stay as they are: what
     comes before an operator comes before it in their order.
@@ -173,7 +173,7 @@ def _set_heads(a: Ints, t: Ints, c: Choices, s: Stack, since: int) -> int:
 
 @compiled
 def _set_tails(a: Ints, t: Ints, c: Choices, s: Stack) -> int:
-    """Tails, by the heads; the longest way through an operator, or one that is too long."""
+    """Fill tails from the heads; return the longest path through an operator, or a too long one."""
     head, tail, ticks, worst = s.work[0], s.work[1], s.work[2], 0
     tail[: len(s.chosen)] = 0
     for v in range(len(s.chosen) - 1, -1, -1):
@@ -191,7 +191,7 @@ def _set_tails(a: Ints, t: Ints, c: Choices, s: Stack) -> int:
 
 @compiled
 def _set_ticks(a: Ints, t: Ints, c: Choices, s: Stack) -> None:
-    """Units of each operator, and times devices; the least ones where it is open."""
+    """Fill duration and device-time of each operator; the least ones where it is open."""
     for v in range(len(s.chosen)):
         s.work[2][v], s.work[7][v] = c.least[v], c.area[v]
         if s.chosen[v] >= 0:
@@ -202,7 +202,7 @@ def _set_ticks(a: Ints, t: Ints, c: Choices, s: Stack) -> None:
 
 @compiled
 def least_time(a: Ints, t: Ints, c: Choices, s: Stack, since: int) -> int:
-    """No plan that has what is placed is shorter; heads before ``since`` stand already."""
+    """Return a lower bound for the partial placement; heads before ``since`` are up to date."""
     count = len(s.chosen)
     head, tail, ticks = s.work[0], s.work[1], s.work[2]
     _set_ticks(a, t, c, s)
@@ -233,7 +233,7 @@ def least_time(a: Ints, t: Ints, c: Choices, s: Stack, since: int) -> int:
 
 @compiled
 def _least_with_legs(a: Ints, t: Ints, s: Stack) -> int:
-    """The longest that a channel or port is busy with the legs that stand in the arrays."""
+    """Return the longest busy time of a channel or port with the current legs."""
     if not find_legs(a, t):
         return ENDLESS
     head, tail, ticks = s.work[0], s.work[1], s.work[2]
@@ -266,7 +266,7 @@ def _least_with_legs(a: Ints, t: Ints, s: Stack) -> int:
 
 @compiled
 def _set(a: Ints, t: Ints, c: Choices, s: Stack, way: tuple[int, int]) -> None:
-    """Place an operator, or take it back (-1)."""
+    """Place an operator, or undo its placement (-1)."""
     v, k = way
     old = s.chosen[v]
     if old >= 0:
@@ -287,7 +287,7 @@ def _set(a: Ints, t: Ints, c: Choices, s: Stack, way: tuple[int, int]) -> None:
 
 @compiled
 def _worth(a: Ints, t: Ints, c: Choices, s: Stack, way: tuple[int, int]) -> bool:
-    """Whether a choice keeps its group together and takes the first of equal free devices."""
+    """Return whether a choice keeps its group together and uses the first of alike free devices."""
     v, k = way
     site = c.site[c.first[v] + k]
     unit = c.unit[v]
@@ -305,7 +305,7 @@ def _worth(a: Ints, t: Ints, c: Choices, s: Stack, way: tuple[int, int]) -> bool
 
 @compiled
 def _too_much(a: Ints, t: Ints, c: Choices, s: Stack) -> bool:
-    """Whether persistent values of what is placed do not fit, beside what runs."""
+    """Return whether persistent values of placed operators do not fit along with what runs."""
     if not t[at.LIMITED]:
         return False
     persistent_bytes(a, t)
@@ -322,7 +322,7 @@ def _too_much(a: Ints, t: Ints, c: Choices, s: Stack) -> bool:
 
 @compiled
 def _since(c: Choices, depth: int) -> int:
-    """First operator whose head may not stand yet when that of a depth is placed.
+    """Return the first operator whose head may be out of date when that of a depth is placed.
 
     As long as operators are placed in topological order, heads before them stay as they are.
     """
@@ -334,7 +334,7 @@ def _since(c: Choices, depth: int) -> int:
 
 @compiled
 def _look(a: Ints, t: Ints, c: Choices, s: Stack) -> None:
-    """Look at every choice of the next operator; the most promising comes last."""
+    """Evaluate every choice of the next operator; the most promising comes last."""
     depth = s.numbers[DEPTH]
     v, since, found = c.turn[depth], _since(c, depth), 0
     for k in range(c.first[v + 1] - c.first[v]):
@@ -358,7 +358,7 @@ def _look(a: Ints, t: Ints, c: Choices, s: Stack) -> None:
 
 @compiled
 def _finish(a: Ints, t: Ints, c: Choices, s: Stack, most: int) -> None:
-    """Schedule a complete placement: first by a rule, then in every order."""
+    """Schedule a complete placement: first by a rule, then over all orders."""
     count = len(s.chosen)
     least = max(s.values[count], least_time(a, t, c, s, _since(c, count - 1)))
     if least >= s.numbers[BEST]:  # then not all tails are set
@@ -387,7 +387,7 @@ def _finish(a: Ints, t: Ints, c: Choices, s: Stack, most: int) -> None:
 
 @compiled
 def _keep(a: Ints, t: Ints, s: Stack, value: int) -> None:
-    """The schedule that stands in the arrays is the best."""
+    """Save the current schedule as the best one."""
     count = len(s.chosen)
     s.numbers[BEST] = value
     tasks = count + a[t[at.LEG_COUNT]]
@@ -398,7 +398,7 @@ def _keep(a: Ints, t: Ints, s: Stack, value: int) -> None:
 
 @compiled
 def advance(a: Ints, t: Ints, c: Choices, s: Stack, most: tuple[int, int]) -> bool:
-    """Search on; whether all is done.
+    """Continue the search; return whether it is complete.
 
     ``most`` are choices to look at now, and schedules of each complete placement.
     """
@@ -432,7 +432,7 @@ def advance(a: Ints, t: Ints, c: Choices, s: Stack, most: tuple[int, int]) -> bo
 
 @compiled
 def least_open(s: Stack) -> int:
-    """No plan is shorter than this, or than the best one known."""
+    """Return a value below which there is no plan, except perhaps the best known one."""
     found = min(s.numbers[BEST], s.numbers[LEAST_OPEN])
     depth = s.numbers[DEPTH]
     for d in range(min(depth + 1, len(s.chosen))):
