@@ -155,11 +155,11 @@ def run_latency() -> None:
         line = Line(atoms, table)
         places, _ = line.cut(line.order(1))
         Annealing(table, places, seed=0).run(1, lambda: 1.0, lambda _: None)
-        found = ideal_levels(tables)
-        assert found is not None
+        result = ideal_levels(tables)
+        assert result is not None
         for looks in (1_000_000, *range(1, 9)):  # to the end, and out of time
             time_left = partial(next, repeat(1.0, looks), 0.0)
-            found.run(lambda: math.inf, time_left, lambda _: None, lambda *_: None)
+            result.run(lambda: math.inf, time_left, lambda _: None, lambda *_: None)
 
 
 def run_stashes() -> None:

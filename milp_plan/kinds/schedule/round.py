@@ -108,6 +108,6 @@ def work(data: bytes, asked: RoundRequest) -> RoundAnswer:
 
 @lru_cache(maxsize=1)
 def _unpacked(data: bytes) -> PlanningProblem:
-    """The problem, with the views that earlier rounds made of it."""
+    """Return the problem, with the views that earlier rounds made of it."""
     problem: PlanningProblem = pickle.loads(data)  # from whoever may run code on the worker anyway
     return problem

@@ -234,7 +234,7 @@ def test_what_is_less_than_a_step_is_found_after_rounds_in_vain():
 @given(value=st.integers(1, 10**15), above=st.integers(1, 10**15), vain=st.integers(0, 10**6))
 def test_a_round_never_asks_for_less_than_a_bound(value, above, vain):
     bound = max(0, value - above)
-    assert bound <= near.latest(value, bound, vain) < value
+    assert bound <= near.target_makespan(value, bound, vain) < value
 
 
 def test_units_of_time_keep_order_and_sums():

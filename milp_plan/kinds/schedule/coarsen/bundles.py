@@ -30,7 +30,7 @@ class Bundle:
     parts: tuple[Value, ...]
 
     def as_value(self, names: Sequence[str]) -> Value:
-        """Return the coarse value, with summed sizes, messages and changes; ``names`` are clusters."""
+        """Return the coarse value with summed sizes, messages, changes; ``names`` are clusters."""
         first = self.parts[0]
         shared = [name for name in first.bytes if all(name in part.bytes for part in self.parts)]
         sizes = {name: sum(part.bytes[name] for part in self.parts) for name in shared}

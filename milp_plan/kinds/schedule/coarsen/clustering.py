@@ -255,9 +255,9 @@ class _Ties:
 def _pairs(quotient: Quotient, heads: dict[int, float]) -> Iterator[tuple[int, int]]:
     """Yield candidate pairs: ends of an edge, and siblings that are neighbours by their head."""
     rank = {i: (heads[i], i) for i in quotient.nodes}
-    found = list(pairwise(sorted(quotient.nodes, key=rank.__getitem__)))
+    result = list(pairwise(sorted(quotient.nodes, key=rank.__getitem__)))
     for i, node in quotient.nodes.items():
-        found += [(i, j) for j in node.after]
+        result += [(i, j) for j in node.after]
         for family in (node.after, node.before):
-            found += pairwise(sorted(family, key=rank.__getitem__))
-    return iter(dict.fromkeys((min(pair), max(pair)) for pair in found))
+            result += pairwise(sorted(family, key=rank.__getitem__))
+    return iter(dict.fromkeys((min(pair), max(pair)) for pair in result))

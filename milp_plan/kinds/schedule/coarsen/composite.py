@@ -51,7 +51,7 @@ def candidate_choices(problem: PlanningProblem, members: Sequence[str]) -> list[
         return [OptionChoice(o.name, (o,), tuple(o.duration_ticks)) for o in operators[0].options]
     classes = [entry.name for entry in problem.cluster.device_classes]
     pools = [[o for o in operator.options if o.gang == 1] for operator in operators]
-    found: list[tuple[str, tuple[Option, ...], tuple[str, ...]]] = []
+    result: list[tuple[str, tuple[Option, ...], tuple[str, ...]]] = []
     for title, rank in (("fastest", _by_time), ("leanest", _by_workspace)):
         per_class: dict[tuple[int, ...], tuple[tuple[Option, ...], list[str]]] = {}
         for name in classes:
@@ -59,7 +59,7 @@ def candidate_choices(problem: PlanningProblem, members: Sequence[str]) -> list[
             if all(able):
                 best = tuple(min(pool, key=rank(name)) for pool in able)
                 per_class.setdefault(tuple(map(id, best)), (best, []))[1].append(name)
-        found += [(title, best, tuple(names)) for best, names in per_class.values()]
+        result += [(title, best, tuple(names)) for best, names in per_class.values()]
     gangs = dict.fromkeys(o.gang for operator in operators for o in operator.options)
     for gang in gangs:
         pools = [[o for o in operator.options if o.gang == gang] for operator in operators]
@@ -67,8 +67,8 @@ def candidate_choices(problem: PlanningProblem, members: Sequence[str]) -> list[
             for label in dict.fromkeys(o.name for pool in pools for o in pool):
                 picked = tuple(_labelled(pool, label) for pool in pools)
                 shared = tuple(c for c in classes if all(c in o.duration_ticks for o in picked))
-                found.append((label, picked, shared))
-    return _named(found)
+                result.append((label, picked, shared))
+    return _named(result)
 
 
 def _by_time(device_class: str) -> Callable[[Option], tuple[int, int]]:
@@ -223,9 +223,9 @@ def as_option(
 
 def usable(problem: PlanningProblem, members: Sequence[str]) -> list[tuple[OptionChoice, Layouts]]:
     """Return choices of a cluster whose layouts fit together, with these layouts."""
-    found = []
+    result = []
     for choice in candidate_choices(problem, members):
         border = layouts(problem.graph, members, choice)
         if border is not None:
-            found.append((choice, border))
-    return found
+            result.append((choice, border))
+    return result

@@ -112,8 +112,8 @@ def contract(
     graph = ComputationGraph(tuple(operators), tuple(b.as_value(names) for b in bundles))
     after = replace(problem, name=_renamed(problem.name, len(parts)), graph=graph)
     if after.unplaced is not None and problem.unplaced is None:
-        found = [Finding("clusters", after.unplaced.reason, "a site for each", "join fewer")]
-        raise InputError(found)
+        result = [Finding("clusters", after.unplaced.reason, "a site for each", "join fewer")]
+        raise InputError(result)
     members = {part.name: part.members for part in parts}
     travels = {b.name: tuple(value.name for value in b.parts) for b in bundles}
     expansion = Expansion(problem, members, chosen, travels)
@@ -183,9 +183,9 @@ def _bundles(
     mixed = gangs and not channels_ordered(problem.cluster)
     taken: set[str] = set()
     bundles = []
-    found = group_values(values, owner, profiles, transfers, mixed)
-    taken.update(bundle.name for bundle in found if len(bundle.parts) == 1)
-    for bundle in found:
+    result = group_values(values, owner, profiles, transfers, mixed)
+    taken.update(bundle.name for bundle in result if len(bundle.parts) == 1)
+    for bundle in result:
         if len(bundle.parts) > 1:
             title = unique(f"{_stem(bundle.name)}+{len(bundle.parts) - 1}", taken)
             bundles.append(replace(bundle, name=title))
@@ -195,15 +195,15 @@ def _bundles(
 
 
 def _profile(value: Value, parts: Sequence[Members], owner: Mapping[str, int]) -> Profile:
-    found: list[str] = []
+    result: list[str] = []
     if value.producer is not None:
         made = parts[owner[value.producer]]
-        found += [border.writes[value.name] for _, border in made.variants]
+        result += [border.writes[value.name] for _, border in made.variants]
     readers = dict.fromkeys(sorted(owner[consumer] for consumer in value.consumers))
     for reader in readers:
         if value.producer is None or reader != owner[value.producer]:
-            found += [border.reads[value.name] for _, border in parts[reader].variants]
-    return tuple(found)
+            result += [border.reads[value.name] for _, border in parts[reader].variants]
+    return tuple(result)
 
 
 def _options(

@@ -79,8 +79,8 @@ class Cut:
 
 def steps(most: int) -> list[int]:
     """Return growing numbers from 1 up to ``most``."""
-    found = (round(GROWTH**n) for n in range(1 + int(log(most, GROWTH))))
-    return list(dict.fromkeys(found))
+    result = (round(GROWTH**n) for n in range(1 + int(log(most, GROWTH))))
+    return list(dict.fromkeys(result))
 
 
 class StageLine:
@@ -120,7 +120,7 @@ class StageLine:
         self.room = max(known) if len(known) == len(limits) else inf
 
     def _bytes(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Return unit -> bytes that stay, and unit -> bytes that forward leaves for other passes."""
+        """Return unit -> bytes that stay, and unit -> bytes that its forward pass leaves."""
         kinds = {operator.name: operator.kind for operator in self.graph.operators}
         stored, stashed = dict.fromkeys(self.work, 0), dict.fromkeys(self.work, 0)
         for value in self.graph.values:
@@ -187,8 +187,8 @@ class StageLine:
         most = max(1, min(target // self.num_batches, STAGES_PER_DEVICE * self.devices))
         sizes = [size for n in steps(most) for size in (self._balanced(n), -(-whole // n))]
         alike = {tuple(self._intervals(size).values()): size for size in sizes}
-        found = (self.cut(size, rest) for size in alike.values())
-        return [cut for cut in found if len(cut.clusters) <= target] or [self.cut(whole, rest)]
+        result = (self.cut(size, rest) for size in alike.values())
+        return [cut for cut in result if len(cut.clusters) <= target] or [self.cut(whole, rest)]
 
     def _balanced(self, count: int) -> int:
         """Return the least work per stage with which ``count`` stages hold all units."""
@@ -203,10 +203,10 @@ class StageLine:
 
     def loads(self, number: Mapping[str, int]) -> list[int]:
         """Return the work of each stage."""
-        found = [0] * (1 + max(number.values(), default=0))
+        result = [0] * (1 + max(number.values(), default=0))
         for unit, stage in number.items():
-            found[stage] += self.work[unit]
-        return found
+            result[stage] += self.work[unit]
+        return result
 
     def halved(self, number: Mapping[str, int], stage: int) -> dict[str, int] | None:
         """Return stages of units with one cut in two of like work; ``None`` for a single unit."""
@@ -231,16 +231,16 @@ class StageLine:
         passing = [True] * len(stage)
         if rest is not Rest.ALONG:
             passing = self._waited_for(self._unit if rest is Rest.AT_ONCE else stage)
-        found: dict[tuple[int, int, int, int | None, bool], list[str]] = {}
+        result: dict[tuple[int, int, int, int | None, bool], list[str]] = {}
         for i, own in enumerate(self._keys[key]):
             joined = rest is Rest.AT_ONCE and not passing[i]
             batch = None if joined else self._batch[i]
-            found.setdefault((*own, batch, passing[i]), []).append(self.order[i])
-        parts = [(stage, branch) for stage, branch, *_ in found]
+            result.setdefault((*own, batch, passing[i]), []).append(self.order[i])
+        parts = [(stage, branch) for stage, branch, *_ in result]
         needs = [0] * (1 + max(key, default=0))
         for own_stage, need in zip(key, self._unit_needs(self._together(rest)), strict=True):
             needs[own_stage] += need
-        return Cut(self, list(found.values()), parts, rest, dict(number), tuple(needs))
+        return Cut(self, list(result.values()), parts, rest, dict(number), tuple(needs))
 
     def _together(self, rest: Rest) -> int:
         """Return the number of runs of micro-batches of work that waits for another pass."""
@@ -295,11 +295,11 @@ class StageLine:
 
     def _waited_for(self, part: Sequence[int]) -> list[bool]:
         """Return whether another part waits for each operator, within its micro-batch."""
-        found = [False] * len(part)
+        result = [False] * len(part)
         for i in range(len(part) - 1, -1, -1):
             own = part[i]
-            found[i] = any(part[j] != own or found[j] for j in self._after[i])
-        return found
+            result[i] = any(part[j] != own or result[j] for j in self._after[i])
+        return result
 
     def _branches(self, stage: Sequence[int]) -> list[int]:
         """Return for each operator one that represents its branch of the stage."""
@@ -322,9 +322,9 @@ class StageLine:
 
 def _union(states: Iterable[Mapping[int, int]]) -> dict[int, int]:
     """Return the largest number of each stage."""
-    found: dict[int, int] = {}
+    result: dict[int, int] = {}
     for state in states:
         for stage, visit in state.items():
-            if found.get(stage, -1) < visit:
-                found[stage] = visit
-    return found
+            if result.get(stage, -1) < visit:
+                result[stage] = visit
+    return result

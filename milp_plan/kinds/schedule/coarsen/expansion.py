@@ -71,10 +71,10 @@ class Expansion:
             runs_of.setdefault(run.operator, []).append(run)
         runs: list[OperatorRun] = []
         for name in self.members:
-            found = self._joined(name, runs_of, after)
-            if not found:
+            result = self._joined(name, runs_of, after)
+            if not result:
                 return None
-            runs += found
+            runs += result
         sent: dict[str, list[Transfer]] = {}
         for transfer in plan.transfers:
             sent.setdefault(transfer.value, []).append(transfer)
@@ -96,9 +96,9 @@ class Expansion:
         rows = [runs_of[member] for member in self.members[name]]
         if len({len(row) for row in rows}) > 1:
             return []
-        found = [self._together(name, runs, after) for runs in zip(*rows, strict=True)]
-        made = [run for run in found if run is not None]
-        return made if len(made) == len(found) else []
+        result = [self._together(name, runs, after) for runs in zip(*rows, strict=True)]
+        made = [run for run in result if run is not None]
+        return made if len(made) == len(result) else []
 
     def _together(
         self, name: str, runs: Sequence[OperatorRun], after: PlanningProblem
@@ -158,6 +158,6 @@ class Expansion:
             assert channel is not None
             return channel.transfer_ticks(value.payload(native), value.messages)
         made, read = (run.devices, native), (coarse.target, coarse.layout)
-        found = route_between(self.before, value, made, read)
-        assert found is not None
-        return found[0].duration_ticks
+        result = route_between(self.before, value, made, read)
+        assert result is not None
+        return result[0].duration_ticks

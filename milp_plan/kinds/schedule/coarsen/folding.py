@@ -34,7 +34,7 @@ def repeated_blocks(graph: ComputationGraph) -> tuple[tuple[tuple[str, ...], ...
         if len(members) > 1:
             names = tuple(member.name for member in members)
             classes.setdefault(_signature(graph, members), []).append(names)
-    return tuple(tuple(found) for found in classes.values() if len(found) > 1)
+    return tuple(tuple(entry) for entry in classes.values() if len(entry) > 1)
 
 
 def _signature(graph: ComputationGraph, members: list[Operator]) -> Hashable:

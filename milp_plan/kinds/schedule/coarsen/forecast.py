@@ -75,7 +75,7 @@ class Forecast:
         Its inputs and results lie there all the time; what is made and read inside while needed.
         """
         place = {n: (i, k) for i, names in enumerate(clusters) for k, n in enumerate(names)}
-        found = [0] * len(clusters)
+        result = [0] * len(clusters)
         change = [[0] * (len(names) + 1) for names in clusters]
         for operator in self.graph.operators:
             i, k = place[operator.name]
@@ -90,16 +90,16 @@ class Forecast:
             readers = [place[name] for name in value.consumers]
             others = {i for i, _ in readers} - {own}
             for i in others:
-                found[i] += size
+                result[i] += size
             if others or not readers:
-                found[own] += size
+                result[own] += size
             else:
                 change[own][first] += size
                 change[own][1 + max(k for _, k in readers)] -= size
-        return [n + max(accumulate(row)) for n, row in zip(found, change, strict=True)]
+        return [n + max(accumulate(row)) for n, row in zip(result, change, strict=True)]
 
     def _edges(self, owner: Mapping[str, int]) -> dict[tuple[int, int], float]:
-        found: dict[tuple[int, int], float] = {}
+        result: dict[tuple[int, int], float] = {}
         for value in self.graph.values:
             if value.producer is None:
                 continue
@@ -107,8 +107,8 @@ class Forecast:
             for last in dict.fromkeys(owner[name] for name in value.consumers):
                 if last != first:
                     pair = (first, last)
-                    found[pair] = found.get(pair, 0.0) + self._travel_ticks(value)
-        return found
+                    result[pair] = result.get(pair, 0.0) + self._travel_ticks(value)
+        return result
 
     def _travel_ticks(self, value: Value) -> int:
         if value.name not in self._travel:

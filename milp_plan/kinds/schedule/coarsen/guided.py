@@ -58,19 +58,19 @@ class GuidedClustering:
 
     def _choices(self, problem: PlanningProblem, members: list[str]) -> Iterator[OptionChoice]:
         """Yield the usual choices of a cluster, and the plan's options together."""
-        found = [choice for choice, _ in usable(problem, members)]
-        yield from found
+        result = [choice for choice, _ in usable(problem, members)]
+        yield from result
         runs = [self.guide[name] for name in members]
         options = tuple(problem.graph.operator(r.operator).option(r.option) for r in runs)
         here = {problem.cluster.device(name).device_class for name in runs[0].devices}
-        if any(c.options == options and here <= set(c.classes) for c in found):
+        if any(c.options == options and here <= set(c.classes) for c in result):
             return
         classes = tuple(
             c.name
             for c in problem.cluster.device_classes
             if all(c.name in option.duration_ticks for option in options)
         )
-        names = {choice.name for choice in found}
+        names = {choice.name for choice in result}
         name = next(n for n in ("as planned", *map(str, range(len(names) + 1))) if n not in names)
         own = OptionChoice(name, options, classes)
         if layouts(problem.graph, members, own) is not None:
@@ -119,8 +119,8 @@ class _Merging:
                 heappush(heap, (self.cost(*pair), *pair))
 
     def _pairs(self) -> list[tuple[int, int]]:
-        found = [pair for table in self.after.values() for pair in table.items()]
-        return [pair for pair in dict.fromkeys(found) if self._neighbours(*pair)]
+        result = [pair for table in self.after.values() for pair in table.items()]
+        return [pair for pair in dict.fromkeys(result) if self._neighbours(*pair)]
 
     def _pairs_of(self, i: int) -> Iterator[tuple[int, int]]:
         device = (self.quotient.nodes[i].site or ("",))[0]

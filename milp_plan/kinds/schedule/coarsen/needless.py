@@ -81,13 +81,13 @@ class _Reading:
 
     def _by_run(self, run: OperatorRun, value: str) -> frozenset[int]:
         option = self.problem.graph.operator(run.operator).option(run.option)
-        found: set[int] = set()
+        result: set[int] = set()
         for device in run.devices:
             key = (value, device)
             rows = [*self.native.get(key, ()), *self.brought.get(key, ())]
             copies = [copy for layout, copy in rows if layout == option.layout_read(value)]
-            found |= _latest(copies, run.start_ticks or 0)
-        return frozenset(found)
+            result |= _latest(copies, run.start_ticks or 0)
+        return frozenset(result)
 
 
 def _latest(copies: list[_Copy], start: int | None) -> set[int]:

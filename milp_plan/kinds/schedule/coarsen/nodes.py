@@ -89,7 +89,7 @@ class Component:
         )
 
     def stash_bytes(self) -> int:
-        """Largest sum of live values when operators run in topological order."""
+        """Return the largest sum of live values when operators run in topological order."""
         events = [(first, size) for first, _, size in self.lives]
         events += [(last + 1, -size) for _, last, size in self.lives]
         return max(accumulate(size for _, size in sorted(events)), default=0)

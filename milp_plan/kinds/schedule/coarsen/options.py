@@ -53,8 +53,10 @@ class UselessOptions:
 
         def project(plan: Plan) -> Plan | None:
             runs = [_with_useful_option(after, run) for run in plan.runs]
-            found = tuple(run for run in runs if run is not None)
-            return replace(plan, runs=found, fingerprint=None) if len(found) == len(runs) else None
+            result = tuple(run for run in runs if run is not None)
+            return (
+                replace(plan, runs=result, fingerprint=None) if len(result) == len(runs) else None
+            )
 
         alone = {name: (name,) for name in slim}
         return Reduction(self.name, self.exact, problem, after, undo, alone, project)
@@ -71,12 +73,12 @@ def _with_useful_option(after: PlanningProblem, run: OperatorRun) -> OperatorRun
 
 def _common_sites(problem: PlanningProblem, operators: Sequence[Operator]) -> set[tuple[str, ...]]:
     """Return the sites that all operators can use; without any the problem is infeasible."""
-    found = []
+    result = []
     for operator in operators:
         kept = {option.name for option in operator.options}
         ways = problem.placements(operator.name)
-        found.append({way.devices for way in ways if way.option in kept})
-    return set.intersection(*found)
+        result.append({way.devices for way in ways if way.option in kept})
+    return set.intersection(*result)
 
 
 def _slim(problem: PlanningProblem, operator: Operator) -> Operator:

@@ -26,7 +26,7 @@ class Paths:
         return max(self.through(i) for i in self.quotient.nodes)
 
     def through(self, i: int) -> float:
-        """Longest path through a cluster, in ticks."""
+        """Return the longest path through a cluster, in ticks."""
         return self.heads[i] + self.quotient.nodes[i].span + self.tails[i]
 
     def lengthen(self, merged: int) -> None:

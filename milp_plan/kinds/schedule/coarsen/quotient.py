@@ -199,15 +199,15 @@ class Quotient:
         """Return the clusters in topological order."""
         missing = {i: len(node.before) for i, node in self.nodes.items()}
         heap = [i for i, count in missing.items() if count == 0]
-        found: list[int] = []
+        result: list[int] = []
         while heap:
             i = heappop(heap)
-            found.append(i)
+            result.append(i)
             for j in self.nodes[i].after:
                 missing[j] -= 1
                 if missing[j] == 0:
                     heappush(heap, j)
-        return found
+        return result
 
     def together(self, i: int, j: int) -> bool:
         """Return whether colocation puts two clusters on one site."""

@@ -117,13 +117,13 @@ class Coarsening:
     def members(self) -> dict[str, tuple[str, ...]]:
         """Operator of ``problem`` -> its original operators, in running order."""
         names = [operator.name for operator in self.problem.graph.operators]
-        found: dict[str, tuple[str, ...]] = {name: (name,) for name in names}
+        result: dict[str, tuple[str, ...]] = {name: (name,) for name in names}
         for reduction in reversed(self.reductions):
-            found = {
+            result = {
                 name: tuple(m for part in parts for m in reduction.members[part])
-                for name, parts in found.items()
+                for name, parts in result.items()
             }
-        return found
+        return result
 
     def undo(self, plan: Plan) -> Plan:
         """Return a valid plan of ``problem`` as a valid plan of ``original``, no worse."""
@@ -139,10 +139,10 @@ class Coarsening:
         Its times are rough: it has the sites, options and orders, and is a start once it is
         timed anew. ``None`` where clusters are torn, or no option of theirs does.
         """
-        found: Plan | None = plan
+        result: Plan | None = plan
         for reduction in self.reductions:
-            found = None if found is None else reduction.project(found)
-        return found
+            result = None if result is None else reduction.project(result)
+        return result
 
     def table(self) -> tuple[ReductionRow, ...]:
         """Return the numbers of operators and values before and after each step."""

@@ -99,7 +99,7 @@ class _Absorption:
 
     def choices(self, cluster: _Cluster) -> list[OptionChoice] | None:
         """Return one choice per option of the core; ``None`` if a member has no matching option."""
-        found = []
+        result = []
         for option in self.graph.operator(cluster.core).options:
             picked = []
             for member in cluster.members:
@@ -115,8 +115,8 @@ class _Absorption:
             choice = OptionChoice(option.name, tuple(picked), tuple(option.duration_ticks))
             if layouts(self.graph, cluster.members, choice) is None:
                 return None
-            found.append(choice)
-        return found
+            result.append(choice)
+        return result
 
     def _join(self, cluster: _Cluster) -> bool:
         made = [v for m in cluster.members for v in self.graph.outputs[m]]

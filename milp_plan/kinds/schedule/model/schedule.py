@@ -64,7 +64,7 @@ class ScheduleData:
                         self.placements[spot] = placement
 
     def devices(self, operator: str) -> list[str]:
-        """Devices that can run an operator."""
+        """Return the devices that can run an operator."""
         return [device for name, device in self.placements if name == operator]
 
     @cached_property
@@ -93,15 +93,15 @@ class ScheduleData:
     @cached_property
     def delay(self) -> dict[tuple[str, str, str, str], float]:
         """See the class."""
-        found: dict[tuple[str, str, str, str], float] = {}
+        result: dict[tuple[str, str, str, str], float] = {}
         for one, two in self.edges:
             for a, b in product(self.devices(one), self.devices(two)):
                 both = (self.placements[one, a], self.placements[two, b])
                 if both in self.sets.combinations[one, two]:
                     needed = self.sets.combinations[one, two][both].values()
                     times = [route.duration_ticks for ways in needed for route in ways]
-                    found[one, two, a, b] = max(times, default=0) / self.unit
-        return found
+                    result[one, two, a, b] = max(times, default=0) / self.unit
+        return result
 
     @cached_property
     def pairs(self) -> list[Names]:

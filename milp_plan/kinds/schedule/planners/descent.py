@@ -45,16 +45,16 @@ def descended(
             if tried >= most or (budget is not None and budget.over):
                 return plan
             tried += 1
-            found = dispatch(problem, priority=starts, placements=step)
-            if found is not None and objective_value(problem, found) < value:
-                plan, value = found, objective_value(problem, found)
+            result = dispatch(problem, priority=starts, placements=step)
+            if result is not None and objective_value(problem, result) < value:
+                plan, value = result, objective_value(problem, result)
                 better = True
                 break
     return plan
 
 
 def _steps(view: Indexed, placements: Mapping[str, Placement]) -> Iterator[Placements]:
-    """Placements one step away."""
+    """Yield the placements one step away."""
     for tenants in _exchanged(view, placements):
         for unit, sites in enumerate(view.unit_sites):
             for site in sites:

@@ -177,7 +177,7 @@ def _reachable(table: Timetable, made: Spot, reader: Spot) -> bool:
 
 
 def _liking(table: Timetable, probe: Probe, rule: Rule) -> tuple[int, ...]:
-    """Sort key of a probe, the smallest is best."""
+    """Return the sort key of a probe, the smallest is best."""
     spot = probe.spot
     if rule is Rule.FINISH:
         return (probe.stop, probe.start, spot.order)

@@ -71,12 +71,12 @@ def iterated_greedy(
     for _ in range(rounds):
         if budget.over:
             return plan
-        found = _round(problem, view, plan, rng)
-        if found is None:
+        result = _round(problem, view, plan, rng)
+        if result is None:
             continue
-        new = objective_value(problem, found)
+        new = objective_value(problem, result)
         if new <= value:
-            value, plan = new, found
+            value, plan = new, result
     return descended(problem, plan, _STEPS, budget) if view.num_operators <= _SMALL else plan
 
 
@@ -160,7 +160,7 @@ def _jittered(levels: dict[str, float], rng: Random) -> dict[str, float]:
 
 
 def _freed_units(view: Indexed, starts: dict[str, int], rng: Random) -> Sequence[int]:
-    """Units whose operators start about the same time, or any units."""
+    """Return the units whose operators start about the same time, or any units."""
     count = max(1, min(len(view.units), round(len(view.units) * rng.choice((0.0, 0.05, 0.2, 0.5)))))
     units = range(len(view.units))
     if rng.random() < 0.3:

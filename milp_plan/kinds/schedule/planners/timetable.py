@@ -207,7 +207,7 @@ class Timetable:
         return True
 
     def _static_fits(self, spot: Spot, supply: Supply) -> bool:
-        """Whether everything the devices then ever hold fits (memory law ``static``)."""
+        """Return whether everything the devices then ever hold fits (memory law ``static``)."""
         arriving: dict[int, int] = {}
         for _, _, leg in supply.missing:
             for device in leg.target:
@@ -263,10 +263,10 @@ class Timetable:
                 if start < time + leg.duration and time < stop and share_resource(leg, other):
                     time = stop
             for profile, amount in watched:
-                found = profile.earliest_open(time, amount)
-                if found is None:
+                result = profile.earliest_open(time, amount)
+                if result is None:
                     return None
-                time = found
+                time = result
         for device in leg.target:
             if self.profiles[device] is not None:
                 arriving[device] = arriving.get(device, 0) + leg.bytes
@@ -315,8 +315,8 @@ class Timetable:
                 strict=True,
             )
         ]
-        found = self._place_operator(spot, ready, demand)
-        return found if start is None or (found is not None and found < start) else start
+        result = self._place_operator(spot, ready, demand)
+        return result if start is None or (result is not None and result < start) else start
 
     def _place_operator(
         self, spot: Spot, ready: int, watched: list[tuple[Profile, int, int]]
@@ -329,12 +329,12 @@ class Timetable:
                 busy = self.busy[device]
                 time = busy.earliest(time, duration) if self.insertion else busy.last(time)
             for profile, kept, passing in watched:
-                found = profile.earliest_open(time, kept)
-                if found is not None and passing:
-                    found = profile.earliest_window(found, duration, kept + passing)
-                if found is None:
+                result = profile.earliest_open(time, kept)
+                if result is not None and passing:
+                    result = profile.earliest_window(result, duration, kept + passing)
+                if result is None:
                     return None
-                time = found
+                time = result
         return time
 
     def _can_extend(self, copy: Copy, stop: int, supply: Supply, added: dict[int, int]) -> bool:

@@ -124,7 +124,7 @@ def _begin_operator(a: Ints, t: Ints, operator: int, time: int) -> None:
 
 @inlined
 def _leg_may(a: Ints, t: Ints, leg: int) -> bool:
-    """Whether a leg can start: everything it holds is free, and its targets have memory."""
+    """Return whether a leg can start: everything it holds is free, and its targets have memory."""
     devices = t[DEVICES]
     for i in range(a[t[LEG_HELD_PTR] + leg], a[t[LEG_HELD_PTR] + leg + 1]):
         if a[t[BUSY] + devices + a[t[LEG_HELD] + i]]:
@@ -138,7 +138,7 @@ def _leg_may(a: Ints, t: Ints, leg: int) -> bool:
 
 @inlined
 def _share(a: Ints, t: Ints, leg: int, other: int) -> bool:
-    """Whether two legs hold a resource in common."""
+    """Return whether two legs hold a resource in common."""
     for i in range(a[t[LEG_HELD_PTR] + leg], a[t[LEG_HELD_PTR] + leg + 1]):
         for j in range(a[t[LEG_HELD_PTR] + other], a[t[LEG_HELD_PTR] + other + 1]):
             if a[t[LEG_HELD] + i] == a[t[LEG_HELD] + j]:
@@ -148,7 +148,7 @@ def _share(a: Ints, t: Ints, leg: int, other: int) -> bool:
 
 @compiled
 def _holds(a: Ints, t: Ints, leg: int, time: int) -> bool:
-    """Whether a leg would be in the way of a more urgent one whose value is being made."""
+    """Return whether a leg would be in the way of a more urgent one whose value is being made."""
     rank = a[t[RANK] + t[OPERATORS] + leg]
     until = time + a[t[LEG_UNITS] + leg]
     for device in range(t[DEVICES]):
@@ -180,7 +180,7 @@ def _begin_leg(a: Ints, t: Ints, leg: int, time: int) -> None:
 @compiled
 def _next_leg(a: Ints, t: Ints, queue: int, time: int, holding: bool) -> int:
     """Take the most urgent leg that can start out of a queue; -1 if none can."""
-    found, passed = -1, 0
+    result, passed = -1, 0
     first = t[SITES]
     last = t[QUEUES] - 1
     while a[t[QUEUE] + queue] >= 0:
@@ -189,13 +189,13 @@ def _next_leg(a: Ints, t: Ints, queue: int, time: int, holding: bool) -> int:
         task = leave(a, t, queue)
         leg = task - t[OPERATORS]
         if _leg_may(a, t, leg) and not (holding and _holds(a, t, leg, time)):
-            found = task
+            result = task
             break
         a[t[ASIDE] + passed] = task
         passed += 1
     for i in range(passed):
         join(a, t, queue, a[t[ASIDE] + i])
-    return found
+    return result
 
 
 @compiled

@@ -179,7 +179,7 @@ def set_aside(a: Ints, t: Ints, share: float) -> None:
 
 @compiled
 def static_excess(a: Ints, t: Ints) -> int:
-    """Bytes that the fullest device holds too many without a clock (law ``static``).
+    """Return the bytes that the fullest device holds too many without a clock (law ``static``).
 
     Where there are none, no order of the tasks holds too many at any instant.
     """

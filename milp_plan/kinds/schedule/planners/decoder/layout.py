@@ -108,13 +108,13 @@ class Memory:
         self.a: Ints = np.concatenate(rows)
 
     def copy(self) -> Memory:
-        """The same with an array of its own, for another thread."""
+        """Return the same with an array of its own, for another thread."""
         other = object.__new__(Memory)
         other.t, other.a = self.t, self.a.copy()
         return other
 
     def part(self, number: int) -> Ints:
-        """The entries of a part, to read and to write."""
+        """Return the entries of a part, to read and to write."""
         return self.a[self.t[number] : self.t[number + 1]]
 
     def size(self, number: int) -> int:

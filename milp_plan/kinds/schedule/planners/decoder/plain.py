@@ -55,7 +55,7 @@ from .layout import (
 
 @compiled
 def is_plain(a: Ints, t: Ints) -> bool:
-    """Whether each operator stands on one device."""
+    """Return whether each operator stands on one device."""
     for operator in range(t[OPERATORS]):
         site = a[t[SITE] + operator]
         if a[t[SITE_PTR] + site + 1] - a[t[SITE_PTR] + site] != 1:

@@ -126,7 +126,7 @@ def _flat(owned: list[list[tuple[int, int, int, int]]]) -> tuple[Ints, NDArray[n
 
 
 def _turns(c: Choices) -> list[int]:
-    """Operators in the order in which they are placed.
+    """Return the operators in the order in which they are placed.
 
     Groups come first, the one with the most work before all others and each as a whole: where
     they lie decides most, and a bound under all of a group is tight before anything is known of
@@ -143,8 +143,8 @@ def _turns(c: Choices) -> list[int]:
 
 def _reach(before: list[list[int]]) -> Ints:
     after = np.zeros((len(before), len(before)), dtype=np.int64)
-    for number, found in enumerate(before):
-        for other in found:
+    for number, entry in enumerate(before):
+        for other in entry:
             after[:, number] |= after[:, other]
             after[other, number] = 1
     return after
@@ -160,7 +160,7 @@ def _twins(compiled: Compiled) -> Ints:
 
 @compiled
 def supply_units(a: Ints, t: Ints, value: int, made: tuple[int, int], read: tuple[int, int]) -> int:
-    """Units until a reader has all it needs of a value; -1 where the law allows no way.
+    """Return the units until a reader has all it needs of a value; -1 where the law allows no way.
 
     From (site, layout) to (site, layout), as :func:`..decoder.legs.find_legs` has it.
     """
@@ -228,7 +228,7 @@ def fill_rests(c: Choices) -> None:
 
 @compiled
 def _between(a: Ints, t: Ints, c: Choices, edge: tuple[int, int], ends: tuple[int, int]) -> int:
-    """Units of all values of one edge for one choice of each end."""
+    """Return the units of all values of one edge for one choice of each end."""
     u, v = edge
     home, here = c.site[ends[0]], c.site[ends[1]]
     if c.unit[u] == c.unit[v] and home != here:

@@ -79,20 +79,20 @@ def best_order(problem: PlanningProblem, budget: Budget, peak: int | None = None
     peak
         Bytes that no device may exceed.
     """
-    found = BestOrder(None, complete=True)
+    result = BestOrder(None, complete=True)
     part = budget.part(EVERY_ORDER, EXACT_SHARE)
     for lying in _lying(problem):
         answer = _Orders(problem, lying, peak).run(part)
-        better = found.plan is None or (
-            answer.plan is not None and answer.plan.stop_ticks < found.plan.stop_ticks
+        better = result.plan is None or (
+            answer.plan is not None and answer.plan.stop_ticks < result.plan.stop_ticks
         )
-        plan = answer.plan if better else found.plan
-        found = BestOrder(plan, found.complete and answer.complete)
+        plan = answer.plan if better else result.plan
+        result = BestOrder(plan, result.complete and answer.complete)
     for lying in _lying(problem):
-        if found.plan is None and not found.complete and not budget.over:
+        if result.plan is None and not result.complete and not budget.over:
             plan = _Orders(problem, lying, peak).run(budget, eager=True).plan
-            found = BestOrder(plan, complete=False)
-    return found
+            result = BestOrder(plan, complete=False)
+    return result
 
 
 def suits(problem: PlanningProblem) -> bool:

@@ -132,14 +132,14 @@ def _one_by_one(a: Ints, t: Ints, c: Choices, s: Stack, way: tuple[int, bool]) -
     worst = 0
     for i in range(a[t[at.SITE_PTR] + site], a[t[at.SITE_PTR] + site + 1]):
         device = a[t[at.SITE_DEVICE] + i]
-        found = 0
+        result = 0
         for u in range(low, high):
             follows = c.after[v, u] if backward else c.after[u, v]
             at_all = follows == 1 and s.chosen[u] >= 0
             if at_all and _holds(a, t, c.site[c.first[u] + s.chosen[u]], device):
-                insert(some, lengths, found, times[u], ticks[u])
-                found += 1
-        worst = max(worst, one_by_one(some, lengths, found))
+                insert(some, lengths, result, times[u], ticks[u])
+                result += 1
+        worst = max(worst, one_by_one(some, lengths, result))
     return int(worst)
 
 
@@ -212,13 +212,13 @@ def least_time(a: Ints, t: Ints, c: Choices, s: Stack, since: int) -> int:
     if worst >= s.numbers[BEST] or worst > ENDLESS // (t[at.DEVICES] + 1):
         return int(worst)
     for device in range(t[at.DEVICES]):
-        found = 0
+        result = 0
         for v in range(count):
             if s.chosen[v] >= 0 and _holds(a, t, c.site[c.first[v] + s.chosen[v]], device):
-                s.work[3][found], s.work[4][found], s.work[5][found] = head[v], ticks[v], tail[v]
-                found += 1
-        if found > 1:
-            number = preemptive(s.work[3], s.work[4], s.work[5], found, s.work[6])
+                s.work[3][result], s.work[4][result], s.work[5][result] = head[v], ticks[v], tail[v]
+                result += 1
+        if result > 1:
+            number = preemptive(s.work[3], s.work[4], s.work[5], result, s.work[6])
             worst = max(worst, number)
     if worst >= s.numbers[BEST]:
         return int(worst)
@@ -248,18 +248,18 @@ def _least_with_legs(a: Ints, t: Ints, s: Stack) -> int:
             link = a[t[at.NEXT_OF_LEG] + link]
     worst = 0
     for resource in range(t[at.RESOURCES] - t[at.DEVICES]):
-        found = 0
+        count = 0
         for leg in range(legs):
             for i in range(a[t[at.LEG_HELD_PTR] + leg], a[t[at.LEG_HELD_PTR] + leg + 1]):
                 if a[t[at.LEG_HELD] + i] == resource:
                     maker = a[t[at.PRODUCER] + a[t[at.LEG_VALUE] + leg]]
-                    s.work[3][found] = head[maker] + ticks[maker]
-                    s.work[4][found] = a[t[at.LEG_UNITS] + leg]
-                    s.work[5][found] = follow[leg]
-                    found += 1
+                    s.work[3][count] = head[maker] + ticks[maker]
+                    s.work[4][count] = a[t[at.LEG_UNITS] + leg]
+                    s.work[5][count] = follow[leg]
+                    count += 1
                     break
-        if found > 1:
-            number = preemptive(s.work[3], s.work[4], s.work[5], found, s.work[6])
+        if count > 1:
+            number = preemptive(s.work[3], s.work[4], s.work[5], count, s.work[6])
             worst = max(worst, number)
     return int(worst)
 
@@ -365,9 +365,9 @@ def _finish(a: Ints, t: Ints, c: Choices, s: Stack, most: int) -> None:
         return
     for v in range(count):
         a[t[at.RANK] + v] = -s.work[1][v] - s.work[2][v]
-    found = decode(a, t, (True, False, False), 1.0, s.numbers[BEST])
-    if found < s.numbers[BEST]:
-        _keep(a, t, s, found)
+    result = decode(a, t, (True, False, False), 1.0, s.numbers[BEST])
+    if result < s.numbers[BEST]:
+        _keep(a, t, s, result)
     if not find_legs(a, t) or least >= s.numbers[BEST]:
         return
     fits = True
@@ -375,14 +375,14 @@ def _finish(a: Ints, t: Ints, c: Choices, s: Stack, most: int) -> None:
         weigh(a, t)
         persistent_bytes(a, t)
         fits = static_excess(a, t) <= 0
-    found, tried = sequenced(a, t, s.numbers[BEST], most)
+    result, tried = sequenced(a, t, s.numbers[BEST], most)
     s.numbers[SEQUENCED] += tried
     if tried > most:
         s.numbers[LEAST_OPEN] = min(s.numbers[LEAST_OPEN], least)
     if not fits:  # what is in time may not be in memory
-        s.numbers[LEAST_OPEN] = min(s.numbers[LEAST_OPEN], found)
-    elif found < s.numbers[BEST]:
-        _keep(a, t, s, found)
+        s.numbers[LEAST_OPEN] = min(s.numbers[LEAST_OPEN], result)
+    elif result < s.numbers[BEST]:
+        _keep(a, t, s, result)
 
 
 @compiled
@@ -433,12 +433,12 @@ def advance(a: Ints, t: Ints, c: Choices, s: Stack, most: tuple[int, int]) -> bo
 @compiled
 def least_open(s: Stack) -> int:
     """Return a value below which there is no plan, except perhaps the best known one."""
-    found = min(s.numbers[BEST], s.numbers[LEAST_OPEN])
+    result = min(s.numbers[BEST], s.numbers[LEAST_OPEN])
     depth = s.numbers[DEPTH]
     for d in range(min(depth + 1, len(s.chosen))):
         if d < depth or not s.numbers[FRESH]:
             for b in range(s.counts[d]):
-                found = min(found, s.bound[d, b])
+                result = min(result, s.bound[d, b])
     if depth >= 0 and s.numbers[FRESH]:
-        found = min(found, s.values[depth])
-    return int(found)
+        result = min(result, s.values[depth])
+    return int(result)

@@ -138,20 +138,20 @@ def sequenced(a: Ints, t: Ints, best: int, most: int) -> tuple[int, int]:
             if worst >= best:
                 continue
             for r in range(resources):
-                found = 0
+                result = 0
                 for v in range(size):
                     if start[v] < 0:
                         for i in range(held_at[v], held_at[v + 1]):
                             if held[i] == r:
-                                heads[found], ticks[found], tails[found] = (
+                                heads[result], ticks[result], tails[result] = (
                                     head[v],
                                     units[v],
                                     tail[v],
                                 )
-                                found += 1
+                                result += 1
                                 break
-                if found > 1:
-                    worst = max(worst, preemptive(heads, ticks, tails, found, left))
+                if result > 1:
+                    worst = max(worst, preemptive(heads, ticks, tails, result, left))
             if worst >= best:
                 continue
             for v in range(size):

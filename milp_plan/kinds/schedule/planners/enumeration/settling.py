@@ -77,7 +77,7 @@ def quiet_order(
 
 def _next(tasks: Tasks, done: frozenset[int], limits: Sequence[int | None]) -> Sequence[int]:
     """Return tasks that can come next; a single one where waiting is useless."""
-    found = []
+    result = []
     resting = _used(tasks, done, done)
     for task in range(len(tasks.ticks)):
         if task in done or not tasks.before[task] <= done:
@@ -88,8 +88,8 @@ def _next(tasks: Tasks, done: frozenset[int], limits: Sequence[int | None]) -> S
         left = _used(tasks, after, after)
         if all(a <= b for a, b in zip(left, resting, strict=True)):
             return [task]
-        found.append(task)
-    return found
+        result.append(task)
+    return result
 
 
 def _used(
@@ -142,14 +142,14 @@ class Settling:
 
     def _crowded(self) -> list[tuple[int, list[Holding]]]:
         """Return devices whose memory can run out: bytes for holdings, and the holdings."""
-        found = []
+        result = []
         for device, limit in enumerate(self.limits):
             here = [holding for holding in self.tasks.holdings if holding[0] == device]
             if limit is not None:
                 room = limit - self.tasks.persistent[device]
                 if sum(size for _, size, _, _ in here) > room:
-                    found.append((room, here))
-        return found
+                    result.append((room, here))
+        return result
 
     def run(self) -> None:
         """Set ``best`` and ``starts`` to value and starts of the best schedule, if there is any."""
@@ -160,10 +160,10 @@ class Settling:
         while stack:
             self.look()
             arcs, least, since = stack.pop()
-            found = self._narrowest(arcs, least) if self.span else self._shortest(arcs, since)
-            if found is None:
+            result = self._narrowest(arcs, least) if self.span else self._shortest(arcs, since)
+            if result is None:
                 continue
-            value, starts = found
+            value, starts = result
             ways = self._overlap(starts)
             if ways is None:
                 ways = self._overflow(starts)
@@ -187,16 +187,16 @@ class Settling:
         Whoever keeps a span keeps a wider one; the width of one after the other always does.
         """
         most = sum(self.tasks.ticks) if self.best is None else self.best - 1
-        found = None
+        result = None
         span = least
         while least <= most:
             starts = self._earliest(arcs + self._ties(span), [0] * len(self.tasks.ticks))
             if starts is None:
                 least = span + 1
             else:
-                found, most = (span, starts), span - 1
+                result, most = (span, starts), span - 1
             span = (least + most) // 2
-        return found
+        return result
 
     def _ties(self, span: int) -> list[Arc]:
         """Return arcs that limit the time from the first start to the last stop on a device."""

@@ -199,21 +199,21 @@ def add_clause(s: State, count: int, spread: int) -> bool:
 @compiled
 def add_fact(s: State, count: int) -> None:
     """Add the clause in ``buffer`` to the problem; no decision stands."""
-    found = 0
+    result = 0
     for i in range(count):
         signed, bound = s.buffer[0, i], s.buffer[1, i]
         if s.upper[signed] <= bound:
             return
         if s.upper[signed ^ 1] > -bound - 1:
-            s.buffer[0, found], s.buffer[1, found] = signed, bound
-            found += 1
-    if found == 0:
+            s.buffer[0, result], s.buffer[1, result] = signed, bound
+            result += 1
+    if result == 0:
         s.n[UNIT_CONFLICT] = 1
-    elif found == 1:
+    elif result == 1:
         if not put(s, s.buffer[0, 0], s.buffer[1, 0], FACT, 0):
             s.n[UNIT_CONFLICT] = 1
     else:
-        add_clause(s, found, 0)
+        add_clause(s, result, 0)
 
 
 @compiled

@@ -58,23 +58,23 @@ def take_turns(s: State) -> bool:
 @compiled
 def _gather(s: State, device: int, side: int) -> int:
     """Collect the tasks on a device, with time backwards on side 1; return their number."""
-    found = 0
+    count = 0
     for slot in range(s.slot_at[device], s.slot_at[device + 1]):
         present = s.slot[PRESENT, slot]
         if s.slot[TICKS, slot] == 0 or (present >= 0 and s.upper[2 * present + 1] > -1):
             continue
         est = -s.upper[2 * s.slot[START, slot] + 1]
         lct = s.upper[2 * s.slot[END, slot]] + s.slot[OFFSET, slot]
-        s.work[EST, found] = -lct if side else est
-        s.work[LCT, found] = -est if side else lct
-        s.work[WORK, found], s.work[WHO, found] = s.slot[TICKS, slot], slot
-        b = found
-        while b > 0 and s.work[EST, s.work[ORDER, b - 1]] > s.work[EST, found]:
+        s.work[EST, count] = -lct if side else est
+        s.work[LCT, count] = -est if side else lct
+        s.work[WORK, count], s.work[WHO, count] = s.slot[TICKS, slot], slot
+        b = count
+        while b > 0 and s.work[EST, s.work[ORDER, b - 1]] > s.work[EST, count]:
             s.work[ORDER, b] = s.work[ORDER, b - 1]
             b -= 1
-        s.work[ORDER, b] = found
-        found += 1
-    return found
+        s.work[ORDER, b] = count
+        count += 1
+    return count
 
 
 @compiled

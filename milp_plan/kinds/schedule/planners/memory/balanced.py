@@ -69,7 +69,7 @@ def balanced(problem: PlanningProblem, budget: Budget) -> list[Near]:
 
 
 def _placements(problem: PlanningProblem) -> Iterator[dict[str, Placement]]:
-    """Placements on stages of all devices, shapes in turn, each once."""
+    """Yield the placements on stages of all devices, shapes in turn, each once."""
     stages, seen = Stages(problem), set()
     most = max((len(line.sites) for line in stages.lines), default=0)
     shapes = [s for line in stages.lines if len(line.sites) == most for s in folded(line)]
@@ -81,7 +81,7 @@ def _placements(problem: PlanningProblem) -> Iterator[dict[str, Placement]]:
 
 
 def _cuts(stages: Stages, shape: Shape) -> Iterator[Layout]:
-    """Cuts into the stages of a shape, those that leave the most room first."""
+    """Yield the cuts into the stages of a shape, those that leave the most room first."""
     for kept, balance, parted in product(KEPT, BALANCES, (True, False)):
         bounds = cut(stages.loads, shape.sites, Memory([kept] * len(shape.sites), parted), balance)
         layout = stages.expanded(shape.name, shape.sites, bounds)
