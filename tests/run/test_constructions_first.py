@@ -53,7 +53,9 @@ def test_a_few_constructions_come_before_anything_else(monkeypatch):
     monkeypatch.setattr("milp_plan.run.loop_parts.kept", lambda _loop: True)
     way = ScheduleStrategy(Ledger(KIND, training(), Settings(time_limit_s=600.0), Budget(600.0)))
     told = []
-    monkeypatch.setattr(parallel, "REPORT_INTERVAL_FACTOR", 0)  # else telling of the first one silences the others
+    monkeypatch.setattr(
+        parallel, "REPORT_INTERVAL_FACTOR", 0
+    )  # else telling of the first one silences the others
     monkeypatch.setattr(way.ledger, "_on_incumbent", lambda found: told.append(found.value))
     first = next(step for step in way.steps() if step.wanted())
     assert first.name == "first constructions"

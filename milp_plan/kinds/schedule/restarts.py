@@ -56,7 +56,9 @@ def _reordered(problem: PlanningProblem, plan: Plan, timing: Retiming) -> Iterat
         if made is not None:
             made = replace(made, planner=plan.planner, fingerprint=None, value=None)
             once = "; each operator runs once" if timing.several or timing.waits else ""
-            yield Restart(replace(made, problem=problem.name), f"times computed anew: {reason}{once}")
+            yield Restart(
+                replace(made, problem=problem.name), f"times computed anew: {reason}{once}"
+            )
 
 
 def _said(timing: Retiming, made: Plan) -> str:

@@ -51,7 +51,7 @@ def all_bounds(
     Parameters
     ----------
     problem
-        Any.
+        Any problem.
     budget
         A bound that is not done by its end is left out, with a note in the log; the first, cheap
         ones are always there.

@@ -1,4 +1,4 @@
-"""What operators must hold: bytes on a device, from below.
+"""Least bytes that operators must hold on a device.
 
 A *unit* is a colocation group, or an operator without one: what is sure to share its devices.
 """
@@ -16,7 +16,7 @@ class Holdings:
     Parameters
     ----------
     problem
-        Any; its memory law decides what counts.
+        Any problem; its memory law decides what counts.
     members
         Operators of each unit.
 

@@ -109,7 +109,7 @@ def packing_obstacle(
     problem
         Its devices count.
     names, packed, beside
-        Of each unit: its name, the bytes it holds, and the fewest that lie beside those of all
+        For each unit its name, the bytes it holds, and the fewest that lie beside those of all
         units on its device at some moment.
     when
         It holds them, in words.

@@ -220,7 +220,7 @@ def least_times(t: Parts, known: Array, most: int, found: Array) -> tuple[int, i
     Parameters
     ----------
     t
-        Of the parts.
+        Arrays of the parts.
     known
         Least time of each part, whatever the others; 0 where nothing is known.
     most

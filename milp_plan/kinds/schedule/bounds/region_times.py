@@ -60,7 +60,7 @@ def region_times(plain: Separations, regions: list[Region], budget: Budget) -> A
     plain
         Separations of a frame, forward, all of whose operators take one device.
     regions
-        Of the same.
+        Regions of the frame.
     budget
         Gives up with :class:`OutOfTime`.
     """

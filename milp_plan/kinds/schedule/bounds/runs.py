@@ -159,7 +159,7 @@ def possible(t: SpineTables, limit: int, most: int) -> bool:
     Parameters
     ----------
     t
-        Of one spine.
+        Arrays of one spine.
     limit
         Makespan, in ticks.
     most

@@ -172,7 +172,7 @@ class Separations:
     Parameters
     ----------
     view
-        Any.
+        Any view.
     budget
         Gives up with :class:`OutOfTime`.
     segments

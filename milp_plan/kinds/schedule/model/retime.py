@@ -41,7 +41,7 @@ def retime(
     Parameters
     ----------
     sets, placements
-        Of the problem; transfers follow from the placements.
+        Sets of the problem, and a placement of each operator; transfers follow from these.
     arcs
         Decided order. Arcs that name a transfer the placements do not call for are ignored.
     hint

@@ -25,7 +25,7 @@ Names = tuple[str, str]
 
 
 class ScheduleData:
-    """What a model of single devices ranges over.
+    """Index sets of a model of single devices.
 
     Every operator takes its fastest option that runs on one device and keeps values whole. Times
     are in units of the model, of which the horizon has at most :data:`MOST_UNITS`.

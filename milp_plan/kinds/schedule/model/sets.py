@@ -1,4 +1,4 @@
-"""The sets a scheduling formulation ranges over: placements, flows, transfer tasks.
+"""Index sets of a scheduling formulation: placements, flows, transfer tasks.
 
 Everything here follows from the problem alone; no variable and no solver is in sight.
 """

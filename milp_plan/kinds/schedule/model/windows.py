@@ -1,4 +1,4 @@
-"""What a plan that ends by a horizon can use: placements, pairs of placements, transfers.
+"""Placements, pairs of placements and transfers that a plan by a horizon can use.
 
 Every placement gets a *head*, the least time before it starts, and a *tail*, the least time after
 it stops: longest paths in which each step takes the cheapest pair of placements, its operators and
@@ -71,7 +71,7 @@ class Windows:
         return len({name for name, _ in self.left}) < len(self.order)
 
     def fits(self, pair: Pair, both: Combination, ticks: int) -> bool:
-        """Whether a plan may use two placements with a journey of so many ticks between them."""
+        """Return whether a plan may use two placements with a journey between them."""
         made, read = (pair[0], both[0]), (pair[1], both[1])
         if made not in self.left or read not in self.left:
             return False

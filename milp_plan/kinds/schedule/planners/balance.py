@@ -1,4 +1,4 @@
-"""Load balancing for the steady state: who runs what, without asking when."""
+"""Load balancing for the steady state: placements without times."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .splits import contiguous_placements
 from .stage_cuts import Placements
 
 _STEPS = 40_000
-"""Moves tried per start, at most, times 1 over the mean number of operators in a unit."""
+"""Most moves per start, divided by the mean number of operators in a unit."""
 _CUTS = 6
 _SCHEDULED_SHARE = 16
 """Where busy time is not the objective the search is this many times shorter, from one start."""

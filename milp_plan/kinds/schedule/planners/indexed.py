@@ -1,4 +1,4 @@
-"""A problem with integers for names: the tables that every scheduling loop looks things up in."""
+"""A problem with integers instead of names: the tables of all scheduling loops."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class Indexed:
     Parameters
     ----------
     problem
-        Any.
+        Any problem.
     tick
         Ticks that durations are counted in, rounded up.
     """

@@ -31,7 +31,7 @@ from .splits import contiguous, round_robin_blocks
 from .stage_cuts import Placements
 
 _EFFORT = 45_000
-"""Operators scheduled in all, roughly."""
+"""Operators scheduled in all, about."""
 _MOST_ROUNDS = 120
 _SMALL, _STEPS = 60, 1_000
 """Operators up to which a descent ends the search, and schedules that it may try."""
@@ -53,7 +53,7 @@ _RULES = (Rule.FINISH, Rule.START, Rule.LEAN)
 def iterated_greedy(
     problem: PlanningProblem, seed: int = 0, budget: Budget | None = None
 ) -> Plan | None:
-    """Best plan of the other planners (or of random dispatches, if they find none), iterated.
+    """Return the best plan of the other planners, or of random dispatches, improved iteratively.
 
     Each round frees the placements of some units, mostly neighbours, and schedules all again in
     nearly the order of the plan at hand; an equal or better plan takes its place. Small problems

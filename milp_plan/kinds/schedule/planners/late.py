@@ -1,4 +1,4 @@
-"""Starts put off, so that devices span less: the second half of list scheduling for spans.
+"""Delayed starts, so that devices span less: the second half of list scheduling for spans.
 
 List schedulers start everything early, on some device long before anything else can follow there.
 Here the last stop of every device stays, and each task, from the last to the first, starts as late

@@ -1,4 +1,4 @@
-"""Orders in which list schedulers take operators, and the ranks behind them."""
+"""Orders in which list schedulers take operators, and their ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans of operators in the orders they have: options, devices and sources stay.
+"""New times for a plan's orders: options, devices and sources stay.
 
 Tasks keep their order on every device, channel and port. Where memory asks for more, what had left
 a memory before something came to it still does: then whatever lies there at one instant lay there
@@ -50,7 +50,7 @@ class Retiming:
     Parameters
     ----------
     problem
-        What it is to be a plan of.
+        The problem that the new plan is for.
     plan
         It names only what the problem has, and every operator.
     """

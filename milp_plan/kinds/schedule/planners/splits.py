@@ -23,7 +23,7 @@ from .stage_cuts import Placements, StageCuts
 
 _SHARES = (Fraction(1), Fraction(1, 2), Fraction(1, 4), Fraction(1, 10), Fraction(0))
 _EFFORT = 40_000
-"""Operators scheduled in all, roughly, per planner."""
+"""Operators scheduled in all, about, per planner."""
 _FEW = 8
 """Pipelines of fewer stages than this are tried in every length."""
 _LARGE = 500

@@ -1,4 +1,4 @@
-"""Strategies first, places and times after: what a planner does that separates the two.
+"""Sharding first, places and times after: the baseline that separates the two decisions.
 
 A search over strategies, devices and times together starts from this plan, and so is never worse.
 """
@@ -15,7 +15,7 @@ from .objective import objective_value
 from .planner import seedless
 
 AFTER = (list_topological, list_critical_path, heft)
-"""What plans places and times of chosen strategies."""
+"""List schedules that plan places and times after the options are chosen."""
 
 
 @seedless

@@ -1,4 +1,4 @@
-"""What a probe of the timetable works with: copies made so far, copies still to be made."""
+"""Copies that a probe of the timetable uses: those made so far and those still to be made."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Copy:
 
 
 class Supply:
-    """What one probe needs besides the operator itself."""
+    """Copies and transfers that one probe needs."""
 
     __slots__ = ("arriving", "extended", "missing", "ready")
 

@@ -1,4 +1,4 @@
-"""A schedule that grows one operator at a time: probe where one could go, then commit it.
+"""A schedule that grows one operator at a time: probe its placements, then commit one.
 
 Nothing is ever moved. A copy whose readers are not all known is held for ever (it is *open*);
 the last reader closes it. So every state is a valid partial plan, and a plan is valid when every
@@ -188,7 +188,7 @@ class Timetable:
         return added
 
     def _persistent_fits(self, spot: Spot, added: dict[int, int]) -> bool:
-        """Whether the limits still hold, also for what every operator decided so far needs."""
+        """Return whether the limits hold, also for the needs of every operator decided so far."""
         unit = self.view.unit[spot.operator]
         opening = self.unit_site[unit] < 0
         if not added and not opening:
@@ -275,7 +275,7 @@ class Timetable:
     def _demand(
         self, spot: Spot, supply: Supply, added: dict[int, int]
     ) -> list[tuple[Profile, int, int]]:
-        """Bytes that come to stay with an operator, and those it needs besides, per profile."""
+        """Return bytes that stay after an operator, and those needed while it runs, per profile."""
         return [
             (
                 profile,
@@ -338,7 +338,7 @@ class Timetable:
         return time
 
     def _can_extend(self, copy: Copy, stop: int, supply: Supply, added: dict[int, int]) -> bool:
-        """Whether a closed copy can be kept until ``stop``, together with all else that is new."""
+        """Return whether a closed copy can stay until ``stop``, together with all new copies."""
         for device in copy.leg.target:
             profile = self.profiles[device]
             if profile is None:
@@ -416,7 +416,7 @@ class Timetable:
         self._release_native(leg.value, self._readers.sent(leg))
 
     def push(self, devices: Sequence[int]) -> bool:
-        """Send native copies that rest on these devices to where they are known to be read.
+        """Send native copies on these devices to where they are known to be read.
 
         Returns whether anything was sent. It frees memory before the readers themselves can run.
         """

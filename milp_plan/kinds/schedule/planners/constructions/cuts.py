@@ -78,11 +78,11 @@ def cut(
     Parameters
     ----------
     loads
-        Of the problem.
+        Loads of the problem.
     sites
         Site of each stage.
     memory, balance
-        What a stage may hold, and what it costs.
+        Memory limits and cost weights of a stage.
     extra
         Ticks that each stage's site has to do besides.
     count

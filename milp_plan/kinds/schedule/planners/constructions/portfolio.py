@@ -41,7 +41,7 @@ class Start(NamedTuple):
     Parameters
     ----------
     name
-        What construction it is.
+        Name of the construction.
     value
         Stop of the last operator of its list schedule, in units of the decoder.
     sites
@@ -49,7 +49,7 @@ class Start(NamedTuple):
     spots
         Index of each operator's spot.
     priority
-        Of each operator, the largest first.
+        Priority of each operator; the largest comes first.
     """
 
     name: str
@@ -103,7 +103,7 @@ def best_starts(
     problem
         What to plan.
     decoder
-        Of this problem.
+        Decoder of this problem.
     budget
         Nothing further is scheduled when it is over.
     count

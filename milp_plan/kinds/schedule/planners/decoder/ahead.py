@@ -1,4 +1,4 @@
-"""What a placement still has before it: least units behind each task, and work of each resource.
+"""Lower bounds of a placement: least time behind each task, and work of each resource.
 
 A schedule that has come so far cannot stop before a task that has begun is done and all that waits
 for it in turn, nor before a device, channel or port has worked off what is left for it and what

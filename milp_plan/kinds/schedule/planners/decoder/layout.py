@@ -1,4 +1,4 @@
-"""What lies where: everything a decoder knows and needs, in one array of integers.
+"""Layout of the memory of a decoder: everything it needs, in one array of integers.
 
 Compiled loops get two arrays: ``a``, the data, and ``t``, which says at ``t[NAME]`` where the part
 of that name begins in ``a`` (or, for a size, the size itself). So entry ``i`` of a part is

@@ -1,4 +1,4 @@
-"""The schedule of :mod:`.events` where memory need not be watched and no operator has two devices.
+"""The schedule of :mod:`.events` without memory limits and with one device per operator.
 
 Then what waits for one device is all there is to choose from, and nothing is passed over. Most
 schedules of a search are of this kind. The parts of the array that every step needs are taken out

@@ -1,4 +1,4 @@
-"""A schedule problem as flat arrays: what compiled loops look things up in.
+"""A schedule problem as flat arrays for compiled loops.
 
 Operators are numbered in topological order, sites as in ``planners.indexed`` (a device and the
 site that consists of it share a number), options over all operators, layouts with ``full`` as 0.

@@ -445,8 +445,8 @@ class _Orders:
     def _spare(self, tasks: list[_Task]) -> int | None:
         """Return the place of a task whose copies nobody reads; ``None`` if each is needed.
 
-        Of copies that are complete when it starts, a reader reads the newest: at one instant also
-        one whose maker comes later in the order, where that takes no time.
+        A reader reads the newest of the copies that are complete when it starts: at one instant
+        also one whose maker comes later in the order, where that takes no time.
         """
         stops = list(accumulate(task.ticks for task in tasks))
         copies: dict[Spot, list[int]] = {}

@@ -80,7 +80,7 @@ def empty_stack(choices: Choices, sizes: tuple[int, int, int]) -> Stack:
     Parameters
     ----------
     choices
-        Of the problem.
+        Choices of the problem.
     sizes
         Devices; operators and legs; units.
     """

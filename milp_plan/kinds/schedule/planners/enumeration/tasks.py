@@ -26,7 +26,7 @@ class Tasks:
     problem
         Operators run once, and there are no hosts.
     placement
-        Of every operator; groups keep together.
+        Placement of every operator, with groups together.
     sent
         Each transfer, and which operators it serves.
     native

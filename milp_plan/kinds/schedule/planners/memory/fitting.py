@@ -1,4 +1,4 @@
-"""Decisions until a plan fits: the peak first, the cheapest bytes first; then those to take back.
+"""Decisions until a plan fits, at the peak and cheapest bytes first; then useless ones are undone.
 
 Peak-directed greedy: while a device is too full, look at the copies that lie idle across its
 fullest instant, and have them made again or brought back before their next reader, those first that
@@ -20,13 +20,13 @@ from .layout import AGAIN, AWAY, BASE, Base, Layout, Place, StoredCopy
 from .timing import MemoryProfile, patient_starts, plan_of, starts_of
 
 DEPTH = 40
-"""Runs again for inputs of runs again, at most."""
+"""Largest depth of repeated runs for inputs of repeated runs."""
 
 BACK_SHARE = 0.4
-"""Part of the time left behind a first plan that fits for taking decisions back."""
+"""Part of the time left after the first fitting plan for undoing decisions."""
 
 LISTED = 4
-"""Cuts of each way that are timed at each step: the cheapest by estimate."""
+"""Number of cuts of each type that are timed at each step: the cheapest by estimate."""
 
 Choices = dict[tuple[Place, int], str]
 
@@ -108,11 +108,11 @@ def fit(problem: PlanningProblem, plan: Plan, budget: Budget, seed: int = 0) -> 
     problem
         With hosts or recomputable operators.
     plan
-        Of the problem in which each operator runs once, whatever memory it takes; with times.
+        A plan with times in which each operator runs once, whatever memory it needs.
     budget
         For all of it; some is left over.
     seed
-        Of the order in which decisions are taken back.
+        Seed of the order in which decisions are undone.
 
     Returns
     -------
@@ -139,7 +139,7 @@ def relieved(base: Base, budget: Budget) -> Fitting:
 
 
 def _descend(base: Base, budget: Budget) -> Fitting | None:
-    """From no decisions to a plan that fits; the best on the way where tasks wait for memory.
+    """Add decisions until a plan fits; return the best one on the way if tasks wait for memory.
 
     Where no single cut helps, the cheapest is taken all the same while no plan is known: tasks
     that wait for memory may need several at once.
@@ -270,7 +270,7 @@ class _Again:
     Attributes
     ----------
     ticks, extended, choices
-        Of the runs; bytes that stay across the instant for them; the decisions.
+        Ticks of the runs, bytes that stay across the instant for them, and the decisions.
     """
 
     def __init__(self, base: Base, now: Fitting, reader: int, instant: int) -> None:
@@ -313,7 +313,7 @@ class _Again:
 
 
 def _taken_back(base: Base, found: Fitting, budget: Budget, rng: Random) -> Fitting:
-    """Without decisions that are not needed, from the deepest run on."""
+    """Undo decisions that are not needed, from the deepest run on."""
     changed = True
     while changed and not budget.over:
         changed = False

@@ -1,4 +1,4 @@
-"""A plan in which operators run once, with decisions about single reads laid over it.
+"""A plan in which operators run once, plus decisions about single reads.
 
 A *place* is where a reader finds a value: (value, site, layout). A decision is about one reader at
 one place: the value's producer runs again just before it, or the value is brought back from a host.
@@ -39,7 +39,7 @@ class Task:
     Parameters
     ----------
     made
-        What it is in a plan, without times.
+        The run or transfer in a plan, without times.
     ticks, resources
         How long it takes; what a transfer holds.
     before
@@ -49,7 +49,7 @@ class Task:
     urgency
         Transfers that wait for one resource go in this order.
     number
-        Of a run (see :meth:`Base.number`); -1 for transfers.
+        Number of a run (see :meth:`Base.number`); -1 for transfers.
     """
 
     made: OperatorRun | Transfer
@@ -82,14 +82,14 @@ class StoredCopy:
 
 
 class Base:
-    """A plan to lay decisions over.
+    """A plan to which decisions are added.
 
     Parameters
     ----------
     problem
         With hosts and recomputable operators.
     plan
-        Of the problem without them; with times.
+        A plan with times, of the problem without decisions.
     """
 
     def __init__(self, problem: PlanningProblem, plan: Plan) -> None:
@@ -338,7 +338,7 @@ class Layout:
         )
 
     def bring_late(self, start: list[int]) -> None:
-        """Let reloads start just in time for what they are for, by known starts of all tasks.
+        """Delay reloads until just before their readers, by known starts of all tasks.
 
         On each device from the last reader back: a reload ends where its reader or the next
         reload begins. It is tied to the task of the device that has started last by then.

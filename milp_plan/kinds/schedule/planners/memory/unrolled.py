@@ -1,4 +1,4 @@
-"""A plan's runs again and journeys as operators of their own, so that any planner can place them.
+"""A plan's repeated runs and journeys as operators of their own, which any planner can place.
 
 Which operators run again, which values come back from a host, and who reads what is taken from a
 plan. What is left, where and when everything runs, is a problem in which each operator runs once. A

@@ -29,11 +29,11 @@ class OrderGraph:
     base_bytes
         Persistent values.
     workspace
-        Of each operator.
+        Bytes of the workspace of each operator.
     lasting
         Whether each operator takes any time.
     sizes, producers, consumers
-        Of each value that is made.
+        Bytes, producer and consumers of each value that is made.
     """
 
     problem: PlanningProblem
