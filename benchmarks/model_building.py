@@ -28,7 +28,7 @@ from scipy.sparse import csr_array
 from milp_plan.backends import Limits
 from milp_plan.core import PlanningProblem
 from milp_plan.core.budget import Budget
-from milp_plan.kinds.schedule.coarsen.stage import coarsen
+from milp_plan.kinds.schedule.coarsen.steps import coarsen
 from milp_plan.kinds.schedule.formats import read
 from milp_plan.lp import CompiledModel
 from milp_plan.lp.from_pyomo import compile_pyomo

@@ -25,14 +25,14 @@ from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.budget import Budget
 from milp_plan.core.gap import proved_optimal, relative_gap
 from milp_plan.kinds.schedule.coarsen.reduction import Coarsening
-from milp_plan.kinds.schedule.coarsen.stage import coarsen
+from milp_plan.kinds.schedule.coarsen.steps import coarsen
 from milp_plan.kinds.schedule.formats import write
 from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from milp_plan.kinds.schedule.planners.enumeration.every import EveryPlan
 from milp_plan.kinds.schedule.planners.enumeration.search import Enumeration
 from milp_plan.kinds.schedule.planners.learning import ClauseLearning
 from milp_plan.kinds.schedule.planners.portfolio import best_plan
-from milp_plan.kinds.schedule.strategies.stage_series import LEARN_SHARE, LISTS
+from milp_plan.kinds.schedule.strategies.coarse_series import LEARN_SHARE, LISTS
 from milp_plan.models import validated
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import Found, discover

@@ -20,7 +20,7 @@ import bounds
 
 from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.core.budget import Budget
-from milp_plan.kinds.schedule.coarsen.stage import coarsen
+from milp_plan.kinds.schedule.coarsen.steps import coarsen
 from milp_plan.kinds.schedule.planners import iterated
 from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from milp_plan.kinds.schedule.planners.constructions import portfolio
@@ -30,7 +30,7 @@ from milp_plan.kinds.schedule.planners.decoder import Decoder, compiled_problem
 from milp_plan.kinds.schedule.planners.decoder.layout import LIMITED
 from milp_plan.kinds.schedule.planners.late import put_off
 from milp_plan.kinds.schedule.planners.objective import objective_value
-from milp_plan.kinds.schedule.strategies.schedule import FEW
+from milp_plan.kinds.schedule.strategies.schedule import SMALL
 
 GREEDY = "iterated_greedy"
 LISTS = {name: planner for name, planner in PLANNERS.items() if name != GREEDY}
@@ -126,7 +126,7 @@ def measure(case: Mapping[str, Any]) -> Row:
     families: dict[str, int | None] = {}
     gates: int | None = None
     constructs = problem.needs_schedule and problem.objective in CONSTRUCTED
-    many = len(problem.graph.operators) > FEW and not coarse
+    many = len(problem.graph.operators) > SMALL and not coarse
     if many and constructs and not problem.allows_memory_saving:
         families["all"] = timed(spent, "constructions", lambda: constructed(problem))
         for family in portfolio.families(problem):

@@ -16,10 +16,10 @@ from milp_plan.cli.program import run
 from milp_plan.kinds.schedule.planners.constructions import gates, portfolio
 from milp_plan.kinds.schedule.planners.search import annealing, parallel
 from milp_plan.kinds.schedule.strategies import (
+    coarse_series,
     memory,
     schedule,
     small_schedule,
-    stage_series,
 )
 from milp_plan.kinds.schedule.window_search import choosers, search
 
@@ -36,7 +36,7 @@ def no(*_given: Any, **_options: Any) -> bool:
 def without_windows() -> None:
     """No small models near a plan, neither of the problem nor of coarse ones: annealing goes on."""
     schedule.ANNEALING_SHARE = 1.0
-    search.search_windows = stage_series.search_windows = nothing
+    search.search_windows = coarse_series.search_windows = nothing
 
 
 def without_chooser(name: str) -> None:
@@ -98,7 +98,9 @@ PIECES: dict[str, Piece] = {
     "constructions": without_constructions,
     "gated constructions": partial(replaced, gates, "best_gated", nothing),
     "annealing": partial(replaced, parallel.ParallelAnnealing, "run", only_report),
-    "search over sequences": partial(replaced, parallel.ParallelAnnealing, "_orders", nothing),
+    "search over sequences": partial(
+        replaced, parallel.ParallelAnnealing, "_sequence_round", nothing
+    ),
     "soft memory": hard_annealing,
     "window search": without_windows,
     **{f"windows: {name}": partial(without_chooser, name) for name in choosers.CHOOSERS},

@@ -219,7 +219,7 @@ def _smaller(read: Item, target: int) -> Any:
     assert read.kind is not None
     if "target" in read.kind.ignores:
         raise click.UsageError(f"--target means nothing for a {read.kind.name} problem")
-    from milp_plan.kinds.schedule.coarsen.stage import coarsen
+    from milp_plan.kinds.schedule.coarsen.steps import coarsen
 
     return coarsen(read.problem, target).problem
 

@@ -117,7 +117,7 @@ def _of_pairs(problem: PlanningProblem, solver: FormulationSolver) -> int | None
     if count <= FEW:
         return None
     from milp_plan.api import Guide
-    from milp_plan.kinds.schedule.coarsen.stage import coarsen
+    from milp_plan.kinds.schedule.coarsen.steps import coarsen
     from milp_plan.models.validated import compile_source
 
     pilot = coarsen(problem, PILOT).problem

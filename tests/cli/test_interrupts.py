@@ -66,7 +66,7 @@ def test_a_plan_of_the_baselines_is_kept(monkeypatch: pytest.MonkeyPatch) -> Non
         raise KeyboardInterrupt
 
     monkeypatch.setattr(schedule.ScheduleStrategy, "find_first", lambda _: None)
-    monkeypatch.setattr(schedule.ScheduleStrategy, "choose_strategies", lambda _: None)
+    monkeypatch.setattr(schedule.ScheduleStrategy, "plan_sharding_first", lambda _: None)
     planners = {"one": PLANNERS["single_device"], "pressed": pressed}
     monkeypatch.setattr(portfolio, "PLANNERS", planners)
     monkeypatch.setattr(catalogue, "all_bounds", lambda *_: iter(()))  # nothing is proved

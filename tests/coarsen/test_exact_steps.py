@@ -9,7 +9,7 @@ import pytest
 from milp_plan.check import verify
 from milp_plan.core import FULL, MemoryLaw, Objective, Operator, Option, PlanningProblem, Value
 from milp_plan.kinds.schedule.coarsen.options import UselessOptions
-from milp_plan.kinds.schedule.coarsen.stage import coarsen
+from milp_plan.kinds.schedule.coarsen.steps import coarsen
 from milp_plan.kinds.schedule.coarsen.zero_length import ZeroLengthAbsorption, memory_never_binds
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem

@@ -8,7 +8,7 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core import Plan
-from milp_plan.kinds.schedule.coarsen.stage import coarsen
+from milp_plan.kinds.schedule.coarsen.steps import coarsen
 from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from milp_plan.kinds.schedule.planners.retiming import Retiming
 from tests.support.training_graphs import random_training

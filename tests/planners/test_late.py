@@ -75,9 +75,9 @@ def test_a_search_is_valid_under_other_objectives(
             key=lambda plan: objective_value(problem, plan),
         )
         heard = [slowest]
-        crew = ParallelAnnealing(problem, seed)
-        crew.add(slowest)
-        crew.run(Budget(60.0), 100, heard.append)
+        search = ParallelAnnealing(problem, seed)
+        search.add(slowest)
+        search.run(Budget(60.0), 100, heard.append)
         found = verify(problem, put_off(problem, heard[-1]))
         assert found.violations == ()
         better += found.value < objective_value(problem, slowest)

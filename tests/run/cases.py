@@ -15,7 +15,7 @@ from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from milp_plan.kinds.schedule.planners.enumeration import sizes
 from milp_plan.kinds.schedule.planners.learning import ClauseLearning
 from milp_plan.kinds.schedule.planners.portfolio import best_plan
-from milp_plan.kinds.schedule.strategies import small_schedule, stage_series, two_stages
+from milp_plan.kinds.schedule.strategies import coarse_series, small_schedule, two_stages
 from milp_plan.run import Outcome, Settings, solve
 from milp_plan.zoo import TRAPS
 from milp_plan.zoo.traps import Trap
@@ -51,7 +51,7 @@ def weaken(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         two_stages, "best_plan", lambda given, _=None, **how: best_plan(given, naive, **how)
     )
-    patch.setattr(stage_series, "LISTS", naive)
+    patch.setattr(coarse_series, "LISTS", naive)
     patch.setattr(ClauseLearning, "suits", lambda _problem: False)
     patch.setattr(small_schedule, "is_small", lambda _problem: False)
     patch.setattr(sizes, "is_tiny", lambda _problem: False)

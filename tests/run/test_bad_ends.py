@@ -122,7 +122,7 @@ def test_a_command_keeps_its_plans_where_a_file_does_not_load(tmp_path, code, wo
 @pytest.mark.usefixtures("weak")
 def test_without_any_plan_a_failed_formulation_is_a_failure(tmp_path, monkeypatch):
     monkeypatch.setattr(schedule.ScheduleStrategy, "find_first", lambda _: None)
-    monkeypatch.setattr(schedule.ScheduleStrategy, "choose_strategies", lambda _: None)
+    monkeypatch.setattr(schedule.ScheduleStrategy, "plan_sharding_first", lambda _: None)
     monkeypatch.setattr(two_stages, "best_plan", lambda *_, **__: (None, {}))
     path = bad_ends.write_bad(tmp_path, "build", bad_ends.EXIT)
     limits = ["--time-limit", "10", "--record-folder", tmp_path / "runs"]

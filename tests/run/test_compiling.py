@@ -35,7 +35,7 @@ from milp_plan.kinds.packing.loops import PACKING
 from milp_plan.kinds.packing.problem import Buffer, PackingProblem
 from milp_plan.kinds.placement.planted import PAYER, ladder
 from milp_plan.kinds.schedule.bounds.catalogue import all_bounds
-from milp_plan.kinds.schedule.loops import ENUMERATION, LIST_SCHEDULES, MOVES, NEAR, SEQUENCES
+from milp_plan.kinds.schedule.loops import ENUMERATION, LIST_SCHEDULES, MOVES, SEQUENCES, WINDOWS
 from milp_plan.kinds.sharding.loops import SHARDING, SHARDING_SEARCH
 from milp_plan.run import Settings, compiling, solve
 from milp_plan.run import loop_parts as loop_parts_module
@@ -325,7 +325,7 @@ def test_no_step_needs_a_loop_until_there_are_plans_of_many_operators(
     free = [step.name for step in takewhile(lambda step: not step.loops, steps)]
     assert {"first plan", "constructions", "bounds, first", "baselines"} <= set(free)
     waiting = [(step.name, step.loops) for step in steps if step.loops]
-    assert waiting[0] == ("near, loops compiled beside", (NEAR,))
+    assert waiting[0] == ("near, while loops compile", (WINDOWS,))
     assert waiting[1] == ("annealing", (LIST_SCHEDULES, MOVES))
 
 

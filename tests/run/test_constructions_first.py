@@ -33,7 +33,7 @@ def ahead_of_lists(problem, settings, monkeypatch, *, kept=True):
     steps = list(takewhile(lambda step: step.name != "baselines", way.steps()))
     taken = []
     for step in steps:
-        if step.name not in {"bounds", "enumeration", "search beside"} and step.is_useful():
+        if step.name not in {"bounds", "enumeration", "background search"} and step.wanted():
             step.run()
             taken.append(step)
     return way, [step.name for step in taken]
@@ -46,14 +46,16 @@ def test_a_run_has_the_best_construction_before_list_schedules(monkeypatch):
     ledger = way.ledger
     assert ledger.planner == "construction"
     assert ledger.value < single_device(problem).stop_ticks
-    assert ledger.value == way.crew.starts[0].value * way.crew.decoder.compiled.unit
+    assert ledger.value == way.annealing.starts[0].value * way.annealing.decoder.compiled.unit
 
 
 def test_a_few_constructions_come_before_anything_else(monkeypatch):
     monkeypatch.setattr("milp_plan.run.loop_parts.kept", lambda _loop: True)
     way = ScheduleStrategy(Ledger(KIND, training(), Settings(time_limit_s=600.0), Budget(600.0)))
     told = []
-    monkeypatch.setattr(parallel, "QUIET", 0)  # else telling of the first one silences the others
+    monkeypatch.setattr(
+        parallel, "REPORT_INTERVAL_FACTOR", 0
+    )  # else telling of the first one silences the others
     monkeypatch.setattr(way.ledger, "_on_incumbent", lambda found: told.append(found.value))
     first = next(step for step in way.steps() if step.is_useful())
     assert first.name == "first constructions"
@@ -68,11 +70,11 @@ def test_a_few_constructions_come_before_anything_else(monkeypatch):
 
 def test_what_was_constructed_is_no_start_twice(monkeypatch):
     way, _ = ahead_of_lists(training(), Settings(time_limit_s=600.0), monkeypatch)
-    starts = len(way.crew.starts)
+    starts = len(way.annealing.starts)
     way.ledger.stop = Stop.TIME_LIMIT
-    monkeypatch.setattr(type(way.crew), "run", lambda *_: None)
+    monkeypatch.setattr(type(way.annealing), "run", lambda *_: None)
     way.anneal()
-    assert len(way.crew.starts) == starts
+    assert len(way.annealing.starts) == starts
 
 
 def test_they_come_later_where_a_run_must_be_repeatable(monkeypatch):
@@ -88,7 +90,7 @@ def test_without_compiled_loops_they_run_as_python_behind_a_first_plan(monkeypat
     assert later.index("first plan") < later.index("constructions")
     assert "first plan" not in names
     assert slow.ledger.planner == "construction"
-    assert slow.crew.starts[0].value == way.crew.starts[0].value, "Python finds the same"
+    assert slow.annealing.starts[0].value == way.annealing.starts[0].value, "Python finds the same"
 
 
 def test_what_python_constructs_loads_no_loop():

@@ -32,9 +32,9 @@ def a_ledger(threads=2):
 def searched(search, take):
     """Let a search go on until it has tried something."""
     search.construct(lambda _plan: None, 0.1)
-    begun = search._crew.starts[0].value
+    begun = search._annealing.starts[0].value
     search.begin(take)
-    while search._thread.is_alive() and search._crew.tried < 100:
+    while search._thread.is_alive() and search._annealing.tried < 100:
         sleep(0.01)
     return begun
 
@@ -50,7 +50,7 @@ def test_its_plans_are_valid_and_its_best_state_is_no_worse_than_the_first():
     assert verdicts
     assert all(verdict.ok for verdict in verdicts)
     assert min(verdict.value for verdict in verdicts) == (
-        state.value * search._crew.decoder.compiled.unit
+        state.value * search._annealing.decoder.compiled.unit
     )
 
 
@@ -76,23 +76,23 @@ def a_way(threads, monkeypatch):
 
 def test_annealing_may_go_on_where_it_ended(monkeypatch):
     way = a_way(2, monkeypatch)
-    way.construct_initial()
-    way.search_beside()
-    way.construct_first()
+    way.begin_early_search()
+    way.search_in_background()
+    way.construct()
     early = way.early
-    while early._crew.tried < 100:
+    while early._annealing.tried < 100:
         sleep(0.01)
     monkeypatch.setattr(ParallelAnnealing, "run", lambda *_: None)
     way.anneal()
     assert not early._thread.is_alive()
-    assert way.crew._later.value == early._crew.best.value
+    assert way.annealing._later.value == early._annealing.best.value
     assert way.early is None, "its arrays are gone"
 
 
 def test_one_thread_has_no_core_for_it(monkeypatch):
     way = a_way(1, monkeypatch)
-    way.construct_initial()
-    way.search_beside()
+    way.begin_early_search()
+    way.search_in_background()
     assert way.early._thread is None
 
 

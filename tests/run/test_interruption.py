@@ -184,7 +184,7 @@ def test_ctrl_c_before_there_is_a_plan(monkeypatch):
             signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(schedule.ScheduleStrategy, "find_first", lambda _: None)
-    monkeypatch.setattr(schedule.ScheduleStrategy, "choose_strategies", lambda _: None)
+    monkeypatch.setattr(schedule.ScheduleStrategy, "plan_sharding_first", lambda _: None)
     monkeypatch.setattr(ClauseLearning, "suits", lambda _problem: False)  # before bounds
     monkeypatch.setattr(small_schedule, "is_small", lambda _problem: False)
     outcome = solve(instance(SLOW), Settings(time_limit_s=600), press)

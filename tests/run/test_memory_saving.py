@@ -11,7 +11,7 @@ from milp_plan.core.budget import Budget
 from milp_plan.io.native import from_json, to_json
 from milp_plan.io.plan_file import plan_from_json, plan_to_json
 from milp_plan.kinds.schedule.bounds import catalogue
-from milp_plan.kinds.schedule.coarsen.stage import coarsen
+from milp_plan.kinds.schedule.coarsen.steps import coarsen
 from milp_plan.kinds.schedule.planners.search.parallel import ParallelAnnealing
 from milp_plan.kinds.schedule.strategies import memory
 from milp_plan.kinds.schedule.strategies.memory import does_without, first_runs
@@ -113,10 +113,10 @@ def test_little_time_is_lost_where_work_can_go_where_memory_is_left(monkeypatch)
     monkeypatch.setattr(catalogue, "all_bounds", lambda *_: iter([WEAK_BOUND]))
     problem = read(INSTANCES / "unet-training-4xA100.json", {})[1]
     unlimited = with_memory(problem, None)
-    crew = ParallelAnnealing(unlimited, seed=1)
-    crew.construct(Budget())
+    annealing = ParallelAnnealing(unlimited, seed=1)
+    annealing.construct(Budget())
     plans = []
-    crew.run(Budget(), 500, plans.append)
+    annealing.run(Budget(), 500, plans.append)
     free = verify(unlimited, plans[-1])
     peak = free.components["peak_memory"]
     tight = with_memory(problem, peak * 7 // 10).with_recomputation()

@@ -19,7 +19,7 @@ from milp_plan.core import (
 from milp_plan.core.bound import Bound
 from milp_plan.kinds.schedule.bounds import catalogue
 from milp_plan.kinds.schedule.planners.baselines import PLANNERS
-from milp_plan.kinds.schedule.strategies import schedule, small_schedule, stage_series, two_stages
+from milp_plan.kinds.schedule.strategies import coarse_series, schedule, small_schedule, two_stages
 from milp_plan.models.registry import get
 from milp_plan.models.validated import uncollected
 from milp_plan.run import Settings, ledger, solve
@@ -319,8 +319,8 @@ def test_the_bound_of_a_restriction_is_not_used(weak, tmp_path):
 def test_without_heuristics_the_coarse_model_finds_a_plan(weak, monkeypatch, plan):
     """Heuristics that find nothing, or something that breaks a law."""
     monkeypatch.setattr(schedule.ScheduleStrategy, "find_first", lambda _: None)
-    monkeypatch.setattr(schedule.ScheduleStrategy, "choose_strategies", lambda _: None)
-    for room in (two_stages, stage_series):
+    monkeypatch.setattr(schedule.ScheduleStrategy, "plan_sharding_first", lambda _: None)
+    for room in (two_stages, coarse_series):
         monkeypatch.setattr(room, "best_plan", lambda *_, **__: (None, {}))
     monkeypatch.setattr(schedule.ScheduleStrategy, "anneal", lambda _: None)
     monkeypatch.setattr(schedule.ScheduleStrategy, "searched", False)
@@ -353,7 +353,7 @@ def test_optimal_within_a_gap_is_not_called_proved_optimal(monkeypatch):
     problem = trap("gang-beats-single").problem
     short = Bound("short", 109, "a tick short of the optimum")
     monkeypatch.setattr(catalogue, "all_bounds", lambda *_: iter([short]))
-    monkeypatch.setattr(small_schedule, "AT_ONCE_S", 0.0)  # it proves before there is a bound
+    monkeypatch.setattr(small_schedule, "BEGIN_S", 0.0)  # it proves before there is a bound
     near = quick(problem, gap=0.01)
     assert (near.value, near.bound, near.proved) == (110, 109, False)
     assert near.stop is Stop.PROVED

@@ -28,7 +28,7 @@ def phases(**changes: object) -> set[str]:
 def ready(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing has to be compiled, and nothing is too small."""
     monkeypatch.setattr(LoopPart, "on_disk", True)
-    monkeypatch.setattr(small_schedule, "FEW", 0)
+    monkeypatch.setattr(small_schedule, "BOUNDS_FIRST", 0)
 
 
 def test_it_comes_before_bounds_and_after_baselines() -> None:
@@ -42,7 +42,7 @@ def test_bounds_come_first_where_loading_its_loops_would_take_their_time() -> No
 
 
 def test_bounds_come_first_where_they_take_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(small_schedule, "FEW", len(TRAP.problem.graph.operators) + 1)
+    monkeypatch.setattr(small_schedule, "BOUNDS_FIRST", len(TRAP.problem.graph.operators) + 1)
     assert "bounds" in phases()
 
 
@@ -53,7 +53,7 @@ def test_bounds_come_first_where_a_run_must_be_repeatable() -> None:
 def test_what_a_moment_leaves_open_is_looked_at_behind_the_bounds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(small_schedule, "AT_ONCE_S", 0.0)
+    monkeypatch.setattr(small_schedule, "BEGIN_S", 0.0)
     assert "bounds" in phases()
 
 

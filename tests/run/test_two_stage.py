@@ -8,12 +8,12 @@ import pytest
 
 from milp_plan.core import InputError, Plan, PlanningProblem
 from milp_plan.core.budget import Budget
+from milp_plan.kinds.schedule.coarse_problem import HEADS, CoarseProblemRow, coarse_problem_table
 from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from milp_plan.kinds.schedule.planners.learning import ClauseLearning
-from milp_plan.kinds.schedule.stages import HEADS, Stage, stage_table
 from milp_plan.kinds.schedule.strategies import two_stages
+from milp_plan.kinds.schedule.strategies.coarse_series import CoarseSeries
 from milp_plan.kinds.schedule.strategies.schedule import ScheduleStrategy
-from milp_plan.kinds.schedule.strategies.stage_series import StageSeries
 from milp_plan.run import Outcome, Settings, solve
 from milp_plan.run.kinds import kind_of
 from milp_plan.run.ledger import Ledger
@@ -78,7 +78,7 @@ def test_coarse_problems_have_their_rows(monkeypatch: pytest.MonkeyPatch) -> Non
     assert outcome.bound is None, "a bound on a coarse problem is none on the problem"
     assert not OTHER_SEARCHES & set(outcome.record["phases"])
     assert set(outcome.baselines) <= set(PLANNERS) - {"iterated_greedy"}
-    (told,) = stage_table([row], kind_of(problem).measure(problem))
+    (told,) = coarse_problem_table([row], kind_of(problem).measure(problem))
     assert len(told) == len(HEADS)
     assert told[1] == str(row["clusters"])
 
@@ -95,8 +95,8 @@ def test_a_target_that_is_exceeded_is_a_warning() -> None:
 
 def test_a_stage_without_a_model_has_dashes() -> None:
     problem = instance("gpt-tiny-inference-2xV100")
-    row = Stage("pairs", 200, start=5, before=None, after=7).as_row()
-    (told,) = stage_table([row], kind_of(problem).measure(problem))
+    row = CoarseProblemRow("pairs", 200, start=5, before=None, after=7).as_row()
+    (told,) = coarse_problem_table([row], kind_of(problem).measure(problem))
     assert told[2:4] == ["—", "—"]
     assert told[-2:] == ["—", "7 ns"]
 
@@ -114,7 +114,7 @@ def test_sizes_grow_as_far_as_time_goes() -> None:
     """Up to the original; where time is short some are left out, but not the last."""
     problem = instance("unet-training-4xA100")
     ledger = Ledger(kind_of(problem), problem, Settings())
-    series = StageSeries(ledger)
+    series = CoarseSeries(ledger)
     all_sizes = series.sizes(Budget(1000))
     assert all_sizes == sorted(set(all_sizes))
     assert all_sizes[0] < 40 < all_sizes[-1] < len(problem.graph.operators)
@@ -152,13 +152,13 @@ def test_a_default_run_of_many_operators_has_both_stages(monkeypatch: pytest.Mon
     ledger = Ledger(kind_of(problem), problem, Settings(time_limit_s=60))
     way = ScheduleStrategy(ledger)
     solver = choose(kind_of(problem), problem, Settings()).solver
-    ledger.set_solver(solver)
-    way.stages.choose_coarsening()
-    assert way.searched
+    ledger.ask(solver)
+    way.two_stages.choose_coarsening()
+    assert way.annealing_replaces_model
     way.find_baselines()
     before = ledger.value
-    monkeypatch.setattr(two_stages, "MOMENT_SHARE", 0.3)
-    way.stages.plan_for_a_moment()
+    monkeypatch.setattr(two_stages, "BRIEF_SHARE", 0.3)
+    way.two_stages.plan_briefly()
     rows = ledger.details["coarse_stages"]
     assert rows
     assert all(row["clusters"] < len(problem.graph.operators) for row in rows)
@@ -166,12 +166,12 @@ def test_a_default_run_of_many_operators_has_both_stages(monkeypatch: pytest.Mon
     assert ledger.value <= before
     assert not ledger.defects
     ways = [step.name for step in way.compiled_steps()]
-    assert ways.index("stages") < ways.index("annealing")
+    assert ways.index("coarse problems") < ways.index("annealing")
 
 
 def test_where_a_coarse_problem_takes_too_long_it_is_said() -> None:
     problem = instance("unet-training-4xA100")
     ledger = Ledger(kind_of(problem), problem, Settings())
-    StageSeries(ledger).run(Budget(0.001), patient=False)
+    CoarseSeries(ledger).run(Budget(0.001), patient=False)
     assert "coarse_stages" not in ledger.details
     assert "take too long" in ledger.trace[-1].note

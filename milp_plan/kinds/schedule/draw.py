@@ -47,8 +47,8 @@ def schedule_panels(problem: PlanningProblem, plan: Plan) -> tuple[Panel, ...]:
     memory = replay(problem, plan).devices
     time = time_scale(problem.units, rows.stop_ticks)
     shown = tuple(entry for entry in memory.values() if entry.peak_bytes or entry.steps[1:])
-    found = (timeline(rows, time), _memory(problem, rows, shown, time), _utilisation(rows))
-    return tuple(panel for panel in found if panel.boxes)
+    result = (timeline(rows, time), _memory(problem, rows, shown, time), _utilisation(rows))
+    return tuple(panel for panel in result if panel.boxes)
 
 
 def timeline(rows: Lanes, time: Scale) -> Panel:
@@ -100,10 +100,8 @@ def _memory(
         for start, stop, held in _spans(entry, rows.stop_ticks, grain):
             full = entry.limit_bytes is not None and held > entry.limit_bytes
             edges = (time(start), time(stop), row + 0.42 - 0.84 * held / top, row + 0.42)
-            tooltip = f"{size.text(held)}, {limit}"
-            boxes.append(
-                Box(*edges, _ABOVE if full else _USED, entry.device, entry.device, tooltip)
-            )
+            text = f"{size.text(held)}, {limit}"
+            boxes.append(Box(*edges, _ABOVE if full else _USED, entry.device, entry.device, text))
     what = "the limit of its device, or the highest peak without one"
     part = "" if near else f"{100 * fullest:.2g} % of "
     notes = [f"The height of a row is {part}{what}."]
@@ -125,7 +123,7 @@ def _memory(
 
 
 def _share(entry: DeviceMemory, highest: int) -> float:
-    """What a device holds at most, of its limit or, without one, of the highest peak."""
+    """Return what a device holds at most, of its limit or, without one, of the highest peak."""
     return entry.peak_bytes / max(entry.limit_bytes or highest, 1)
 
 
@@ -150,7 +148,7 @@ def _spans(entry: DeviceMemory, stop: int, grain: int) -> Iterator[tuple[int, in
 
 
 def _utilisation(rows: Lanes) -> Panel:
-    """Share of the makespan that each device and channel is busy, by kind."""
+    """Return the share of the makespan that each device and channel is busy, by kind."""
     whole = max(1, rows.stop_ticks - rows.start_ticks)
     fills = _fills(rows)
     shown = [lane for lane in rows.all if lane.bars]
@@ -164,8 +162,8 @@ def _utilisation(rows: Lanes) -> Panel:
             if ticks.get(look):
                 edges = (100 * left / whole, 100 * (left + ticks[look]) / whole)
                 kind = _chunk_name(*look, rows.chunks)
-                tooltip = f"{100 * ticks[look] / whole:.1f} %"
-                boxes.append(row_box(row, kind, edges, kind, lane.name, tooltip=tooltip))
+                text = f"{100 * ticks[look] / whole:.1f} %"
+                boxes.append(row_box(row, kind, edges, kind, lane.name, tooltip=text))
                 left += ticks[look]
     return Panel(
         "Utilisation",

@@ -12,7 +12,7 @@ from milp_plan.run.kinds import unknown_format
 
 
 def is_benchmark(document: Document) -> bool:
-    """Whether a document has the members of an input of the placement benchmark."""
+    """Return whether a document has the members of an input of the placement benchmark."""
     return {"maxFPGAs", "maxCPUs", "nodes"} <= set(document.top_level)
 
 

@@ -285,9 +285,9 @@ class Schedule(Kind[PlanningProblem, Plan]):
     ) -> Iterator[tuple[Sequence[str], list[list[str]]]]:
         """The coarse problems of stage two."""
         if record.get("coarse_stages"):
-            from .stages import HEADS, stage_table
+            from .coarse_problem import HEADS, coarse_problem_table
 
-            yield HEADS, stage_table(record["coarse_stages"], measure)
+            yield HEADS, coarse_problem_table(record["coarse_stages"], measure)
 
     def names_in_plan(self, plan: Plan) -> Sequence[str]:
         """Operators that it runs."""
@@ -313,8 +313,8 @@ class Schedule(Kind[PlanningProblem, Plan]):
         """Operators that fit nowhere, values that cannot be held."""
         from .bounds.catalogue import infeasibility
 
-        found = infeasibility(problem, budget)
-        return None if found is None else found.reason
+        result = infeasibility(problem, budget)
+        return None if result is None else result.reason
 
     def bounds(
         self, problem: PlanningProblem, budget: Budget, incumbent: int | None
@@ -379,8 +379,8 @@ class Schedule(Kind[PlanningProblem, Plan]):
         def seedless(expert: Any) -> Callable[[PlanningProblem, int], Plan | None]:
             return lambda problem, _seed: expert(problem)
 
-        found = PLANNERS | {name: seedless(expert) for name, expert in EXPERTS.items()}
-        return found | {name: seedless(partial(plan_by, name)) for name in ORDERS}
+        result = PLANNERS | {name: seedless(expert) for name, expert in EXPERTS.items()}
+        return result | {name: seedless(partial(plan_by, name)) for name in ORDERS}
 
 
 def _results(facts: Mapping[str, Any], units: Units) -> str:

@@ -161,7 +161,7 @@ def chunks(problem: PlanningProblem, operators: Iterable[Task]) -> dict[tuple[st
     if max(map(len, blocks.values()), default=0) > MOST_CHUNKS:
         return {}
     place = {
-        device: {name: at for at, name in enumerate(found)} for device, found in blocks.items()
+        device: {name: at for at, name in enumerate(entry)} for device, entry in blocks.items()
     }
     return {(device, name): place[device][block] for device, name, block in placed}
 
@@ -179,7 +179,7 @@ def idle_note(rows: Lanes) -> tuple[str, ...]:
 
 
 def _used_by(operators: Iterable[Task], hosts: Iterable[str]) -> list[str]:
-    """Hosts on which a broken plan runs something."""
+    """Return the hosts on which a broken plan runs something."""
     return [name for name in hosts if any(name in task.resources for task in operators)]
 
 
@@ -192,12 +192,12 @@ def _with_channels(problem: PlanningProblem) -> PlanningProblem:
 
 
 def _used(cluster: Cluster, transfers: Iterable[Task]) -> list[str]:
-    """Channels or ports that some transfer holds, in the order of their devices."""
-    found = {name for task in transfers for name in task.resources}
+    """Return the channels or ports that some transfer holds, in the order of their devices."""
+    result = {name for task in transfers for name in task.resources}
     names = cluster.device_names
     order = [f"{a}->{b}" for a in names for b in names]
     order += [f"{end} {name}" for name in names for end in ("send", "receive")]
-    return [name for name in order if name in found]
+    return [name for name in order if name in result]
 
 
 def _by_sender(task: Task) -> Task:
@@ -225,4 +225,4 @@ def _fill(
         for name in task.resources:
             chunk = chunk_of.get((name, task.name), 0)
             bars[name].append(Bar(task.name, task.kind, *times, chunk=chunk, critical=hangs))
-    return tuple(Lane(name, tuple(found)) for name, found in bars.items())
+    return tuple(Lane(name, tuple(entry)) for name, entry in bars.items())

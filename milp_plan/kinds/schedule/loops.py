@@ -49,9 +49,9 @@ STASHES = LoopPart(
     "stashes",
     "milp_plan.kinds.schedule.loops:run_stashes",
 )
-NEAR = LoopPart(
-    "near a schedule",
-    "milp_plan.kinds.schedule.loops:run_near",
+WINDOWS = LoopPart(
+    "window search",
+    "milp_plan.kinds.schedule.loops:run_windows",
     "milp_plan.kinds.schedule.window_search.loops:contract",
 )
 SEQUENCES = LoopPart(
@@ -83,13 +83,13 @@ PARTS = (
     LARGEST_LOAD,
     CONTIGUOUS_PARTS,
     STASHES,
-    NEAR,
+    WINDOWS,
     SEQUENCES,
     ENUMERATION,
     LEARNING,
     ORDERS,
 )
-"""All of them."""
+"""All compiled loops of the kind."""
 
 
 def _serial(contiguity: Contiguity = Contiguity.FREE, calls: int = 1) -> SerialGraph:
@@ -102,7 +102,7 @@ def _serial(contiguity: Contiguity = Contiguity.FREE, calls: int = 1) -> SerialG
 
 
 def run_largest_load() -> None:
-    """Call the loops of largest load."""
+    """Call the loops that plan for the least load of the busiest device."""
     from milp_plan.kinds.placement.bounds.catalogue import serial_bounds
     from milp_plan.kinds.placement.bounds.conflicts import conflicts
     from milp_plan.kinds.placement.bounds.load import class_bound
@@ -124,7 +124,7 @@ def run_largest_load() -> None:
 
 
 def run_contiguous() -> None:
-    """Call the loops of contiguous."""
+    """Call the loops that plan contiguous parts."""
     from milp_plan.kinds.placement.planners.baselines import CONTIGUOUS
     from milp_plan.kinds.placement.planners.contiguous import ContiguousSearch
 
@@ -138,7 +138,7 @@ def run_contiguous() -> None:
 
 
 def run_latency() -> None:
-    """Call the loops of latency."""
+    """Call the loops that plan for latency."""
     from milp_plan.kinds.placement.bounds.gates import gate_bound
     from milp_plan.kinds.placement.planners.latency.annealing import Annealing
     from milp_plan.kinds.placement.planners.latency.ideals import ideal_levels
@@ -155,15 +155,15 @@ def run_latency() -> None:
         line = Line(atoms, table)
         places, _ = line.cut(line.order(1))
         Annealing(table, places, seed=0).run(1, lambda: 1.0, lambda _: None)
-        found = ideal_levels(tables)
-        assert found is not None
+        result = ideal_levels(tables)
+        assert result is not None
         for looks in (1_000_000, *range(1, 9)):  # to the end, and out of time
             time_left = partial(next, repeat(1.0, looks), 0.0)
-            found.run(lambda: math.inf, time_left, lambda _: None, lambda *_: None)
+            result.run(lambda: math.inf, time_left, lambda _: None, lambda *_: None)
 
 
 def run_stashes() -> None:
-    """Call the loops of stashes."""
+    """Call the loops that plan the stashes of pipelines."""
     from milp_plan.kinds.pipeline.case import Case, build
     from milp_plan.kinds.pipeline.model import Model
     from milp_plan.kinds.pipeline.planners.stashing import Stashing
@@ -184,7 +184,7 @@ def run_stashes() -> None:
 
 
 def run_orders() -> None:
-    """Call the loops of orders."""
+    """Call the loops that search for orders on one device."""
     from milp_plan.zoo import TRAPS
 
     from .planners.ordering import ORDERS, Orderer, OrderGraph, read_order
@@ -196,37 +196,37 @@ def run_orders() -> None:
             tuple(orderer.search(Budget(END_S), 0))
 
 
-def run_near() -> None:
-    """Call the loops of near."""
+def run_windows() -> None:
+    """Call the loops of the window search."""
     from milp_plan.zoo import TRAPS
 
     from .planners.dispatch import dispatch
     from .planners.indexed import indexed
     from .window_search.model import Model
     from .window_search.scope import Scope
-    from .window_search.tape import Tape
+    from .window_search.timeline import Timeline
 
     problem = TRAPS[0].problem
     plan = dispatch(problem, priority=problem.graph.topological_order)
     assert plan is not None
-    tape = Tape(indexed(problem), plan)
-    Model(Scope(tape, range(len(tape.spots)), tape.makespan))
+    timeline = Timeline(indexed(problem), plan)
+    Model(Scope(timeline, range(len(timeline.spots)), timeline.makespan))
 
 
 def run_schedules() -> None:
-    """Every loop of the decoder and of its search is compiled with whoever calls it."""
+    """Call the loops of the list scheduler and of its search."""
     from .model.planted import planted_with_plan
     from .planners.search.parallel import ParallelAnnealing
 
     problem, plan = planted_with_plan(0)
-    crew = ParallelAnnealing(problem, orders=False)
-    crew.construct(Budget(END_S))
-    crew.add(plan)
-    crew.run(Budget(END_S), 100)
+    annealing = ParallelAnnealing(problem, sequences=False)
+    annealing.construct(Budget(END_S))
+    annealing.add(plan)
+    annealing.run(Budget(END_S), 100)
 
 
 def run_moves() -> None:
-    """Loops that the search calls, the last ones first: another process begins with the others."""
+    """Call the loops of moves, in the reverse of the order in which another process begins."""
     from .model.planted import planted
     from .planners.decoder.events import run_events
     from .planners.search.annealing import Annealing
@@ -245,7 +245,7 @@ def run_moves() -> None:
 
 
 def run_sequences() -> None:
-    """Call the loops of sequences."""
+    """Call the loops of the search over sequences."""
     from .model.planted import planted_with_plan
     from .planners.search.sequences import Sequences
 
@@ -257,7 +257,7 @@ def run_sequences() -> None:
 
 
 def run_enumeration() -> None:
-    """Call the loops of enumeration."""
+    """Call the loops of the enumeration."""
     from .model.planted import planted
     from .planners.enumeration.search import Enumeration
 
@@ -267,7 +267,7 @@ def run_enumeration() -> None:
 
 
 def run_learning() -> None:
-    """Call the loops of learning."""
+    """Call the loops of clause learning."""
     from milp_plan.zoo import TRAPS
 
     from .planners.learning import ClauseLearning
@@ -279,7 +279,7 @@ def run_learning() -> None:
 
 
 def run_runs() -> None:
-    """Call the loops of runs."""
+    """Call the loops of bounds from runs along a spine."""
     from milp_plan.zoo import TRAPS, generate
 
     from .bounds.catalogue import frame_of

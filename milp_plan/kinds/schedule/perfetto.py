@@ -133,7 +133,7 @@ def _boxes(problem: PlanningProblem, plan: Plan) -> list[_Box]:
 
 
 def _origin(operator: Operator) -> dict[str, Any]:
-    """Stage and micro-batch of an operator, where it has them."""
+    """Return the stage and micro-batch of an operator, where it has them."""
     labels = {"stage": operator.block, "micro-batch": operator.micro_batch}
     return {key: entry for key, entry in labels.items() if entry is not None}
 
@@ -151,7 +151,7 @@ def _box(
 
 
 def _ends(trip: Transfer, hosts: Set[str]) -> list[tuple[str, int]]:
-    """Devices and threads a transfer is drawn on."""
+    """Return the devices and threads a transfer is drawn on."""
     ends = (*trip.source, *trip.target)
     if not hosts.isdisjoint(ends):
         return [(device, OFFLOAD) for device in ends if device not in hosts]
@@ -241,7 +241,7 @@ def _readers(problem: PlanningProblem, plan: Plan, trip: Transfer) -> Iterator[O
 
 
 def _renewed(problem: PlanningProblem, plan: Plan, trip: Transfer, reader: OperatorRun) -> bool:
-    """Whether a copy may have come between, where values are made more than once."""
+    """Return whether a copy may have come between, where values are made more than once."""
     if not problem.allows_memory_saving:
         return False
     producer = problem.graph.value(trip.value).producer

@@ -34,7 +34,7 @@ class ScheduleReasons(Reasons[PlanningProblem, Plan]):
     noun = "operators"
 
     def parts(self, problem: PlanningProblem) -> tuple[str, ...]:
-        """Operators."""
+        """Return the operators."""
         return tuple(operator.name for operator in problem.graph.operators)
 
     def keep(self, problem: PlanningProblem, names: Collection[str]) -> PlanningProblem:
@@ -70,9 +70,9 @@ class ScheduleReasons(Reasons[PlanningProblem, Plan]):
         return problem.variant(graph=ComputationGraph(operators, tuple(values)))
 
     def resources(self, problem: PlanningProblem) -> tuple[Resource, ...]:
-        """Memory of each device and host, the number of devices, each channel."""
+        """Return the memory of each device and host, the number of devices, each channel."""
         cluster = problem.cluster
-        found = [
+        result = [
             Resource(
                 f"memory of {device.name}",
                 "host memory" if device.name in cluster.hosts else "memory",
@@ -82,8 +82,8 @@ class ScheduleReasons(Reasons[PlanningProblem, Plan]):
             for device in cluster.devices
         ]
         count = len(cluster.devices) - len(cluster.hosts)
-        found.append(Resource("devices", "devices", count, Counts.THINGS, lifted=False))
-        found += [
+        result.append(Resource("devices", "devices", count, Counts.THINGS, lifted=False))
+        result += [
             Resource(
                 f"link {channel.source}->{channel.target}",
                 "link",
@@ -98,7 +98,7 @@ class ScheduleReasons(Reasons[PlanningProblem, Plan]):
             )
             for channel in cluster.channels
         ]
-        return tuple(found)
+        return tuple(result)
 
     def resized(
         self, problem: PlanningProblem, amounts: Mapping[str, int | None]
@@ -123,7 +123,7 @@ class ScheduleReasons(Reasons[PlanningProblem, Plan]):
         return problem.variant(cluster=cluster)
 
     def places(self, problem: PlanningProblem, part: str) -> tuple[str, ...]:
-        """Devices that have a class one of its options of one device runs on."""
+        """Return the devices that have a class one of its options of one device runs on."""
         classes = {
             name
             for option in problem.graph.operator(part).options
@@ -171,7 +171,7 @@ class ScheduleReasons(Reasons[PlanningProblem, Plan]):
         )
 
     def why(self, problem: PlanningProblem, plan: Plan, verdict: Verdict) -> Why:
-        """The chain, how busy everything is, memory against its limits."""
+        """Return the chain, how busy everything is, memory against its limits."""
         from milp_plan.check.chain import critical_chain
 
         block = {operator.name: _block(operator) for operator in problem.graph.operators}
@@ -256,11 +256,11 @@ class ScheduleReasons(Reasons[PlanningProblem, Plan]):
                 group = next((group_of[name] for name in ends if name in group_of), None)
                 if group is not None:
                     costs[group]["transfers"] += side * ticks
-        found = [
+        result = [
             Move(*key, tuple(names), dict(costs[key]))
             for key, names in sorted(groups.items(), key=lambda entry: -len(entry[1]))
         ]
-        return (*found, *_shifted(*runs, kept))
+        return (*result, *_shifted(*runs, kept))
 
 
 def _has_clock(problem: PlanningProblem, plan: Plan) -> bool:
@@ -279,20 +279,20 @@ def _named(parts: Mapping[str, int], word: str) -> Iterator[tuple[str, int]]:
 
 
 def _loads(parts: Mapping[str, int]) -> Iterator[tuple[str, int]]:
-    """Loads of devices under the serial law."""
+    """Yield the loads of devices under the serial law."""
     yield from _named(parts, "load")
 
 
 def _placements(plan: Plan) -> dict[str, list[OperatorRun]]:
-    """Runs of each operator, in order of time."""
-    found: dict[str, list[OperatorRun]] = {}
+    """Return the runs of each operator, in order of time."""
+    result: dict[str, list[OperatorRun]] = {}
     for run in sorted(plan.runs, key=lambda run: run.start_ticks or 0):
-        found.setdefault(run.operator, []).append(run)
-    return found
+        result.setdefault(run.operator, []).append(run)
+    return result
 
 
 def _sent(problem: PlanningProblem, plan: Plan) -> Iterator[tuple[Value, int]]:
-    """Values that travel, and the ticks of each journey."""
+    """Yield the values that travel, and the ticks of each journey."""
     values = {value.name: value for value in problem.graph.values}
     for trip in plan.transfers:
         if trip.start_ticks is not None and trip.stop_ticks is not None:
@@ -302,7 +302,7 @@ def _sent(problem: PlanningProblem, plan: Plan) -> Iterator[tuple[Value, int]]:
 def _shifted(
     before: dict[str, list[OperatorRun]], after: dict[str, list[OperatorRun]], names: list[str]
 ) -> Iterator[Move]:
-    """Operators that run where they did, earlier or later."""
+    """Yield the operators that run where they did, earlier or later."""
     earlier, later = [], []
     for name in names:
         pair = zip(before.get(name, ()), after.get(name, ()), strict=False)
@@ -315,15 +315,15 @@ def _shifted(
             earlier.append((name, min(off)))
         elif any(off):
             later.append((name, max(off)))
-    for found, word in ((earlier, "earlier"), (later, "later")):
-        if found:
-            furthest = max((ticks for _, ticks in found), key=abs)
-            parts = tuple(name for name, _ in found)
+    for entry, word in ((earlier, "earlier"), (later, "later")):
+        if entry:
+            furthest = max((ticks for _, ticks in entry), key=abs)
+            parts = tuple(name for name, _ in entry)
             yield Move("start", "as planned first", word, parts, {"furthest": furthest})
 
 
 def _blocks(problem: PlanningProblem, plan: Plan, chain: Sequence[Link]) -> Iterator[Block]:
-    """Work by block and by micro-batch, where operators say which they are of."""
+    """Yield the work by block and by micro-batch, where operators say which they are of."""
     length = Counter[str]()
     for link in chain:
         length[link.name] += link.stop - link.start
@@ -396,8 +396,8 @@ def with_devices(cluster: Cluster, count: int) -> Cluster:
     hosts = [device for device in cluster.devices if device.name in cluster.hosts]
     devices = [device for device in cluster.devices if device.name not in cluster.hosts]
     if count < 1:
-        found = [Finding("devices", str(count), "at least 1", "ask for more")]
-        raise InputError(found)
+        result = [Finding("devices", str(count), "at least 1", "ask for more")]
+        raise InputError(result)
     model = {device.name: device.name for device in devices[:count]}
     made = devices[:count]
     for number in range(len(devices), count):

@@ -38,7 +38,7 @@ def placement_restarts(problem: PlanningProblem, plan: Plan) -> Iterator[Restart
 
 
 def _reordered(problem: PlanningProblem, plan: Plan, timing: Retiming) -> Iterator[Restart]:
-    """What list scheduling makes of the places and the order, or of the order alone."""
+    """Yield what list scheduling makes of the places and the order, or of the order alone."""
     single, order, placements = problem.without_memory_saving, timing.order, timing.placements
     tries: tuple[tuple[str, Callable[[], Plan | None]], ...] = (
         ("later where memory asks for it", lambda: dispatch_order(single, placements, order)),
@@ -51,12 +51,14 @@ def _reordered(problem: PlanningProblem, plan: Plan, timing: Retiming) -> Iterat
             lambda: dispatch_earliest(single, priority=order),
         ),
     )
-    for said, attempt in tries:
-        made = attempt() if timing.placed or "cannot" in said else None
+    for reason, attempt in tries:
+        made = attempt() if timing.placed or "cannot" in reason else None
         if made is not None:
             made = replace(made, planner=plan.planner, fingerprint=None, value=None)
             once = "; each operator runs once" if timing.several or timing.waits else ""
-            yield Restart(replace(made, problem=problem.name), f"times computed anew: {said}{once}")
+            yield Restart(
+                replace(made, problem=problem.name), f"times computed anew: {reason}{once}"
+            )
 
 
 def _said(timing: Retiming, made: Plan) -> str:
@@ -81,5 +83,5 @@ def _unknown(problem: PlanningProblem, plan: Plan) -> Iterator[Finding]:
     for run in plan.runs:
         options = [option.name for option in problem.graph.operator(run.operator).options]
         if run.option not in options:
-            found = f"option {run.option!r} of operator {run.operator!r}"
-            yield Finding("start plan", found, f"one of {', '.join(options)}", remedy)
+            result = f"option {run.option!r} of operator {run.operator!r}"
+            yield Finding("start plan", result, f"one of {', '.join(options)}", remedy)

@@ -1,6 +1,6 @@
 """One round of a search on a cluster: request, work, answer.
 
-The scheduler reads this module as well, so it imports what searches only where that is done.
+The scheduler imports this module as well, so the search is imported inside functions.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RoundRequest:
-    """What a worker is to do.
+    """Request of one round, sent to a worker.
 
     Parameters
     ----------
     start
         The best plan so far, if there is one.
     seed, seconds, threads
-        Of the search; as many threads as the worker has, unless a number is given.
+        Seed, time limit and threads of the search; by default as many threads as the worker has.
     construct
-        Whether to look for starts of its own first.
+        Whether the worker first constructs starts of its own.
     sources
-        Hash of the sources at home: plans of other code are not mixed with ours.
+        Hash of the sources of the run: a worker with other sources refuses the round.
     """
 
     start: Plan | None
@@ -44,16 +44,16 @@ class RoundRequest:
 
 @dataclass(frozen=True)
 class RoundAnswer:
-    """What a worker returns.
+    """Answer of one round, returned by a worker.
 
     Parameters
     ----------
     plan, by
-        A better plan than the start, and who made it; ``None`` where there is none.
+        A better plan than the start, or ``None``, and its planner.
     host
-        Where it searched.
+        Name of the worker's machine.
     schedules, models
-        How many it tried.
+        Numbers of schedules and models that it tried.
     """
 
     plan: Plan | None
@@ -63,14 +63,14 @@ class RoundAnswer:
     models: int
 
 
-def work(data: bytes, asked: RoundRequest) -> RoundAnswer:
+def work(data: bytes, request: RoundRequest) -> RoundAnswer:
     """Do one round on a worker of the cluster.
 
     Parameters
     ----------
     data
         The problem, pickled.
-    asked
+    request
         The round.
 
     Raises
@@ -86,17 +86,17 @@ def work(data: bytes, asked: RoundRequest) -> RoundAnswer:
     from milp_plan.run.ledger import Ledger
     from milp_plan.run.settings import Settings
 
-    if asked.sources != sources():
+    if request.sources != sources():
         raise RuntimeError("other sources of milp_plan than at home; install the same on all")
-    budget, problem = Budget(asked.seconds, began=began), _unpacked(data)
-    threads = asked.threads or get_worker().state.nthreads
-    settings = Settings(time_limit_s=asked.seconds, seed=asked.seed, threads=threads)
+    budget, problem = Budget(request.seconds, began=began), _unpacked(data)
+    threads = request.threads or get_worker().state.nthreads
+    settings = Settings(time_limit_s=request.seconds, seed=request.seed, threads=threads)
     kind = kind_of(problem)
     ledger: Ledger[PlanningProblem, Plan] = Ledger(kind, problem, settings, budget)
-    ledger.offer(asked.start, "start", "start")
-    given = ledger.value
-    kind.search_round(ledger, construct=asked.construct)
-    better = ledger.value is not None and (given is None or ledger.value < given)
+    ledger.offer(request.start, "start", "start")
+    start_value = ledger.value
+    kind.search_round(ledger, construct=request.construct)
+    better = ledger.value is not None and (start_value is None or ledger.value < start_value)
     return RoundAnswer(
         ledger.plan if better else None,
         ledger.planner,
@@ -108,6 +108,8 @@ def work(data: bytes, asked: RoundRequest) -> RoundAnswer:
 
 @lru_cache(maxsize=1)
 def _unpacked(data: bytes) -> PlanningProblem:
-    """The problem, with the views that earlier rounds made of it."""
-    problem: PlanningProblem = pickle.loads(data)  # from whoever may run code on the worker anyway
+    """Return the problem, with the views that earlier rounds made of it."""
+    problem: PlanningProblem = pickle.loads(
+        data
+    )  # the sender may run any code on the worker anyway
     return problem

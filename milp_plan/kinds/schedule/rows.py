@@ -43,7 +43,7 @@ def _transfer(problem: PlanningProblem | None, trip: Transfer) -> dict[str, Any]
 
 
 def _more(problem: PlanningProblem, task: OperatorRun | Transfer) -> dict[str, Any]:
-    """What the problem knows of a task; ``None`` for what it does not know."""
+    """Return what the problem knows of a task; ``None`` for what it does not know."""
     ticks = None if task.start_ticks is None else (task.stop_ticks or 0) - task.start_ticks
     names = ("kind", "group", "micro_batch", "block")
     if not isinstance(task, OperatorRun) or not problem.graph.has_operator(task.operator):

@@ -1,8 +1,8 @@
-"""A search on a Dask cluster, in rounds: each worker searches from the best plan there is.
+"""A search on a Dask cluster, in rounds: each worker searches from the best known plan.
 
-A round is the search of one machine, for seconds: constructions the first time, annealing, windows
-near the plan. What comes back is checked at home like every plan. A worker that is lost takes its
-round with it, and no more; without workers, or without a scheduler, the search goes on at home.
+A round is the search of one machine for some seconds: constructions the first time, annealing,
+windows near the plan. Returned plans are checked like every plan. If a worker is lost, only its
+round is lost; without workers, or without a scheduler, this machine continues the search.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ from milp_plan.run.ledger import Ledger
 from .round import RoundAnswer, RoundRequest, work
 
 ROUND_SHARE, SHORTEST_S, LONGEST_S = 0.25, 5.0, 30.0
-"""Part of the time limit that a round takes, and its seconds at least and at most."""
+"""Part of the time limit that a round takes, and its least and most seconds."""
 
 REPLY_S = 1.0
-"""Seconds kept for the answers of the last round."""
+"""Seconds reserved for the answers of the last round."""
 
 LOOK_S, WORKERS_S = 0.1, 1.0
 """Seconds between two checks for answers, and for workers."""
 
 PATIENCE_S = 15.0
-"""Seconds without any worker after which the search goes on at home."""
+"""Seconds without any worker after which this machine continues the search."""
 
 MOST_FAILURES = 3
-"""Rounds one after the other in which a worker may fail."""
+"""Consecutive failed rounds after which a worker gets no more."""
 
 
 class Team:
-    """The workers of a cluster, searching for one run.
+    """The workers of a cluster that search for one run.
 
     Parameters
     ----------
     ledger
-        Of the run; plans are offered to it.
+        The run's ledger, to which plans are offered.
     client
-        Of the scheduler; see :func:`client_at`.
+        Client of the scheduler; see :func:`client_at`.
 
     Attributes
     ----------
     deserted
-        Why nobody searches there any more; empty while somebody does.
+        Why the cluster no longer searches; empty while it does.
     """
 
     def __init__(self, ledger: Ledger[PlanningProblem, Plan], client: Any) -> None:
@@ -71,7 +71,7 @@ class Team:
         self._thread.start()
 
     def wait(self) -> None:
-        """Wait until the search is over, or nobody is left for it."""
+        """Wait until the search is over or no worker is left."""
         while self._thread.is_alive():
             self._thread.join(LOOK_S)
         self._thread.check()
@@ -86,33 +86,33 @@ class Team:
     # -- rounds ------------------------------------------------------------------------------------
 
     def _search(self) -> None:
-        """Keep every worker busy until the run is done; in a thread of its own."""
+        """Give every idle worker a round until the run is done; runs in a background thread."""
         while not (self._stopped or self.ledger.done or self.deserted):
             self._update_workers()
             for address in list(self._running):
-                self._look_at(address)
+                self._check_answer(address)
             for address in self._names:
                 if address not in self._running:
-                    self._ask(address)
+                    self._submit(address)
             if not self._running and self._seconds <= 0:
                 return
             time.sleep(LOOK_S)
 
     @property
     def _seconds(self) -> float:
-        """Of a round that begins now; 0 when none is worth it."""
+        """Seconds of a round that begins now; 0 if it would be too short."""
         limit, left = self.ledger.budget.limit_s, self.ledger.budget.left_s - REPLY_S
         usual = min(LONGEST_S, max(SHORTEST_S, ROUND_SHARE * limit))
         seconds = left if left < usual + SHORTEST_S else usual
         return seconds if seconds >= min(SHORTEST_S, ROUND_SHARE * limit) else 0.0
 
-    def _ask(self, address: str) -> None:
+    def _submit(self, address: str) -> None:
         seconds = self._seconds
         if self.ledger.done or seconds <= 0 or self._failures.get(address, 0) >= MOST_FAILURES:
             return
         settings = self.ledger.settings
         self._counts["begun"] += 1
-        asked = RoundRequest(
+        request = RoundRequest(
             start=self.ledger.plan,
             seed=settings.seed * 10_007 + self._counts["begun"],
             seconds=seconds,
@@ -122,7 +122,7 @@ class Team:
         )
         self._member(address)
         self._running[address] = self._client.submit(
-            work, self._data, asked, workers=[address], pure=False
+            work, self._data, request, workers=[address], pure=False
         )
 
     def _member(self, address: str) -> dict[str, Any]:
@@ -131,8 +131,8 @@ class Team:
         blank |= {"schedules": 0, "models": 0, "improvements": 0, "best": None}
         return self._members.setdefault(address, blank)
 
-    def _look_at(self, address: str) -> None:
-        """Take the answer of a worker if it is ready; drop the round of a lost worker."""
+    def _check_answer(self, address: str) -> None:
+        """Offer the answer of a worker if it is ready; drop the round of a lost worker."""
         future = self._running[address]
         if address not in self._names:
             future.cancel()
@@ -140,23 +140,23 @@ class Team:
             return
         del self._running[address]
         if future.status == "finished":
-            self._take(address, future)
+            self._offer_answer(address, future)
         elif future.status == "error":
             self._failed(address, str(future.exception()))
 
-    def _take(self, address: str, future: Any) -> None:
+    def _offer_answer(self, address: str, future: Any) -> None:
         try:
-            found: RoundAnswer = future.result(timeout=CONNECT_S)
-        except Exception as error:  # the worker went away with the answer
+            answer: RoundAnswer = future.result(timeout=CONNECT_S)
+        except Exception as error:  # the worker was lost with the answer
             self._failed(address, str(error))
             return
         self._failures[address] = 0
         member = self._member(address)
-        member["host"] = found.host
+        member["host"] = answer.host
         member["rounds"] += 1
-        member["schedules"] += found.schedules
-        member["models"] += found.models
-        if self.ledger.offer(found.plan, f"{found.by} on {member['name']}", "cluster"):
+        member["schedules"] += answer.schedules
+        member["models"] += answer.models
+        if self.ledger.offer(answer.plan, f"{answer.by} on {member['name']}", "cluster"):
             member["improvements"] += 1
             member["best"] = self.ledger.value
 
@@ -164,29 +164,29 @@ class Team:
         self._failures[address] = self._failures.get(address, 0) + 1
         self.ledger.say("cluster", f"{self._member(address)['name']}: {why}")
         if self._failures[address] >= MOST_FAILURES:
-            self.ledger.fail(f"worker {address} is asked no more: {why}")
+            self.ledger.fail(f"worker {address} gets no more rounds: {why}")
             if all(self._failures.get(other, 0) >= MOST_FAILURES for other in self._names):
                 self.deserted = "every worker fails"
 
     def _update_workers(self) -> None:
-        """Update the list of workers; a busy scheduler is asked again later."""
+        """Update the list of workers; if the scheduler is busy, do so later."""
         if self._client.status not in ("running", "newly-created"):
             self.deserted = "the scheduler is lost"
             return
         if self._names and now() - self._asked_s < WORKERS_S:
             return
         with suppress(OSError):
-            self._meet(workers_of(self._client))
+            self._record_workers(workers_of(self._client))
         self._asked_s = now()
 
-    def _meet(self, found: dict[str, Any]) -> None:
+    def _record_workers(self, workers: dict[str, Any]) -> None:
         """Record new and lost workers."""
-        lost = [address for address in self._names if address not in found]
+        lost = [address for address in self._names if address not in workers]
         self._counts["lost"] += len(lost)
         for address in lost:
             self.ledger.say("cluster", f"{self._names[address]} is lost")
-        self._names = {a: f"worker {entry['name']}" for a, entry in found.items()}
-        if found:
+        self._names = {a: f"worker {entry['name']}" for a, entry in workers.items()}
+        if workers:
             self._seen_s = now()
         elif now() - self._seen_s > PATIENCE_S:
             self.deserted = "no worker is there"

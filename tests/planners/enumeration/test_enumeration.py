@@ -197,7 +197,7 @@ def test_what_is_known_is_proved_without_a_plan() -> None:
 
 
 def test_a_search_that_is_stopped_says_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settings, "AT_ONCE", 50)
+    monkeypatch.setattr(settings, "CHOICES_PER_CHECK", 50)
     problem = read(INSTANCES / "unet-inference-2xH100.json")
     assert isinstance(problem, PlanningProblem)
     search = Enumeration(problem)

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.untraced
 
 MOVES = 400
 BEGUN = 10_000
-"""Where crews of three and more epochs begin."""
+"""Where searches of three and more epochs begin."""
 
 
 @pytest.fixture(autouse=True)
@@ -43,10 +43,10 @@ def cases():
 def searched(a_problem, start, seed=0, moves=MOVES, threads=1):
     """Plans in the order in which they were found."""
     heard = []
-    crew = ParallelAnnealing(a_problem, seed, threads)
-    crew.add(start)
-    crew.run(Budget(60.0), moves, heard.append)
-    return crew, heard
+    annealing = ParallelAnnealing(a_problem, seed, threads)
+    annealing.add(start)
+    annealing.run(Budget(60.0), moves, heard.append)
+    return annealing, heard
 
 
 def test_the_cases_have_memory_gangs_and_groups():
@@ -92,36 +92,36 @@ def test_a_seed_and_a_number_of_moves_repeat_a_run(threads: int):
 @pytest.mark.parametrize("moves", [1, 2, 7, 1_000, 3_001])
 def test_each_search_makes_as_many_moves_as_it_is_told(moves: int):
     a_problem, start = cases()[0]
-    crew, _ = searched(a_problem, start, moves=moves, threads=2)
-    assert crew.tried == 2 * moves
-    assert crew.searches[0].tried == moves
+    annealing, _ = searched(a_problem, start, moves=moves, threads=2)
+    assert annealing.tried == 2 * moves
+    assert annealing.searches[0].tried == moves
 
 
 def test_constructions_are_told_of_as_they_become_better(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(parallel_module, "QUIET", 0)
+    monkeypatch.setattr(parallel_module, "REPORT_INTERVAL_FACTOR", 0)
     a_problem = generate("gpt-tiny", "2xA100", mode="training", batch=8, micro_batches=2)
     heard: list[int] = []
-    crew = ParallelAnnealing(a_problem)
-    crew.construct(Budget(), on_better=lambda found: heard.append(found.stop_ticks), most=60)
+    annealing = ParallelAnnealing(a_problem)
+    annealing.construct(Budget(), on_better=lambda found: heard.append(found.stop_ticks), most=60)
     assert len(heard) > 1
     assert heard == sorted(set(heard), reverse=True)
-    assert heard[-1] == crew.first.stop_ticks
+    assert heard[-1] == annealing.first.stop_ticks
 
 
 def test_no_time_no_moves():
     a_problem, start = cases()[0]
-    crew = ParallelAnnealing(a_problem)
-    crew.add(start)
-    crew.run(Budget(0.0))
-    assert crew.tried == 0
+    annealing = ParallelAnnealing(a_problem)
+    annealing.add(start)
+    annealing.run(Budget(0.0))
+    assert annealing.tried == 0
 
 
 def test_the_clock_ends_a_run_without_a_number_of_moves():
     a_problem, start = cases()[0]
-    crew = ParallelAnnealing(a_problem)
-    crew.add(start)
-    crew.run(Budget(0.3))
-    assert crew.tried > 2
+    annealing = ParallelAnnealing(a_problem)
+    annealing.add(start)
+    annealing.run(Budget(0.3))
+    assert annealing.tried > 2
 
 
 def test_a_group_moves_as_one():
@@ -136,8 +136,8 @@ def test_a_group_goes_only_where_all_its_members_can_run():
     wide = (option(), option("both", 6, gang=2))
     operators = [op("a", group="g", options=wide), op("b", group="g")]
     a_problem = problem(operators, where=cluster(groups="d0+d1"))
-    crew = ParallelAnnealing(a_problem)
-    units = crew.searches[0].units
+    annealing = ParallelAnnealing(a_problem)
+    units = annealing.searches[0].units
     assert units.sites[units.site_ptr[0] : units.site_ptr[1]].tolist() == [0, 1]
 
 
@@ -174,11 +174,11 @@ def test_an_error_in_a_thread_is_an_error_of_the_search(monkeypatch: pytest.Monk
         raise ArithmeticError("no schedule")
 
     a_problem, start = cases()[0]
-    crew = ParallelAnnealing(a_problem, threads=2)
-    crew.add(start)
+    annealing = ParallelAnnealing(a_problem, threads=2)
+    annealing.add(start)
     monkeypatch.setattr(parallel_module.Annealing, "run", broken)
     with pytest.raises(ArithmeticError, match="no schedule"):
-        crew.run(Budget(60.0), MOVES)
+        annealing.run(Budget(60.0), MOVES)
 
 
 def test_what_was_found_before_an_interruption_is_told(monkeypatch: pytest.MonkeyPatch):
@@ -189,10 +189,10 @@ def test_what_was_found_before_an_interruption_is_told(monkeypatch: pytest.Monke
 
     heard: list[object] = []
     a_problem, start = next(case for case in cases() if len(case[0].graph.operators) > 5)
-    crew = ParallelAnnealing(a_problem, threads=2)
-    crew.add(start)
+    annealing = ParallelAnnealing(a_problem, threads=2)
+    annealing.add(start)
     with pytest.raises(KeyboardInterrupt):
-        crew.run(Budget(60.0), MOVES, interrupt)
+        annealing.run(Budget(60.0), MOVES, interrupt)
     assert len(heard) >= 1
 
 
@@ -201,20 +201,20 @@ def test_telling_takes_a_small_part_of_the_time_and_the_last_plan_is_told(
 ):
     clock, heard = [0.0], []
 
-    def slowly(_crew: ParallelAnnealing, state: State, on_better: object) -> None:
+    def slowly(_annealing: ParallelAnnealing, state: State, on_better: object) -> None:
         clock[0] += 1.0
         heard.append(state.value)
 
     a_problem, _ = cases()[0]
-    crew = ParallelAnnealing(a_problem)
+    annealing = ParallelAnnealing(a_problem)
     monkeypatch.setattr(parallel_module, "now", lambda: clock[0])
     monkeypatch.setattr(ParallelAnnealing, "_report", slowly)
     nothing = np.zeros(1, dtype=np.int64)
     for reached in range(100, 40, -1):
-        crew._collect(State(nothing, nothing, nothing, reached), print)
+        annealing._collect(State(nothing, nothing, nothing, reached), print)
         clock[0] += 0.5
     assert heard == [100, 80, 60], "once a second of telling is ten seconds old"
-    crew._collect(None, print, last=True)
+    annealing._collect(None, print, last=True)
     assert heard[-1] == 41
 
 
@@ -223,31 +223,31 @@ def test_what_has_few_moves_begins_cooler(
     coolings: float, part: float, monkeypatch: pytest.MonkeyPatch
 ):
     a_problem, start = cases()[0]
-    crew, heats = ParallelAnnealing(a_problem), []
-    crew.add(start)
+    annealing, heats = ParallelAnnealing(a_problem), []
+    annealing.add(start)
     monkeypatch.setattr(
-        ParallelAnnealing, "_round", lambda _crew, _begins, _clock, how, *_: heats.append(how)
+        ParallelAnnealing, "_round", lambda _annealing, _begins, _clock, how, *_: heats.append(how)
     )
-    size = crew.decoder.size
-    crew.run(Budget(60.0), int(coolings * rounds_module.ROUND_MOVES_EACH * size))
-    assert heats[0][0] == pytest.approx(part, rel=0.02)
+    size = annealing.decoder.size
+    annealing.run(Budget(60.0), int(coolings * rounds_module.ROUND_MOVES_EACH * size))
+    assert heats[0].temperature == pytest.approx(part, rel=0.02)
 
 
 @pytest.mark.parametrize("ahead", [True, False])
 def test_what_comes_later_begins_half_way_if_it_is_the_best(ahead, monkeypatch):
     a_problem, start = cases()[0]
-    crew = ParallelAnnealing(a_problem, threads=2)
-    crew.add(start)
-    later = crew.starts[0]._replace(value=0 if ahead else crew.starts[0].value + 1)
-    crew.begin_later(later)
+    annealing = ParallelAnnealing(a_problem, threads=2)
+    annealing.add(start)
+    later = annealing.starts[0]._replace(value=0 if ahead else annealing.starts[0].value + 1)
+    annealing.begin_later(later)
     rounds = []
 
-    def searched(_crew: ParallelAnnealing, begins, *_) -> None:
+    def searched(_annealing: ParallelAnnealing, begins, *_) -> None:
         rounds.append(list(begins))
-        crew.searches[0].begin(begins[0])
+        annealing.searches[0].begin(begins[0])
 
     monkeypatch.setattr(ParallelAnnealing, "_round", searched)
-    crew.run(Budget(60.0), MOVES)
+    annealing.run(Budget(60.0), MOVES)
     assert not any(begin is later for begins in rounds[: len(rounds) // 2] for begin in begins)
     assert any(begin is later for begin in rounds[len(rounds) // 2]) == ahead
 
@@ -256,28 +256,28 @@ def test_what_comes_later_is_a_start_where_there_is_none():
     a_problem, start = cases()[0]
     other = ParallelAnnealing(a_problem)
     other.add(start)
-    crew = ParallelAnnealing(a_problem)
-    crew.begin_later(other.starts[0])
-    assert crew.starts
+    annealing = ParallelAnnealing(a_problem)
+    annealing.begin_later(other.starts[0])
+    assert annealing.starts
 
 
 @pytest.mark.parametrize(("threads", "given"), [(1, True), (1, False), (2, True)])
 def test_a_lone_search_does_not_stay_in_the_valley_of_a_given_plan(threads, given, monkeypatch):
     a_problem, start = cases()[0]
-    crew = ParallelAnnealing(a_problem, threads=threads)
-    crew.add(start)
-    best = crew.starts[0]
+    annealing = ParallelAnnealing(a_problem, threads=threads)
+    annealing.add(start)
+    best = annealing.starts[0]
     other = best._replace(value=best.value + 1)
-    crew.starts.append(other)
+    annealing.starts.append(other)
     if not given:
-        crew._given.clear()
+        annealing._given.clear()
     rounds = []
     monkeypatch.setattr(
         ParallelAnnealing,
         "_round",
         lambda _, begins, *__: rounds.append([begin.value for begin in begins]),
     )
-    crew.run(Budget(60.0), MOVES)
+    annealing.run(Budget(60.0), MOVES)
     one, two = best.value, other.value
     assert rounds[0] == ([one, two] if threads == 2 else [two] if given else [one])
     assert threads == 2 or not given or rounds[1] == [one]
@@ -285,43 +285,43 @@ def test_a_lone_search_does_not_stay_in_the_valley_of_a_given_plan(threads, give
 
 def test_a_rival_of_a_given_plan_takes_no_moves_from_the_number_of_all():
     a_problem, start = cases()[0]
-    crew = ParallelAnnealing(a_problem)
-    crew.construct(Budget(60.0))
-    crew.add(start)
-    worse = crew.starts[-1]._replace(value=crew.starts[0].value + 1)
-    crew._given, crew.starts = {crew.starts[0].value}, [crew.starts[0], worse]
-    crew.run(Budget(60.0), MOVES)
-    assert crew.tried == MOVES
+    annealing = ParallelAnnealing(a_problem)
+    annealing.construct(Budget(60.0))
+    annealing.add(start)
+    worse = annealing.starts[-1]._replace(value=annealing.starts[0].value + 1)
+    annealing._given, annealing.starts = {annealing.starts[0].value}, [annealing.starts[0], worse]
+    annealing.run(Budget(60.0), MOVES)
+    assert annealing.tried == MOVES
 
 
 def test_rounds_are_in_vain_until_one_brings_a_better_plan(monkeypatch: pytest.MonkeyPatch):
     a_problem, start = cases()[0]
-    crew, heats = ParallelAnnealing(a_problem), []
-    crew.add(start)
+    annealing, heats = ParallelAnnealing(a_problem), []
+    annealing.add(start)
 
-    def searched(_crew: ParallelAnnealing, begins, _clock, how, *_) -> None:
-        heats.append(how[0])
+    def searched(_annealing: ParallelAnnealing, begins, _clock, how, *_) -> None:
+        heats.append(how.temperature)
         if len(heats) == 3:
-            crew.searches[0].kept.value[0] = crew.starts[0].value - 1
+            annealing.searches[0].best_state.value[0] = annealing.starts[0].value - 1
 
     monkeypatch.setattr(ParallelAnnealing, "_round", searched)
-    crew.run(Budget(60.0), 8 * rounds_module.ROUND_MOVES_EACH * crew.decoder.size)
+    annealing.run(Budget(60.0), 8 * rounds_module.ROUND_MOVES_EACH * annealing.decoder.size)
     assert heats[:5] == [1.0, 2.0, 4.0, 1.0, 2.0]
-    assert heats[-2:] == list(rounds_module.LAST_HEATS)
+    assert heats[-2:] == list(rounds_module.LAST_TEMPERATURES)
 
 
 def orders_of(threads, wanted, monkeypatch):
     """Heat of each round, and the search over sequences in it, where memory admits every order."""
     a_problem, start = next((p, start) for p, start in cases() if Sequences(p).begin(start))
-    crew, rounds = ParallelAnnealing(a_problem, threads=threads), []
-    crew.add(start)
+    annealing, rounds = ParallelAnnealing(a_problem, threads=threads), []
+    annealing.add(start)
 
-    def searched(_crew: ParallelAnnealing, begins, _clock, how, _hear, orders) -> None:
-        crew.searches[0].begin(begins[0])
-        rounds.append((how[0], orders))
+    def searched(_annealing: ParallelAnnealing, begins, _clock, how, _hear, orders) -> None:
+        annealing.searches[0].begin(begins[0])
+        rounds.append((how.temperature, orders))
 
     monkeypatch.setattr(ParallelAnnealing, "_round", searched)
-    crew.run(Budget(60.0), wanted * rounds_module.ROUND_MOVES_EACH * crew.decoder.size)
+    annealing.run(Budget(60.0), wanted * rounds_module.ROUND_MOVES_EACH * annealing.decoder.size)
     return rounds
 
 
@@ -335,13 +335,15 @@ def test_units_stay_in_the_last_round_of_sequences_and_every_other_where_there_a
 ):
     """``p``: orders of one placement; ``b``: both may change."""
     asked = [orders for _, orders in orders_of(threads, wanted, monkeypatch)]
-    assert "".join("-" if o is None else "b" if o.elsewhere else "p" for o in asked) == kinds
+    assert "".join("-" if o is None else "b" if o.relocate_share else "p" for o in asked) == kinds
 
 
 @pytest.mark.parametrize("wanted", [6, 20])
 def test_rounds_of_sequences_are_hot_throughout_where_there_are_epochs(wanted, monkeypatch):
-    rounds = [(heat, o.hot) for heat, o in orders_of(2, wanted, monkeypatch) if o is not None]
-    expected = [parallel_module.HOT if wanted == 20 else heat for heat, _ in rounds]
+    rounds = [
+        (heat, o.temperature) for heat, o in orders_of(2, wanted, monkeypatch) if o is not None
+    ]
+    expected = [parallel_module.REHEAT if wanted == 20 else heat for heat, _ in rounds]
     assert [hot / sequences.HOTTEST for _, hot in rounds] == pytest.approx(expected)
     assert len(rounds) >= 3
 
@@ -349,53 +351,53 @@ def test_rounds_of_sequences_are_hot_throughout_where_there_are_epochs(wanted, m
 def test_sequences_of_the_last_epoch_begin_at_the_best_plan_of_all(monkeypatch):
     """A list schedule cannot say for what a device waits, so the best plan of an epoch was lost."""
     a_problem, start = cases()[0]
-    crew, begun = ParallelAnnealing(a_problem), []
-    crew.add(start)
-    crew.searches[0].begin(crew.starts[0])
-    now = crew.searches[0].best.value
-    crew._ends = [crew.starts[0]._replace(value=now - 1)]
+    annealing, begun = ParallelAnnealing(a_problem), []
+    annealing.add(start)
+    annealing.searches[0].begin(annealing.starts[0])
+    now = annealing.searches[0].best.value
+    annealing._ends = [annealing.starts[0]._replace(value=now - 1)]
     monkeypatch.setattr(parallel_module, "plan_of", lambda _, state, *__: begun.append(state.value))
     early, *_, last = rounds_module.epochs_for(20.0)
     for epoch in (early, last):
-        crew._best_plan(epoch)
+        annealing._best_plan(epoch)
     assert begun == [now, now - 1]
 
 
 def epochs_of(monkeypatch, *values):
-    """Rounds of a crew whose epochs end with these values: where each begins, and the crew."""
+    """Return a search whose epochs end with these values, and where each of its rounds begins."""
     a_problem, start = cases()[0]
-    crew = ParallelAnnealing(a_problem, threads=2, orders=False)
+    annealing = ParallelAnnealing(a_problem, threads=2, sequences=False)
     rounds: list[list[list[int]]] = [[] for _ in values]
-    crew.add(start)
-    crew.starts = [crew.starts[0]._replace(value=BEGUN)]
-    crew.searches[0].forget()
+    annealing.add(start)
+    annealing.starts = [annealing.starts[0]._replace(value=BEGUN)]
+    annealing.searches[0].forget()
     monkeypatch.setattr(ParallelAnnealing, "load", lambda _: None)
 
     early, share = len(values) - 1, float(rounds_module.EARLY)
 
-    def searched(_crew: ParallelAnnealing, begins, clock, *_) -> None:
+    def searched(_annealing: ParallelAnnealing, begins, clock, *_) -> None:
         epoch = min(early, int(clock.since * early / share + 1e-9))
         rounds[epoch].append([begin.value for begin in begins])
-        kept = crew.searches[0].kept.value
+        kept = annealing.searches[0].best_state.value
         kept[0] = min(kept[0], values[epoch])
 
     monkeypatch.setattr(ParallelAnnealing, "_round", searched)
     wanted = int(ENOUGH * early / share) + 2  # a little more than is enough
-    crew.run(Budget(60.0), wanted * rounds_module.ROUND_MOVES_EACH * crew.decoder.size)
-    return crew, rounds
+    annealing.run(Budget(60.0), wanted * rounds_module.ROUND_MOVES_EACH * annealing.decoder.size)
+    return annealing, rounds
 
 
 def test_epochs_begin_at_the_starts_and_the_last_at_the_best_ends(monkeypatch):
-    crew, epochs = epochs_of(monkeypatch, 9_970, 9_960, 9_980, 9_950)
+    annealing, epochs = epochs_of(monkeypatch, 9_970, 9_960, 9_980, 9_950)
     assert [rounds[0] for rounds in epochs[:3]] == [[BEGUN, BEGUN]] * 3
     assert epochs[3][0] == [9_960, 9_970]
-    assert crew.best.value == 9_950
+    assert annealing.best.value == 9_950
 
 
-def test_an_epoch_forgets_what_the_others_found_but_the_crew_does_not(monkeypatch):
-    crew, epochs = epochs_of(monkeypatch, 9_910, 9_990, 9_980)
+def test_an_epoch_forgets_what_the_others_found_but_the_search_does_not(monkeypatch):
+    annealing, epochs = epochs_of(monkeypatch, 9_910, 9_990, 9_980)
     assert epochs[1][1] == [9_990, 9_990], "the second round goes on where its own epoch stands"
-    assert crew.best.value == 9_910
+    assert annealing.best.value == 9_910
 
 
 def test_ends_far_worse_than_the_best_are_not_begun_at(monkeypatch):
@@ -406,10 +408,12 @@ def test_ends_far_worse_than_the_best_are_not_begun_at(monkeypatch):
 def test_only_what_is_better_than_all_before_is_told_in_later_epochs():
     heard = []
     a_problem = generate("gpt-tiny", "2xA100", mode="training", batch=4, micro_batches=1)
-    crew = ParallelAnnealing(a_problem)
-    crew.construct(Budget(60.0), most=5)
-    moves = rounds_module.ENOUGH_FOR_EPOCHS * rounds_module.ROUND_MOVES_EACH * crew.decoder.size
-    crew.run(Budget(60.0), moves, lambda found: heard.append(found.stop_ticks))
+    annealing = ParallelAnnealing(a_problem)
+    annealing.construct(Budget(60.0), most=5)
+    moves = (
+        rounds_module.ENOUGH_FOR_EPOCHS * rounds_module.ROUND_MOVES_EACH * annealing.decoder.size
+    )
+    annealing.run(Budget(60.0), moves, lambda found: heard.append(found.stop_ticks))
     assert len(heard) > 1
     assert heard == sorted(set(heard), reverse=True)
-    assert crew.decoder.ticks(crew.best.value) == heard[-1]
+    assert annealing.decoder.ticks(annealing.best.value) == heard[-1]

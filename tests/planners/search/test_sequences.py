@@ -36,7 +36,7 @@ def cases():
     return tuple((without_memory(a_problem), start) for a_problem, start in found)
 
 
-def searched(a_problem, start, moves, seed=0, elsewhere=0.3):
+def searched(a_problem, start, moves, seed=0, relocate_share=0.3):
     """A search after so many moves."""
     search = Sequences(a_problem, seed)
     assert search.begin(start)
@@ -45,7 +45,7 @@ def searched(a_problem, start, moves, seed=0, elsewhere=0.3):
         0.05,
         0.001,
         most=moves,
-        elsewhere=elsewhere,
+        relocate_share=relocate_share,
     )
     return search
 
@@ -127,7 +127,7 @@ def test_orders_alone_reach_the_best_of_all_orders():
             continue
         compared += 1
         least = least_of_all_orders(search)
-        assert searched(a_problem, start, 3_000, seed, elsewhere=-1.0).best.value == least
+        assert searched(a_problem, start, 3_000, seed, relocate_share=-1.0).best.value == least
     assert compared >= 5
 
 
@@ -167,7 +167,7 @@ def test_a_device_waits_for_a_more_urgent_operator():
         for holding in (False, True)
     ]
     assert min(listed) == 34
-    assert searched(a_problem, start, 50, elsewhere=-1.0).best.value == 28
+    assert searched(a_problem, start, 50, relocate_share=-1.0).best.value == 28
 
 
 @pytest.mark.parametrize("over", [0, 1], ids=["with a unit", "rounded"])
@@ -189,7 +189,7 @@ def test_a_plan_whose_times_fit_into_no_array_is_a_start(over: int):
         send("q", "d0", "d1", late + 2 * t, late + 4 * t),
     )
     assert verify(a_problem, start).value == 34 * t + over
-    search = searched(a_problem, start, 50, elsewhere=-1.0)
+    search = searched(a_problem, start, 50, relocate_share=-1.0)
     assert search.decoder.compiled.exact is not bool(over)
     verdict = verify(a_problem, search.best.plan(search.decoder, "sequences"))
     assert verdict.ok, verdict.violations[0]
@@ -207,7 +207,7 @@ def test_memory_that_binds_is_refused():
 def test_only_makespans_are_searched_by_sequences():
     a_problem, start = cases()[0]
     for objective in (Objective.MAKESPAN, Objective.BOTTLENECK):
-        crew = ParallelAnnealing(replace(a_problem, objective=objective), threads=2)
-        crew.add(start)
-        crew.run(Budget(60.0), 400)
-        assert (crew.sequences is not None) == (objective is Objective.MAKESPAN)
+        annealing = ParallelAnnealing(replace(a_problem, objective=objective), threads=2)
+        annealing.add(start)
+        annealing.run(Budget(60.0), 400)
+        assert (annealing.sequences is not None) == (objective is Objective.MAKESPAN)

@@ -13,7 +13,7 @@ from milp_plan.kinds.schedule.planners.indexed import indexed
 from milp_plan.kinds.schedule.window_search.model import Model
 from milp_plan.kinds.schedule.window_search.reading import read
 from milp_plan.kinds.schedule.window_search.scope import Scope
-from milp_plan.kinds.schedule.window_search.tape import Tape
+from milp_plan.kinds.schedule.window_search.timeline import Timeline
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem_with_plan
 from tests.support.spread import spread_problem_with_plan
@@ -45,7 +45,7 @@ def drawn(seed, make=random_problem_with_plan, size=5):
 def optimum(session, problem, plan, free, horizon):
     """Value of the plan that the model of a window says; ``None`` where it has none."""
     numbers = [indexed(problem).index[name] for name in free]
-    scope = Scope(Tape(indexed(problem), plan), numbers, horizon)
+    scope = Scope(Timeline(indexed(problem), plan), numbers, horizon)
     if not scope.open:
         return None
     model = Model(scope, MANY)

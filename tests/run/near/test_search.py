@@ -20,7 +20,7 @@ from milp_plan.kinds.schedule.window_search import search as near
 from milp_plan.kinds.schedule.window_search.arms import FIRST, LARGEST, SMALLEST, Arms
 from milp_plan.kinds.schedule.window_search.choosers import CHOOSERS
 from milp_plan.kinds.schedule.window_search.search import search_windows
-from milp_plan.kinds.schedule.window_search.tape import Tape, timed
+from milp_plan.kinds.schedule.window_search.timeline import Timeline, timed
 from milp_plan.run import Settings
 from milp_plan.run.ledger import Ledger
 from tests.check.cases import cluster, op, plan, problem, run, value
@@ -186,9 +186,9 @@ def test_sizes_stay_within_limits_and_credit_goes_to_what_helps():
     assert (a.size, b.size) == (LARGEST, SMALLEST)
     assert FIRST < LARGEST
     assert not arms.all_largest
-    arms.settle(a, 0.0, 1.0)
+    arms.update(a, 0.0, 1.0)
     assert arms.choose(Random(0)) is b, "what was never tried comes first"
-    arms.settle(b, 0.01, 1.0)
+    arms.update(b, 0.01, 1.0)
     rng = Random(1)
     chosen = [arms.choose(rng) for _ in range(300)]
     assert chosen.count(b) > 1.5 * chosen.count(a) > 0
@@ -234,19 +234,19 @@ def test_what_is_less_than_a_step_is_found_after_rounds_in_vain():
 @given(value=st.integers(1, 10**15), above=st.integers(1, 10**15), vain=st.integers(0, 10**6))
 def test_a_round_never_asks_for_less_than_a_bound(value, above, vain):
     bound = max(0, value - above)
-    assert bound <= near.latest(value, bound, vain) < value
+    assert bound <= near.target_makespan(value, bound, vain) < value
 
 
 def test_units_of_time_keep_order_and_sums():
     for seed in range(20):
         a_problem, a_plan = drawn(seed)
-        exact = Tape(indexed(a_problem), a_plan)
+        exact = Timeline(indexed(a_problem), a_plan)
         for tick in (1, 3, 1000):
-            tape = Tape(Indexed(a_problem, tick), a_plan)
-            assert tape.order.tolist() == exact.order.tolist()
-            assert exact.makespan <= tape.makespan * tick
-            assert tape.makespan * tick <= exact.makespan + tick * tape.num_tasks
-            sent = [tape.exact(number) for number in range(len(tape.journeys))]
+            timeline = Timeline(Indexed(a_problem, tick), a_plan)
+            assert timeline.order.tolist() == exact.order.tolist()
+            assert exact.makespan <= timeline.makespan * tick
+            assert timeline.makespan * tick <= exact.makespan + tick * timeline.num_tasks
+            sent = [timeline.exact(number) for number in range(len(timeline.journeys))]
             assert sent == exact.journeys
 
 
@@ -255,29 +255,29 @@ def test_choosers_free_operators_once_and_start_at_a_critical_task(name):
     hit = 0
     for seed in range(30):
         a_problem, a_plan = drawn(seed)
-        tape = Tape(indexed(a_problem), a_plan)
+        timeline = Timeline(indexed(a_problem), a_plan)
         for size in (1, 3, 100):
-            choice = CHOOSERS[name](tape, Random(seed), size)
-            again = CHOOSERS[name](tape, Random(seed), size)
+            choice = CHOOSERS[name](timeline, Random(seed), size)
+            again = CHOOSERS[name](timeline, Random(seed), size)
             assert choice == again
             assert len(set(choice.free)) == len(choice.free) > 0
-            assert set(choice.free) <= set(range(len(tape.spots)))
-            hit += bool(set(choice.free) & set(np.flatnonzero(tape.slack == 0).tolist()))
+            assert set(choice.free) <= set(range(len(timeline.spots)))
+            hit += bool(set(choice.free) & set(np.flatnonzero(timeline.slack == 0).tolist()))
     assert hit > 60
 
 
 def test_a_plan_timed_by_its_own_order_is_no_later():
     for seed in range(40):
         a_problem, a_plan = drawn(seed)
-        tape = Tape(indexed(a_problem), a_plan)
-        n = tape.view.num_operators
-        names = [*range(n), *(journey.key for journey in tape.journeys)]
-        after = [(names[a], names[b]) for row in tape.chains for a, b in pairwise(row)]
-        known = {journey.key: journey for journey in tape.journeys}
-        again = timed(tape.view, tape.spots, known, after, {})
+        timeline = Timeline(indexed(a_problem), a_plan)
+        n = timeline.view.num_operators
+        names = [*range(n), *(journey.key for journey in timeline.journeys)]
+        after = [(names[a], names[b]) for row in timeline.chains for a, b in pairwise(row)]
+        known = {journey.key: journey for journey in timeline.journeys}
+        again = timed(timeline.view, timeline.spots, known, after, {})
         free = replace(a_plan, value=None)
-        assert again.stop_ticks == tape.makespan <= free.stop_ticks
-        for device in tape.view.problem.cluster.device_names:
+        assert again.stop_ticks == timeline.makespan <= free.stop_ticks
+        for device in timeline.view.problem.cluster.device_names:
             order = [
                 [r.operator for r in sorted(p.runs, key=lambda r: (r.start_ticks, r.stop_ticks))
                  if device in r.devices and r.start_ticks < r.stop_ticks]

@@ -18,7 +18,7 @@ _THRESHOLDS = 40
 
 
 def bins_needed(sizes: Iterable[int], capacity: int) -> int:
-    """Least number of bins of ``capacity`` that might hold all sizes.
+    """Return the least number of bins of ``capacity`` that might hold all sizes.
 
     Every size must be at most ``capacity``; sizes of zero need nothing.
     """

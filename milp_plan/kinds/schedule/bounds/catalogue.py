@@ -31,10 +31,10 @@ from .turns import turns_bound
 logger = logging.getLogger(__name__)
 
 LARGEST_PAIRS = 5000
-"""Operators beyond which arrays over all pairs are not built."""
+"""Most operators for which arrays over all pairs are built."""
 
 SMALLEST_SPINE = 40
-"""Operators below which no spines are looked for: exact models prove more there."""
+"""Fewest operators of a graph in which spines are searched: exact models prove more below."""
 
 
 @view
@@ -46,12 +46,12 @@ def frame_of(problem: PlanningProblem) -> Frame:
 def all_bounds(
     problem: PlanningProblem, budget: Budget | None = None, incumbent: int | None = None
 ) -> Iterator[Bound]:
-    """Lower bounds on the objective, simple ones first.
+    """Yield the lower bounds on the objective, simple ones first.
 
     Parameters
     ----------
     problem
-        Any.
+        Any problem.
     budget
         A bound that is not done by its end is left out, with a note in the log; the first, cheap
         ones are always there.
@@ -85,7 +85,7 @@ def all_bounds(
 
 
 def _serial(problem: PlanningProblem, budget: Budget, incumbent: int | None) -> Iterable[Bound]:
-    """Bounds under the serial law, whose modules load compiled code."""
+    """Return the bounds under the serial law, whose modules load compiled code."""
     from milp_plan.kinds.placement.bounds.catalogue import serial_bounds
     from milp_plan.kinds.placement.bounds.relaxed import read_relaxed
 
@@ -96,7 +96,7 @@ def _serial(problem: PlanningProblem, budget: Budget, incumbent: int | None) -> 
 
 
 def _anywhere(problem: PlanningProblem, budget: Budget, incumbent: int | None) -> Iterator[Bound]:
-    """Bounds where operators may run again or values may wait on hosts."""
+    """Yield the bounds where operators may run again or values may wait on hosts."""
     from .anywhere import anywhere, anywhere_unlimited
 
     if problem.objective is not Objective.PEAK_MEMORY:
@@ -152,13 +152,13 @@ def _dead_end(windows: Windows) -> Infeasible | None:
 
 
 class _Catalogue:
-    """Makes bounds; those stopped by the budget are noted in the log."""
+    """Yields bounds; the log lists those that the budget stopped."""
 
     def __init__(self, frame: Frame, budget: Budget) -> None:
         self.frame, self.budget = frame, budget
 
     def within(self, name: str, make: Callable[[], Iterable[Bound | None]]) -> Iterator[Bound]:
-        """Give bounds unless they run out of time or do not apply."""
+        """Yield bounds unless they run out of time or do not apply."""
         try:
             self.budget.check()
             yield from (bound for bound in make() if bound is not None)
@@ -208,7 +208,7 @@ class _Catalogue:
 
 
 def critical_path(windows: Windows) -> Bound:
-    """Critical path.
+    """Return the critical path.
 
     Proof: along each edge the reader waits for its producer and the transfer, in the best pair
     of states for the two; heads and tails add up such waits.
@@ -220,7 +220,7 @@ def critical_path(windows: Windows) -> Bound:
 
 
 def window_bound(windows: Windows) -> Bound:
-    """Critical path with one-device arguments (see :mod:`.heads`)."""
+    """Return the critical path with one-device arguments (see :mod:`.heads`)."""
     bound = critical_path(windows)
     return Bound(
         "critical path with sharing",

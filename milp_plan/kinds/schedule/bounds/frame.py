@@ -1,4 +1,4 @@
-"""A problem as the bounds see it: operators by number, their states, and what joins them.
+"""A problem in the form that bounds use: operators by number, their states, and their edges.
 
 A *state* is an option on a type of sites. States that no plan can use are removed first: too
 large for the memory there, apart from the rest of their colocation group, or out of reach of a
@@ -44,7 +44,7 @@ class Link(NamedTuple):
 
     @property
     def any(self) -> int | None:
-        """Least ticks however the sites lie."""
+        """Least ticks over all positions of the sites."""
         if self.near is None or self.enter is None:
             return self.enter if self.near is None else self.near
         return min(self.near, self.enter)
@@ -116,7 +116,7 @@ class Frame:
         return frame
 
     def beside(self, number: int) -> int:
-        """Fewest bytes beside lasting ones while an operator runs (see :class:`.Holdings`)."""
+        """Return the least bytes besides lasting ones while an operator runs."""
         name = self.names[number]
         return self.holdings.beside(name) if self.problem.graph.has_operator(name) else 0
 
@@ -159,9 +159,9 @@ class Frame:
         return size_text(self.problem.units, amount)
 
     def _fitting(self, number: int) -> list[SitedOption]:
-        """States of one operator whose devices can hold what it needs while it runs."""
+        """Return the states of one operator whose devices can hold what it needs while it runs."""
         name = self.names[number]
-        found: list[SitedOption] = []
+        result: list[SitedOption] = []
         tight: tuple[int, int] | None = None
         for option in self.problem.graph.operator(name).options:
             for position, site in enumerate(self.types):
@@ -173,8 +173,8 @@ class Frame:
                 if site.memory_bytes is not None and needed > site.memory_bytes:
                     tight = min(tight or (needed, site.memory_bytes), (needed, site.memory_bytes))
                 else:
-                    found.append(SitedOption(option, position, duration))
-        if not found and tight is not None:
+                    result.append(SitedOption(option, position, duration))
+        if not result and tight is not None:
             self._block(
                 f"operator {name!r} needs at least {self.size_text(tight[0])} on each of its "
                 f"devices while it runs (persistent values of its group, inputs, outputs, "
@@ -185,10 +185,10 @@ class Frame:
                 tight[0],
                 self._most_memory(number),
             )
-        return found
+        return result
 
     def _most_memory(self, number: int) -> int:
-        """Largest limit among the site types the operator has an option for."""
+        """Return the largest limit among the site types the operator has an option for."""
         operator = self.problem.graph.operator(self.names[number])
         return max(
             site.memory_bytes or 0
@@ -209,7 +209,7 @@ class Frame:
             self.obstacle = Infeasible(reason, subjects, needed, available)
 
     def _share_types(self) -> bool:
-        """Members of a group keep the site types that all of them can use; say if any changed."""
+        """Restrict groups to site types that all members can use; return whether any changed."""
         changed = False
         for unit in self.units:
             common = set(range(len(self.types)))
@@ -271,11 +271,11 @@ class Frame:
         return Link(near, _slowest(way.enter for way in ways), _slowest(way.leave for way in ways))
 
     def _in_turn(self, before: SitedOption, after: SitedOption) -> bool:
-        """Whether values between the two must take turns: one sender, one receiver, one channel."""
+        """Return whether values between the two are sent one at a time, over one channel."""
         return self.takes_turns and self.types[before.site].gang == self.types[after.site].gang == 1
 
     def _fit_together(self, source: int, target: int, a: int, b: int) -> bool:
-        """Whether the units of both ends can share a device of these types."""
+        """Return whether the units of both ends can share a device of these types."""
         final = self.holdings.final
         needed = final[self.unit[source]] + final[self.unit[target]]
         shared = set(self.types[a].colours) & set(self.types[b].colours)
@@ -314,7 +314,7 @@ class Frame:
         return self._keep(edge.target, columns) or changed
 
     def _keep(self, number: int, kept: list[int]) -> bool:
-        """Keep these states of an operator, in every table about it."""
+        """Restrict an operator to these states, in every table about it."""
         if len(kept) == len(self.states[number]):
             return False
         self.states[number] = [self.states[number][i] for i in kept]
@@ -327,11 +327,11 @@ class Frame:
 
     @cached_property
     def _edges_at(self) -> list[list[Edge]]:
-        found: list[list[Edge]] = [[] for _ in self.names]
+        result: list[list[Edge]] = [[] for _ in self.names]
         for edge in self.edges:
-            found[edge.source].append(edge)
-            found[edge.target].append(edge)
-        return found
+            result[edge.source].append(edge)
+            result[edge.target].append(edge)
+        return result
 
     @cached_property
     def least_duration(self) -> list[int]:
@@ -354,11 +354,11 @@ class Frame:
 
 def _slowest(numbers: Iterator[int | None]) -> int | None:
     """Return the largest; ``None`` if any is."""
-    found = list(numbers)
-    return None if None in found else max(n for n in found if n is not None)
+    result = list(numbers)
+    return None if None in result else max(n for n in result if n is not None)
 
 
 def _total(ways: list[Transit]) -> int | None:
-    """Ticks of all values one after the other; ``None`` if one has no way."""
+    """Return the ticks of all values one after the other; ``None`` if one has no way."""
     numbers = [way.enter for way in ways]
     return None if None in numbers else sum(n for n in numbers if n is not None)

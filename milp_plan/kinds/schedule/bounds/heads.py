@@ -81,25 +81,25 @@ class Windows:
 
 
 def edge_heads(view: View, v: int, heads: list[list[int]]) -> list[int]:
-    """Heads of one operator's states by its predecessors alone."""
-    found = [0] * len(view.states(v))
+    """Return the heads of one operator's states by its predecessors alone."""
+    result = [0] * len(view.states(v))
     for u, edge in view.before[v]:
         stops = [
             head + state.duration // view.tick
             for head, state in zip(heads[u], view.states(u), strict=True)
         ]
-        for j in range(len(found)):
+        for j in range(len(result)):
             waits = [
                 stop + ticks // view.tick
                 for i, stop in enumerate(stops)
                 if (ticks := view.link(edge, i, j).any) is not None
             ]
-            found[j] = max(found[j], min(waits))
-    return found
+            result[j] = max(result[j], min(waits))
+    return result
 
 
 def simple_windows(frame: Frame) -> Windows:
-    """Windows by edges alone: critical path with placement-aware transfers."""
+    """Return the windows by edges alone: critical path with placement-aware transfers."""
     sides = []
     for backward in (False, True):
         view = View(frame, backward, tick=1)
@@ -130,7 +130,7 @@ class HeadPass:
         self.grouped = any(len(unit) > 1 for unit in view.frame.units)
 
     def run(self) -> list[list[int]]:
-        """Heads of all operators, in view order."""
+        """Return the heads of all operators, in view order."""
         for v in range(self.view.size):
             self.budget.check()
             ancestors = np.flatnonzero(self.into[v, :v] >= 0)
@@ -167,7 +167,7 @@ class HeadPass:
                 self.near_work[key][v] = min(states[j].duration for j in touching) // view.tick
 
     def _one_device(self, v: int, key: int, ancestors: NDArray[np.intp], head: int) -> int:
-        """Least start of v with its devices of this key, at least ``head``."""
+        """Return the least start of v with its devices of this key, at least ``head``."""
         view = self.view
         if len(ancestors) == 0 or head >= FAR:
             return head
@@ -197,7 +197,7 @@ class HeadPass:
         return bench.least_start(head)
 
     def _by_group(self, ancestors: NDArray[np.intp], arrivals: Array) -> Array:
-        """Operators of one group are away together: the latest arrival counts for all."""
+        """Use that the operators of one group are elsewhere together: the latest arrival counts."""
         latest = np.zeros(len(self.own), dtype=np.int64)
         units = self.view.unit[ancestors]
         np.maximum.at(latest, units, arrivals)
@@ -229,7 +229,7 @@ class HeadPass:
 
 @dataclass
 class _Memory:
-    """Whether units fit beside each other on the devices of one operator."""
+    """Return whether units fit together on the devices of one operator."""
 
     units: Array
     mine: int
@@ -262,7 +262,7 @@ class _Bench:
         self.by_tail = np.argsort(-tails, kind="stable")
 
     def least_start(self, head: int) -> int:
-        """Least t >= head at which the ancestors that must be here can be done."""
+        """Return the least t >= head at which the ancestors that must be here can be done."""
         stop = self._stop(head)
         if stop <= head:
             return head
@@ -280,7 +280,7 @@ class _Bench:
         return min(FAR, max(int(bounds[low]), head, self._stop(bounds[low])))
 
     def _stop(self, time: int) -> int:
-        """When those that must be here if the operator starts at ``time`` are done."""
+        """Return when those that must be here if the operator starts at ``time`` are done."""
         here = (self.arrivals > time) | (self.arrivals >= FAR // 2)
         if not here.any():
             return 0
@@ -295,5 +295,5 @@ class _Bench:
 
 
 def _share(work: Array, gang: int) -> Array:
-    """Work per device, rounded up."""
+    """Return the work per device, rounded up."""
     return work if gang == 1 else -(-work // gang)

@@ -1,4 +1,4 @@
-"""What operators must hold: bytes on a device, from below.
+"""Least bytes that operators must hold on a device.
 
 A *unit* is a colocation group, or an operator without one: what is sure to share its devices.
 """
@@ -16,7 +16,7 @@ class Holdings:
     Parameters
     ----------
     problem
-        Any; its memory law decides what counts.
+        Any problem; its memory law decides what counts.
     members
         Operators of each unit.
 
@@ -63,16 +63,16 @@ class Holdings:
 
     def _persistent(self, unit: Iterable[str]) -> dict[str, int]:
         """List persistent values of a unit, each with the fewest bytes any member needs of it."""
-        found: dict[str, int] = {}
+        result: dict[str, int] = {}
         for name in unit:
             for value in self.problem.graph.inputs[name]:
                 if value.persistent:
                     few = min(value.bytes[layout] for layout in self._layouts[name][value.name])
-                    found[value.name] = max(found.get(value.name, 0), few)
-        return found
+                    result[value.name] = max(result.get(value.name, 0), few)
+        return result
 
     def _charged_once(self) -> tuple[int, ...]:
-        """Bytes per unit such that units on one device need at least the sum of theirs.
+        """Return the bytes per unit such that units on one device need at least the sum of theirs.
 
         A persistent value that several units read lies once on a device; it is charged to its
         first unit only, by the fewest bytes any reader needs.
@@ -98,7 +98,7 @@ class Holdings:
         return {value.name: self._least_written(value) for value in made}
 
     def _least_written(self, value: Value) -> int:
-        """Fewest bytes of the native copy on each device of its site."""
+        """Return the fewest bytes of the native copy on each device of its site."""
         assert value.producer is not None
         return min(
             value.bytes[option.layout_written(value.name)]
@@ -106,11 +106,11 @@ class Holdings:
         )
 
     def lasting(self, unit: int) -> int:
-        """Bytes that lie on a device of a unit all the time because of that unit."""
+        """Return the bytes that lie on a device of a unit all the time because of that unit."""
         return sum(self.shared[unit].values()) + self._written(self.members[unit])
 
     def running(self, name: str, unit: int, option: Option, duration: int) -> int:
-        """Bytes a device of the site needs while the operator runs, or at the end.
+        """Return the bytes a device of the site needs while the operator runs, or at the end.
 
         Inputs are held until their reader stops, outputs from their producer's start, each in
         its layout; persistent values of the whole unit lie beside them all the time, and at the
@@ -144,7 +144,7 @@ class Holdings:
         )
 
     def beside(self, name: str) -> int:
-        """Fewest bytes that lie beside those of ``packed`` while the operator runs.
+        """Return the fewest bytes that lie beside those of ``packed`` while the operator runs.
 
         Statically the copies are in ``packed`` already, and only the workspace is left.
         """

@@ -20,7 +20,7 @@ _PRECISION = 10**6
 
 
 def load_bound(frame: Frame) -> Bound:
-    """Work over devices.
+    """Return the work over devices.
 
     Proof: the device-ticks of all operators, each with its cheapest option (gang times
     duration), are spread over the devices, so one device works at least the average.
@@ -32,7 +32,7 @@ def load_bound(frame: Frame) -> Bound:
 
 
 def usable_devices(frame: Frame) -> int:
-    """Devices that some operator can use."""
+    """Return the devices that some operator can use."""
     used = {
         colour
         for states in frame.states
@@ -59,12 +59,12 @@ def packing_bound(frame: Frame) -> Bound:
 
 
 def unit_work(frame: Frame, unit: int) -> int:
-    """Fewest ticks a unit keeps each of its devices busy."""
+    """Return the fewest ticks a unit keeps each of its devices busy."""
     return min(sum(ticks) for _, ticks in unit_choices(frame, unit))
 
 
 def unit_choices(frame: Frame, unit: int) -> Iterator[tuple[int, list[int]]]:
-    """Site types of a unit, with the fewest ticks of each member there."""
+    """Yield the site types of a unit, with the fewest ticks of each member there."""
     members = frame.units[unit]
     for site in sorted({state.site for state in frame.states[members[0]]}):
         yield (
@@ -128,7 +128,7 @@ def _weighted(
 
 
 def _best_weights(frame: Frame, places: Places) -> tuple[list[Fraction], list[Fraction]] | None:
-    """Weights and prices of the linear relaxation's dual, as fractions."""
+    """Return the weights and prices of the linear relaxation's dual, as fractions."""
     from scipy.optimize import Bounds, LinearConstraint, milp  # loads for a quarter of a second
     from scipy.sparse import lil_matrix
 

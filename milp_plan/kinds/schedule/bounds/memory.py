@@ -1,4 +1,4 @@
-"""Bounds from bytes: what must be somewhere at one instant, and for how long."""
+"""Bounds from bytes: what must be in memory at one instant, and for how long."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Instant:
 
 
 def total_memory(frame: Frame) -> int | None:
-    """Bytes of all devices; ``None`` if one has no limit."""
+    """Return the bytes of all devices; ``None`` if one has no limit."""
     limits = [device.memory_bytes for device in frame.problem.cluster.devices]
     known = [limit for limit in limits if limit is not None]
     return sum(known) if len(known) == len(limits) else None
@@ -73,7 +73,7 @@ def fullest_instant(frame: Frame, budget: Budget) -> Instant | None:
 
 
 def _makes(frame: Frame, name: str) -> int:
-    """Fewest bytes of outputs and workspace, over all devices of the operator's site."""
+    """Return the fewest bytes of outputs and workspace, over all devices of the operator's site."""
     graph = frame.problem.graph
     return min(
         option.gang
@@ -109,7 +109,7 @@ def packing_obstacle(
     problem
         Its devices count.
     names, packed, beside
-        Of each unit: its name, the bytes it holds, and the fewest that lie beside those of all
+        For each unit its name, the bytes it holds, and the fewest that lie beside those of all
         units on its device at some moment.
     when
         It holds them, in words.
@@ -182,7 +182,7 @@ def instant_obstacle(frame: Frame, budget: Budget) -> Infeasible | None:
 
 
 def operator_peak(frame: Frame) -> Bound:
-    """Largest need of one operator.
+    """Return the largest need of one operator.
 
     Proof: while it runs, each of its devices holds its inputs, outputs and workspace and the
     persistent values of its group.
@@ -224,7 +224,7 @@ def persistent_peak(frame: Frame) -> Bound:
 
 
 def instant_peak(frame: Frame, budget: Budget) -> Bound | None:
-    """Bytes alive at one instant, spread evenly (see :func:`fullest_instant`)."""
+    """Return the bytes alive at one instant, spread evenly (see :func:`fullest_instant`)."""
     instant = fullest_instant(frame, budget)
     if instant is None:
         return None

@@ -62,13 +62,13 @@ def with_milestones(frame: Frame) -> Frame:
 
 def families_of(frame: Frame) -> dict[tuple[int, str], Family]:
     """Return copies of one operator over micro-batches, where they share a group."""
-    found: dict[tuple[int, str], Family] = {}
+    result: dict[tuple[int, str], Family] = {}
     for number, name in enumerate(frame.names):
         batch = frame.problem.graph.operator(name).micro_batch
         if batch is not None:
             key = (frame.unit[number], name.removesuffix(f"@{batch}"))
-            found.setdefault(key, {})[batch] = number
-    return {key: family for key, family in found.items() if len(family) > 1}
+            result.setdefault(key, {})[batch] = number
+    return {key: family for key, family in result.items() if len(family) > 1}
 
 
 def _moments(states: list[SitedOption]) -> list[SitedOption]:

@@ -24,11 +24,11 @@ from .heads import HeadPass
 from .view import FAR, Array, Separations, View
 
 REACH = 48
-"""Operators that are looked at around one fork or join."""
+"""Most operators of the neighbourhood of a fork or join."""
 
 
 def neighbourhood_times(plain: Separations, budget: Budget) -> Array:
-    """Least time from the stop of u to the start of v; ``-FAR`` where nothing was found.
+    """Return the least time from the stop of u to the start of v; ``-FAR`` where nothing was found.
 
     Parameters
     ----------
@@ -37,15 +37,15 @@ def neighbourhood_times(plain: Separations, budget: Budget) -> Array:
     budget
         Gives up with :class:`OutOfTime`.
     """
-    found = np.full(plain.through.shape, -FAR, dtype=np.int64)
+    result = np.full(plain.through.shape, -FAR, dtype=np.int64)
     for backward in (False, True):
-        _Side(plain, backward, budget).fill(found)
-    np.fill_diagonal(found, -FAR)
-    return found
+        _Side(plain, backward, budget).fill(result)
+    np.fill_diagonal(result, -FAR)
+    return result
 
 
 class _Side:
-    """Forks of one direction of time; neighbourhoods that look alike are done once."""
+    """Forks of one direction of time; neighbourhoods that are alike are evaluated once."""
 
     def __init__(self, plain: Separations, backward: bool, budget: Budget) -> None:
         self.frame, self.tick = plain.view.frame, plain.view.tick
@@ -75,13 +75,13 @@ class _Side:
                 found[root, part] = np.maximum(found[root, part], heads)
 
     def _part(self, root: int) -> list[int]:
-        """The root and the nearest of those that come after it (before it), in order."""
+        """Return the root and the nearest of those that come after it (before it), in order."""
         if self.backward:
             return [*np.flatnonzero(self.reach[:root, root])[-REACH:].tolist(), root]
         return [root, *(np.flatnonzero(self.reach[root, root + 1 :])[:REACH] + root + 1).tolist()]
 
     def _worth(self, root: int, edges: list[Edge]) -> bool:
-        """Whether branches that begin at the root meet again."""
+        """Return whether branches that begin at the root meet again."""
         sides = [(e.target, e.source) if self.backward else (e.source, e.target) for e in edges]
         if self.backward:
             sides.reverse()
@@ -90,10 +90,10 @@ class _Side:
         for early, late in sorted(sides, reverse=self.backward):
             if early != root:
                 branch[late] = branch.get(late, set()) | branch[early]
-        return any(len(found) > 1 and v not in starts for v, found in branch.items())
+        return any(len(entry) > 1 and v not in starts for v, entry in branch.items())
 
     def _heads(self, root: int, part: list[int], edges: list[Edge]) -> Array:
-        """Least start of each operator of the part after the root stops, in the order of a view."""
+        """Return the least start of each operator of the part after the root stops."""
         frame = self.frame
         states = list(frame.states)
         states[root] = [SitedOption(state.option, state.site, 0) for state in states[root]]

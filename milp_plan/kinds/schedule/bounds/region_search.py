@@ -57,7 +57,7 @@ class Parts(NamedTuple):
 
 @compiled
 def preemptive(heads: Array, ticks: Array, tails: Array, count: int, left: Array) -> int:
-    """Value of Jackson's preemptive schedule on one machine."""
+    """Return the value of Jackson's preemptive schedule on one machine."""
     worst, now, todo = 0, 2**60, count
     for a in range(count):
         left[a] = ticks[a]
@@ -86,7 +86,7 @@ def preemptive(heads: Array, ticks: Array, tails: Array, count: int, left: Array
 
 @compiled
 def _wait(t: Parts, edge: int, before: int, after: int, colour: Array) -> int:
-    """Ticks between the ends of an edge on two devices; -1 for a device that is open."""
+    """Return the ticks between the ends of an edge on two devices; -1 for a device that is open."""
     if before < 0 or after < 0:
         return int(t.wait[edge])
     if before == after:
@@ -96,7 +96,7 @@ def _wait(t: Parts, edge: int, before: int, after: int, colour: Array) -> int:
 
 @compiled
 def insert(heads: Array, ticks: Array, count: int, head: int, length: int) -> None:
-    """Put one more into ``count`` heads with their ticks, the largest head first."""
+    """Insert one into ``count`` heads with their ticks, the largest head first."""
     b = count
     while b > 0 and heads[b - 1] < head:
         heads[b], ticks[b] = heads[b - 1], ticks[b - 1]
@@ -106,7 +106,7 @@ def insert(heads: Array, ticks: Array, count: int, head: int, length: int) -> No
 
 @compiled
 def one_by_one(heads: Array, ticks: Array, count: int) -> int:
-    """Ticks that one machine needs at least for them: of any, the least head and all work."""
+    """Return the least ticks on one machine: over all suffixes, the least head plus the work."""
     worst = total = 0
     for a in range(count):
         total += ticks[a]
@@ -116,7 +116,7 @@ def one_by_one(heads: Array, ticks: Array, count: int) -> int:
 
 @compiled
 def _least_time(t: Parts, part: int, device: Array, colour: Array, work: Array) -> int:
-    """Least time of one part, from the stop of its source to the start of its sink.
+    """Return the least time of one part, from the stop of its source to the start of its sink.
 
     ``device`` has the device of each place, -1 where it is open; ``work`` is room for numbers.
     """
@@ -128,20 +128,20 @@ def _least_time(t: Parts, part: int, device: Array, colour: Array, work: Array) 
         here[v] = device[t.place[v]]
         ticks[v] = t.ticks[v, colours if here[v] < 0 else colour[here[v]]]
     for v in range(low, high):
-        found = 0
+        result = 0
         for e in range(t.edge_at[v], t.edge_at[v + 1]):
             a = t.edge_from[e]
             wait = _wait(t, e, here[a], here[v], colour)
-            found = max(found, head[a] + ticks[a] + wait)
+            result = max(result, head[a] + ticks[a] + wait)
         if here[v] >= 0:
             count = 0
             for a in range(low, v):
                 if here[a] == here[v] and t.after[a, v] == 1:
                     insert(some_heads, some_ticks, count, head[a], ticks[a])
                     count += 1
-            found = max(found, one_by_one(some_heads, some_ticks, count))
-        head[v] = min(found, 2**59)
-        if found >= 2**59:
+            result = max(result, one_by_one(some_heads, some_ticks, count))
+        head[v] = min(result, 2**59)
+        if result >= 2**59:
             return 2**59
         tail[v] = 0
     for v in range(high - 1, low - 1, -1):
@@ -215,12 +215,12 @@ def _least_time(t: Parts, part: int, device: Array, colour: Array, work: Array) 
 
 @compiled
 def least_times(t: Parts, known: Array, most: int, found: Array) -> tuple[int, int]:
-    """Least sum of the parts' times over all placements, and how many placements were looked at.
+    """Return the least sum of the parts' times over all placements, and the number of placements.
 
     Parameters
     ----------
     t
-        Of the parts.
+        Arrays of the parts.
     known
         Least time of each part, whatever the others; 0 where nothing is known.
     most

@@ -1,4 +1,4 @@
-"""Least times from a fork to a join, and of a way out and back, by search over placements.
+"""Least times from a fork to a join, and of a path out and back, by search over placements.
 
 Between a fork u and a join v lie parallel branches. Whatever shares a device takes turns, whatever
 does not pays for the way there; bounds that look at one device at a time see half of that. So the
@@ -40,11 +40,11 @@ from .regions import Region
 from .view import FAR, Array, Separations, scale_for
 
 _PLACEMENTS = 40_000, 250_000
-"""Placements of a region, complete or not, that are looked at in either order of places."""
+"""Most placements of a region, complete or partial, in each of the two orders of places."""
 _PLACEMENTS_OF_PAIR = 20_000, 20_000
-"""The same for a pair, about which much is known."""
+"""The same for a pair of regions, whose times alone are known."""
 _LARGEST_PAIRED = 1000
-"""Operators beyond which pairs take more time than they are worth."""
+"""Most operators of a graph in which pairs are searched."""
 _MODELS = {
     CommunicationModel.DELAY: DELAY,
     CommunicationModel.CHANNEL: CHANNEL,
@@ -53,26 +53,26 @@ _MODELS = {
 
 
 def region_times(plain: Separations, regions: list[Region], budget: Budget) -> Array:
-    """Least time from the stop of u to the start of v; ``-FAR`` where nothing was found.
+    """Return the least time from the stop of u to the start of v; ``-FAR`` where nothing was found.
 
     Parameters
     ----------
     plain
         Separations of a frame, forward, all of whose operators take one device.
     regions
-        Of the same.
+        Regions of the frame.
     budget
         Gives up with :class:`OutOfTime`.
     """
-    found = np.full(plain.through.shape, -FAR, dtype=np.int64)
+    result = np.full(plain.through.shape, -FAR, dtype=np.int64)
     search = RegionSearch(plain, budget)
     for region in regions:
-        found[region.fork, region.join] = search.least((region,), (0,))
+        result[region.fork, region.join] = search.least((region,), (0,))
     if plain.view.size <= _LARGEST_PAIRED:
-        raised = Separations(plain.view, budget, segments=found)
-        _Ways(search, regions, raised).fill(found)
+        raised = Separations(plain.view, budget, segments=result)
+        _Ways(search, regions, raised).fill(result)
     plain.view.frame.homes = search.homes
-    return found
+    return result
 
 
 class _Ways:
@@ -104,7 +104,7 @@ class _Ways:
             found[out.fork, back.join] = max(found[out.fork, back.join], time)
 
     def _pairs(self) -> Iterable[tuple[Region, Region]]:
-        """Regions out and back that have more groups in common with each other than with any."""
+        """Return pairs of regions that share more groups with each other than with others."""
         unit = self.frame.unit
         units = [{unit[v] for v in region.inside} for region in self.regions]
         common: dict[tuple[int, int], int] = {}
@@ -121,7 +121,7 @@ class _Ways:
 
 
 class RegionSearch:
-    """Searches regions; those that look alike once."""
+    """Searches regions; regions that are alike are searched once."""
 
     def __init__(self, plain: Separations, budget: Budget) -> None:
         self.frame, self.tick, self.budget = plain.view.frame, plain.view.tick, budget
@@ -144,7 +144,7 @@ class RegionSearch:
         )
 
     def least(self, regions: tuple[Region, ...], known: tuple[int, ...]) -> int:
-        """Least sum of the times of regions, each of which is known to take some time."""
+        """Return the least sum of the times of regions; each has a known least time."""
         self.budget.check()
         parts = self.parts(regions)
         arrays = [entry for entry in parts if isinstance(entry, np.ndarray)]
@@ -160,7 +160,7 @@ class RegionSearch:
         return value
 
     def parts(self, regions: tuple[Region, ...]) -> Parts:
-        """Regions as arrays; forks and joins take no time."""
+        """Return the regions as arrays; forks and joins take no time."""
         frame = self.frame
         members: list[int] = []
         first = [0]
@@ -208,12 +208,12 @@ class RegionSearch:
         return self.frame.types[site].colours[0]
 
     def ticks_of(self, v: int) -> list[int]:
-        """Fewest ticks by colour, and of all."""
-        found = [ENDLESS] * self.colours
+        """Return the fewest ticks by colour, and of all."""
+        result = [ENDLESS] * self.colours
         for state in self.frame.states[v]:
             at = self._colour(state.site)
-            found[at] = min(found[at], state.duration // self.tick)
-        return [*found, min(found)]
+            result[at] = min(result[at], state.duration // self.tick)
+        return [*result, min(result)]
 
     def _edges(
         self, members: list[int], first: list[int]
@@ -244,7 +244,7 @@ class RegionSearch:
         return *numbers, links, sent
 
     def _links(self, edge: Edge) -> tuple[Array, Array]:
-        """Least ticks on one device of each colour, and between two devices."""
+        """Return the least ticks on one device of each colour, and between two devices."""
         near = np.full(self.colours, ENDLESS, dtype=np.int64)
         enter = np.full((self.colours, self.colours), ENDLESS, dtype=np.int64)
         for i, before in enumerate(self.frame.states[edge.source]):
@@ -258,7 +258,7 @@ class RegionSearch:
         return near, enter
 
     def _values(self, sent: list[tuple[int, int, Edge]]) -> tuple[Array, Array, Array, Array]:
-        """Values, who makes and who reads them, and what they take."""
+        """Return the values, who makes and who reads them, and what they take."""
         listed: dict[tuple[int, str], list[tuple[int, Array]]] = {}
         for a, v, edge in sent:
             for value in edge.values:
@@ -279,10 +279,10 @@ class RegionSearch:
         )
 
     def _sending(self, edge: Edge, name: str) -> Array:
-        """Least ticks of one value between devices of each pair of colours."""
+        """Return the least ticks of one value between devices of each pair of colours."""
         frame = self.frame
         value = next(entry for entry in edge.values if entry.name == name)
-        found = np.full((self.colours, self.colours), ENDLESS, dtype=np.int64)
+        result = np.full((self.colours, self.colours), ENDLESS, dtype=np.int64)
         for before in frame.states[edge.source]:
             for after in frame.states[edge.target]:
                 way = frame.terrain.transit(
@@ -294,14 +294,14 @@ class RegionSearch:
                 )
                 if way.enter is not None:
                     a, b = self._colour(before.site), self._colour(after.site)
-                    found[a, b] = min(found[a, b], way.enter // self.tick)
-        return found
+                    result[a, b] = min(result[a, b], way.enter // self.tick)
+        return result
 
 
 def searched(
     parts: Parts, known: Array, most: tuple[int, int]
 ) -> tuple[int, list[tuple[int, int]] | None]:
-    """Least sum of the parts' times, by two orders of places with a limit each.
+    """Return the least sum of the parts' times, by two orders of places with a limit each.
 
     Also says where each place is in the best placement: (colour, number among these devices).
     """
@@ -319,14 +319,14 @@ def searched(
 
 
 def _named(parts: Parts, devices: Array) -> list[tuple[int, int]]:
-    """Devices of a search as (colour, number)."""
+    """Return the devices of a search as (colour, number)."""
     counts = np.minimum(parts.machines, len(parts.bytes))
     names = [(colour, n) for colour, count in enumerate(counts) for n in range(count)]
     return [names[device] for device in devices]
 
 
 def _ordered(parts: Parts, order: list[int]) -> Parts:
-    """Places in another order."""
+    """Return the places in another order."""
     place = np.argsort(order)[parts.place]
     return parts._replace(
         place=place,
@@ -337,20 +337,20 @@ def _ordered(parts: Parts, order: list[int]) -> Parts:
 
 
 def _ends(parts: Parts) -> list[int]:
-    """Places of sources and sinks: they decide most about the others."""
+    """Return the places of sources and sinks: they decide most about the others."""
     ends = [at for part in zip(parts.first[:-1], parts.first[1:] - 1, strict=True) for at in part]
     return list(dict.fromkeys(parts.place[ends].tolist()))
 
 
 def _by_work(parts: Parts) -> list[int]:
-    """Ends, then the most work first."""
+    """Return an order of places: ends, then the most work first."""
     work = np.bincount(parts.place, parts.ticks[:, -1])
     return list(dict.fromkeys([*_ends(parts), *np.argsort(-work, kind="stable").tolist()]))
 
 
 def _by_branch(parts: Parts) -> list[int]:
-    """Ends, then one branch after the other."""
-    found = _ends(parts)
+    """Return an order of places: ends, then one branch after the other."""
+    result = _ends(parts)
     following: list[list[int]] = [[] for _ in parts.place]
     for v in range(len(parts.place)):
         for a in parts.edge_from[parts.edge_at[v] : parts.edge_at[v + 1]]:
@@ -358,7 +358,7 @@ def _by_branch(parts: Parts) -> list[int]:
     todo = parts.first[:-1].tolist()
     while todo:
         v = todo.pop(0)
-        found.append(int(parts.place[v]))
+        result.append(int(parts.place[v]))
         todo[:0] = following[v]
         following[v] = []
-    return list(dict.fromkeys([*found, *range(len(parts.bytes))]))
+    return list(dict.fromkeys([*result, *range(len(parts.bytes))]))

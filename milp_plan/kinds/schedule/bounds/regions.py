@@ -12,13 +12,13 @@ from milp_plan.core.budget import Budget
 from .view import Separations
 
 LARGEST = 16
-"""Operators between a fork and a join, at most."""
+"""Most operators between a fork and a join."""
 _REACH = 64
-"""Operators after a fork among which its joins are looked for."""
+"""Number of operators after a fork among which its joins are searched."""
 
 
 class Region(NamedTuple):
-    """What lies strictly between a fork and a join, in topological order."""
+    """Operators strictly between a fork and a join, in topological order."""
 
     fork: int
     join: int
@@ -26,7 +26,7 @@ class Region(NamedTuple):
 
 
 def find_regions(plain: Separations, budget: Budget) -> Iterator[Region]:
-    """Forks and joins between which nothing is before or after all the rest."""
+    """Yield the forks and joins between which nothing is before or after all the rest."""
     view = plain.view
     reach = plain.through >= 0
     np.fill_diagonal(reach, False)

@@ -1,4 +1,4 @@
-"""Side units of a spine: on its device or away, and what either costs."""
+"""Side units of a spine: on its device or elsewhere, and the costs of both."""
 
 # ruff: noqa: C901, PLR0912 (compiled loops over arrays)
 
@@ -14,9 +14,9 @@ from .spine import ENDLESS, Side, Spine, Times, sides
 from .view import Array
 
 WIDTHS = (3, 12)
-"""How far apart the positions of side units may be; wide stretches have more of them."""
+"""Largest distances of the positions of side units: narrow and wide stretches."""
 _CHOICES = 8
-"""Choices kept for the side units of one stretch."""
+"""Most choices stored for the side units of one stretch."""
 OUT_DELAY, BACK_DELAY, OUT, _BACK, LATE = range(5)
 """Columns of a choice; work of all kinds and bytes follow."""
 
@@ -24,7 +24,7 @@ OUT_DELAY, BACK_DELAY, OUT, _BACK, LATE = range(5)
 def choices_of(
     times: Times, spine: Spine, steps: tuple[Array, Array], widest: int
 ) -> tuple[Array, Array, Array]:
-    """What can be done with the side units of each stretch."""
+    """Return what can be done with the side units of each stretch."""
     size = len(spine)
     rows: list[Array] = []
     ends: dict[int, tuple[int, Array]] = {}
@@ -79,18 +79,18 @@ def _combined(
         home[:, 4:] += np.array([side.out, side.back, side.late, side.all, times.bytes(side.unit)])
         both = np.concatenate([there, home])
         rows = both[: thin(both, len(both), 4 * _CHOICES)]
-    found = np.zeros((len(rows), 7), dtype=np.int64)
-    found[:, OUT_DELAY] = np.maximum(0, rows[:, :2].max(axis=1) - plain[0])
-    found[:, BACK_DELAY] = np.maximum(0, rows[:, 2:4].max(axis=1) - plain[1])
-    found[:, OUT:] = rows[:, 4:]
+    result = np.zeros((len(rows), 7), dtype=np.int64)
+    result[:, OUT_DELAY] = np.maximum(0, rows[:, :2].max(axis=1) - plain[0])
+    result[:, BACK_DELAY] = np.maximum(0, rows[:, 2:4].max(axis=1) - plain[1])
+    result[:, OUT:] = rows[:, 4:]
     if spine.one_way:
-        found[:, [BACK_DELAY, _BACK, LATE]] = 0
-    return found[: thin(found, len(found), _CHOICES)]
+        result[:, [BACK_DELAY, _BACK, LATE]] = 0
+    return result[: thin(result, len(result), _CHOICES)]
 
 
 @compiled
 def thin(rows: Array, count: int, most: int) -> int:
-    """Keep at most ``most`` rows of which none is at least another, in place; return how many.
+    """Keep at most ``most`` undominated rows, in place; return their number.
 
     Where more are left, two become one with the smaller numbers of both.
     """

@@ -1,4 +1,4 @@
-"""A spine as the arrays that the test of :mod:`.runs` reads."""
+"""A spine as arrays for the test of :mod:`.runs`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .spine import ENDLESS, Numbers, Spine, Times
 from .view import Array
 
 _ENDS = 8
-"""Tails that are looked at."""
+"""Most tails that are considered."""
 
 
 class SpineTables(NamedTuple):
-    """What the test reads, in ticks; indices are positions.
+    """Arrays of the test, in ticks; indices are positions.
 
     ``out[i, j]`` and ``back[i, j]`` are least times from out_i to out_j and from back_j to back_i,
     ``out_cut`` and ``back_cut`` the same when the two positions share no device, ``turn`` from out
@@ -86,7 +86,7 @@ def tables_of(times: Times, spine: Spine, widest: int) -> SpineTables:
 
 
 def _loads(times: Times, spine: Spine) -> tuple[Array, Array, Array]:
-    """Running sums of work by colour, work of first units, entries."""
+    """Return the running sums of work by colour, work of first units, entries."""
     size = len(spine)
     behind, entry = _late(times, spine)
     roots = _after(times, spine)
@@ -110,7 +110,7 @@ def _loads(times: Times, spine: Spine) -> tuple[Array, Array, Array]:
 
 
 def _memory(times: Times, spine: Spine) -> tuple[Array, Array]:
-    """Bytes beside lasting ones by unit, bytes of a device by colour."""
+    """Return the bytes beside lasting ones by unit, bytes of a device by colour."""
     frame = times.frame
     beside = [max(map(frame.beside, frame.units[unit])) for unit in spine.units]
     limits = [frame.terrain.memory_bytes[key] for key in times.keys]
@@ -123,17 +123,17 @@ def _memory(times: Times, spine: Spine) -> tuple[Array, Array]:
 
 
 def _held(times: Times, spine: Spine) -> tuple[Array, Array]:
-    """Tails that matter, and running sums of the work that has them."""
+    """Return the tails that matter, and running sums of the work that has them."""
     roots, (behind, _) = _after(times, spine), _late(times, spine)
     ticks, tails = times.durations, times.tails
-    found: dict[int, int] = {}
+    result: dict[int, int] = {}
     for members in [*roots[0], *behind]:
         order = members[np.argsort(-tails[members], kind="stable")]
         ends = np.cumsum(ticks[order]) + tails[order]
         if len(order):
             end = int(tails[order[int(np.argmax(ends))]])
-            found[end] = max(found.get(end, 0), int(ticks[members].sum()))
-    heavy = sorted(found, key=lambda end: -found[end])[:_ENDS]
+            result[end] = max(result.get(end, 0), int(ticks[members].sum()))
+    heavy = sorted(result, key=lambda end: -result[end])[:_ENDS]
     ends = np.array([end for end in heavy if 0 < end < ENDLESS], dtype=np.int64)
     size = len(spine)
     held = np.zeros((len(ends), 3, size + 1), dtype=np.int64)
@@ -146,18 +146,18 @@ def _held(times: Times, spine: Spine) -> tuple[Array, Array]:
 
 
 def _after(times: Times, spine: Spine) -> tuple[list[Numbers], list[Numbers]]:
-    """Members of each unit that depend on its own ``out``, and on the one before it."""
-    found: tuple[list[Numbers], list[Numbers]] = ([], [])
+    """Return the members of each unit that depend on its own ``out``, and on the one before it."""
+    result: tuple[list[Numbers], list[Numbers]] = ([], [])
     for position, unit in enumerate(spine.units):
         members = np.array(times.frame.units[unit], dtype=np.intp)
-        for listed, root in zip(found, (position, max(0, position - 1)), strict=True):
+        for listed, root in zip(result, (position, max(0, position - 1)), strict=True):
             after = times.through[np.ix_(spine.out[root], members)] >= 0
             listed.append(members[after.any(axis=0)])
-    return found
+    return result
 
 
 def _late(times: Times, spine: Spine) -> tuple[list[Numbers], Array]:
-    """Members of each unit that depend on the way back, and entries."""
+    """Return the members of each unit that depend on the way back, and entries."""
     through, size = times.through, len(spine)
     behind: list[Numbers] = []
     entry = np.zeros(size, dtype=np.int64)
@@ -168,8 +168,8 @@ def _late(times: Times, spine: Spine) -> tuple[list[Numbers], Array]:
         before = spine.back[min(position + 1, size - 1)]
         behind.append(members[(through[np.ix_(before, members)] >= 0).any(axis=0)])
         if position + 1 < size:
-            found = np.concatenate(behind)
-            known = through[np.ix_(before, found)] >= 0
-            ways = np.where(known, times.apart[np.ix_(before, found)], ENDLESS)
+            result = np.concatenate(behind)
+            known = through[np.ix_(before, result)] >= 0
+            ways = np.where(known, times.apart[np.ix_(before, result)], ENDLESS)
             entry[position] = ways.min(initial=ENDLESS)
     return behind, entry

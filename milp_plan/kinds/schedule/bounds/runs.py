@@ -1,4 +1,4 @@
-"""Runs of a spine: which stretches of it can stay on one device, if the makespan is at most T.
+"""Runs of a spine: which stretches of it fit on one device if the makespan is at most T.
 
 Proof. Take a plan of makespan at most T, a spine in which every operator takes one device
 (:mod:`.spine`), and cut the spine between u_j and u_j+1 wherever the two are on different devices.
@@ -62,9 +62,9 @@ from .spine import ENDLESS, Pairs, Spine, Times
 from .tight import Known, both_separations
 
 _KEPT = 8
-"""Choices kept for one run, however many side units it has."""
+"""Most choices stored for one run, whatever the number of its side units."""
 _SHARES = (0.02, 0.1, 0.3, 1.0)
-"""How much the work of units counts when a spine is chosen."""
+"""Weights of the work of units in the choice of spines."""
 
 
 def run_bounds(
@@ -74,7 +74,7 @@ def run_bounds(
     known: tuple[int, int | None],
     regions: Known | None = None,
 ) -> Iterator[Bound]:
-    """Bounds by runs along some spines, each larger than those before.
+    """Yield the bounds by runs along some spines, each larger than those before.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def run_bounds(
 
 
 def _tables(times: Times, budget: Budget) -> Iterator[tuple[Spine, SpineTables]]:
-    """Spines with narrow and, where that is something else, with wide stretches of side units."""
+    """Yield spines with narrow and, where they differ, with wide stretches of side units."""
     for spine in _spines(times, budget):
         before: SpineTables | None = None
         for width in WIDTHS:
@@ -118,7 +118,7 @@ def _tables(times: Times, budget: Budget) -> Iterator[tuple[Spine, SpineTables]]
 
 
 def _spines(times: Times, budget: Budget) -> Iterator[Spine]:
-    """Different spines, there and back first."""
+    """Yield the different spines, there and back first."""
     for one_way in (False, True):
         pairs = Pairs(times, one_way)
         seen: set[tuple[int, ...]] = set()
@@ -131,7 +131,7 @@ def _spines(times: Times, budget: Budget) -> Iterator[Spine]:
 
 
 def _refuted(tables: SpineTables, known: int, top: int | None, tick: int, budget: Budget) -> int:
-    """Least makespan, in ticks of the tables, that :func:`possible` does not refute."""
+    """Return the least makespan, in ticks of the tables, that :func:`possible` does not refute."""
     low, step = known - 1, max(1, known >> 6)
     most = ENDLESS // 8 if top is None else top // tick
     while low < most:
@@ -154,12 +154,12 @@ def _refuted(tables: SpineTables, known: int, top: int | None, tick: int, budget
 
 @compiled
 def possible(t: SpineTables, limit: int, most: int) -> bool:
-    """Whether runs can lead through the whole spine within a makespan (see above).
+    """Return whether runs can lead through the whole spine within a makespan (see above).
 
     Parameters
     ----------
     t
-        Of one spine.
+        Arrays of one spine.
     limit
         Makespan, in ticks.
     most

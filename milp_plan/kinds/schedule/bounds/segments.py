@@ -16,12 +16,12 @@ from .load import usable_devices
 from .view import FAR, Array, Separations, View
 
 LARGEST = 2500
-"""Operators beyond which the product of reachability matrices takes too long."""
+"""Most operators for which the product of reachability matrices is fast enough."""
 _EXACT = 2**52
 
 
 def segment_times(forward: Separations, backward: Separations, budget: Budget) -> Array:
-    """Least time from the stop of u to the start of v that their segment's work takes.
+    """Return the least time from the stop of u to the start of v that their segment's work takes.
 
     Proof: suppose the operators between u and v use k devices. Each of these is idle after the
     stop of u until the first of them may start there, and after the last until v may start. The
@@ -53,14 +53,14 @@ def segment_times(forward: Separations, backward: Separations, budget: Budget) -
     budget.check()
     starts = _idle(backward, devices, budget)[::-1]
     stops = _idle(forward, devices, budget)
-    found = np.full(work.shape, FAR, dtype=np.int64)
+    result = np.full(work.shape, FAR, dtype=np.int64)
     for k in range(1, devices + 1):
         budget.check()
         idle = starts[:, k - 1, None] + stops[None, :, k - 1]
         total = -(-(work + idle) // k)
-        np.minimum(found, np.where(idle >= FAR // 2, FAR, total), out=found)
-    found[work < 0] = -FAR
-    return found
+        np.minimum(result, np.where(idle >= FAR // 2, FAR, total), out=result)
+    result[work < 0] = -FAR
+    return result
 
 
 def _work_between(reach: NDArray[np.bool_], area: Array) -> Array:
@@ -78,7 +78,7 @@ def _work_between(reach: NDArray[np.bool_], area: Array) -> Array:
 
 
 def _idle(side: Separations, devices: int, budget: Budget) -> Array:
-    """Sums of the 1 .. ``devices`` least idle times before each operator of a view.
+    """Return the sums of the 1 .. ``devices`` least idle times before each operator of a view.
 
     From the stop of the last operator on a device to the start of v: near (as many as v has
     devices) by separation, elsewhere around v. ``FAR`` where there are not so many groups.
@@ -108,15 +108,15 @@ def _idle(side: Separations, devices: int, budget: Budget) -> Array:
 def _least_of_groups(
     view: View, operators: NDArray[np.intp], times: Array, count: int
 ) -> list[int]:
-    """The ``count`` least times of different groups, each as often as its operator has devices."""
-    found: list[int] = []
+    """Return the ``count`` least times of different groups, once per device of the operator."""
+    result: list[int] = []
     seen: set[int] = set()
     for position in np.argsort(times, kind="stable"):
-        if len(found) >= count or times[position] >= FAR // 2:
+        if len(result) >= count or times[position] >= FAR // 2:
             break
         operator = int(operators[position])
         unit = int(view.unit[operator])
         if unit not in seen:
             seen.add(unit)
-            found += [int(times[position])] * view.frame.most_gang[view.flip(operator)]
-    return found
+            result += [int(times[position])] * view.frame.most_gang[view.flip(operator)]
+    return result

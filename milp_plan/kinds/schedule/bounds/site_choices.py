@@ -37,10 +37,10 @@ from .frame import Frame
 from .view import View
 
 LARGEST = 1000
-"""Operators beyond which products of reachability matrices take too long, many times."""
+"""Most operators for which many products of reachability matrices are fast enough."""
 _ROUNDS = 24
 _ENOUGH = 1e-4
-"""Relative violation that is not worth another round."""
+"""Largest relative violation after which there is no further round."""
 _PRECISION = 10**6
 _MOST_CHOICES = 20_000
 
@@ -74,11 +74,11 @@ class _Choices:
         place = {pair: at for at, pair in enumerate(zip(unit, self.site, strict=True))}
         self.ticks: list[dict[int, int]] = []
         for number, states in enumerate(frame.states):
-            found: dict[int, int] = {}
+            result: dict[int, int] = {}
             for state in states:
                 at = place[frame.unit[number], state.site]
-                found[at] = min(state.duration, found.get(at, state.duration))
-            self.ticks.append(found)
+                result[at] = min(state.duration, result.get(at, state.duration))
+            self.ticks.append(result)
         colours = len(frame.terrain.count)
         self.gang = np.zeros((colours, len(unit)), dtype=np.int64)
         for at, site in enumerate(self.site):
@@ -91,27 +91,27 @@ class _Choices:
     @property
     def differ(self) -> bool:
         """Whether some operator is not equally fast and cheap everywhere."""
-        for found in self.ticks:
-            costs = {(ticks, *self.gang[:, at].tolist()) for at, ticks in found.items()}
+        for entry in self.ticks:
+            costs = {(ticks, *self.gang[:, at].tolist()) for at, ticks in entry.items()}
             if len(costs) > 1:
                 return True
         return False
 
     def costs(self, row: _Row) -> list[int]:
-        """What a row says of each choice."""
-        found = [0] * len(self)
+        """Return what a row says of each choice."""
+        result = [0] * len(self)
         for v in row.way:
             for at, ticks in self.ticks[v].items():
-                found[at] += row.devices * ticks
+                result[at] += row.devices * ticks
         gang = self.gang[row.colour].tolist()
         for v in row.work.tolist():
             for at, ticks in self.ticks[v].items():
-                found[at] += gang[at] * ticks
-        return found
+                result[at] += gang[at] * ticks
+        return result
 
 
 def choice_bound(frame: Frame, budget: Budget) -> Bound | None:
-    """Paths and work by choice of sites; ``None`` where there is no such choice.
+    """Return the paths and work by choice of sites; ``None`` where there is no such choice.
 
     Raises
     ------
@@ -140,8 +140,8 @@ class _Relaxation:
             for a in range(self.view.size)
         ]
         rows, columns, entries = [], [], []
-        for v, found in enumerate(choices.ticks):
-            for at, ticks in found.items():
+        for v, entry in enumerate(choices.ticks):
+            for at, ticks in entry.items():
                 rows.append(v)
                 columns.append(at)
                 entries.append(float(ticks))
@@ -156,17 +156,17 @@ class _Relaxation:
         self.prices = Prices(choices.unit)
 
     def solve(self) -> tuple[int, int]:
-        """Best value found, and how many rows it takes."""
+        """Return the best value found, and how many rows it takes."""
         share = 1.0 / np.bincount(self.choices.unit)[self.choices.unit]
         best, count, value = 0, 0, 0.0
         for _ in range(_ROUNDS):
             self.budget.check()
             if not self._add(share, value):
                 break
-            found = self.prices.solve()
-            if found is None:
+            result = self.prices.solve()
+            if result is None:
                 break
-            share, prices, value = found[0], found[1], found[2] * self.scale
+            share, prices, value = result[0], result[1], result[2] * self.scale
             exact = self._exact(prices)
             if exact > best:
                 best, count = exact, int((prices > 0).sum())
@@ -178,7 +178,7 @@ class _Relaxation:
         head, before = self._longest(ticks, backward=False)
         tail, after = self._longest(ticks, backward=True)
         least = value + _ENOUGH * max(value, 1.0)
-        found = [(float((head + tail - ticks).max()), int((head + tail - ticks).argmax()), -1, -1)]
+        result = [(float((head + tail - ticks).max()), int((head + tail - ticks).argmax()), -1, -1)]
         terrain = self.frame.terrain
         for colour, devices in enumerate(terrain.count):
             work = np.asarray(self.matrix @ (share * self.choices.gang[colour]))
@@ -191,10 +191,10 @@ class _Relaxation:
             total[load <= 0] = 0
             for _ in range(4):
                 start, end = divmod(int(total.argmax()), len(total))
-                found.append((float(total[start, end]), start, end, colour))
+                result.append((float(total[start, end]), start, end, colour))
                 total[start, :] = total[:, end] = 0
         news = 0
-        for worth, x, y, colour in found:
+        for worth, x, y, colour in result:
             if worth > least:
                 row = self._row(x, y, colour, before, after)
                 costs = self.choices.costs(row)
@@ -206,7 +206,7 @@ class _Relaxation:
         return news > 0
 
     def _longest(self, ticks: Reals, backward: bool) -> tuple[Reals, list[int]]:
-        """Longest ways to the stop (from the start) of each operator, and their steps."""
+        """Return longest paths to the stop (from the start) of each operator, and their steps."""
         size = self.view.size
         found, step = np.zeros(size), [-1] * size
         for v in range(size - 1, -1, -1) if backward else range(size):
@@ -242,7 +242,7 @@ class _Relaxation:
         return _Row(devices, ticks, (*way, *ahead), np.flatnonzero(inside), colour)
 
     def _ticks_of(self, way: list[int]) -> int:
-        """Least times of the edges of a path."""
+        """Return the least times of the edges of a path."""
         return sum(dict(self.links[a])[b] for a, b in pairwise(way))
 
     def _exact(self, prices: Reals) -> int:
@@ -273,9 +273,9 @@ def _walk(step: list[int], v: int) -> list[int]:
 def _reach(links: list[list[tuple[int, int]]]) -> Reals:
     """Who comes strictly after whom."""
     size = len(links)
-    found = np.zeros((size, size))
+    result = np.zeros((size, size))
     for a in range(size - 1, -1, -1):
         for b, _ in links[a]:
-            np.maximum(found[a], found[b], out=found[a])
-            found[a, b] = 1
-    return found
+            np.maximum(result[a], result[b], out=result[a])
+            result[a, b] = 1
+    return result

@@ -65,7 +65,7 @@ def least(*numbers: int | None) -> int | None:
 
 
 def colours(cluster: Cluster) -> dict[str, int]:
-    """Colour of each device: equal for devices the refinement cannot tell apart."""
+    """Return the colour of each device: equal for devices the refinement cannot tell apart."""
     keys: dict[str, object] = {d.name: (d.device_class, d.memory_bytes) for d in cluster.devices}
     count = 0
     while True:
@@ -95,7 +95,7 @@ def _cost(link: Channel) -> tuple[int, int]:
 
 
 class Terrain:
-    """The cluster as the bounds see it.
+    """The cluster in the form that bounds use.
 
     Parameters
     ----------
@@ -108,13 +108,13 @@ class Terrain:
     def __init__(self, cluster: Cluster, gangs: Iterable[int]) -> None:
         self.cluster = cluster
         self.colour = colours(cluster)
-        found: dict[tuple[int, ...], list[tuple[str, ...]]] = {}
+        result: dict[tuple[int, ...], list[tuple[str, ...]]] = {}
         for gang in sorted(set(gangs)):
             for site in cluster.sites(gang):
                 key = tuple(sorted(self.colour[name] for name in site))
-                found.setdefault(key, []).append(site)
+                result.setdefault(key, []).append(site)
         self.types = tuple(
-            SiteType(key, tuple(sites), self._memory(sites[0])) for key, sites in found.items()
+            SiteType(key, tuple(sites), self._memory(sites[0])) for key, sites in result.items()
         )
         self._ways: dict[tuple[int, int], _Ways] = {}
         self._ticks: dict[tuple[object, ...], Transit] = {}
@@ -176,31 +176,31 @@ class Terrain:
         )
 
     def _broadcast(self, source: tuple[str, ...], target: tuple[str, ...]) -> list[tuple[int, int]]:
-        """Links of which every way to serve all missing devices takes one at least."""
-        found: list[tuple[int, int]] = []
+        """Return the links of which every way to serve all missing devices takes one at least."""
+        result: list[tuple[int, int]] = []
         for b in target:
             if b in source:
                 continue
             links = [link for a in source if (link := self.cluster.channel(a, b)) is not None]
             if not links:
                 return []
-            found += [_cost(link) for link in links]
-        return found
+            result += [_cost(link) for link in links]
+        return result
 
     def _shift(self, source: tuple[str, ...], target: tuple[str, ...]) -> list[tuple[int, int]]:
         if len(source) != len(target):
             return []
-        found: list[tuple[int, int]] = []
+        result: list[tuple[int, int]] = []
         for a, b in zip(source, target, strict=True):
             if a != b:
                 link = self.cluster.channel(a, b)
                 if link is None:
                     return []
-                found.append(_cost(link))
-        return found
+                result.append(_cost(link))
+        return result
 
     def transit(self, value: Value, native: str, a: int, wanted: str, b: int) -> Transit:
-        """Least ticks of ``value`` from layout ``native`` on type ``a`` to ``wanted`` on ``b``."""
+        """Return the least ticks from layout ``native`` on ``a`` to layout ``wanted`` on ``b``."""
         change = 0 if native == wanted else value.reshard_ticks.get((native, wanted))
         if change is None:
             return Transit(None, None, None, None)

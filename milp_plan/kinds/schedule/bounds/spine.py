@@ -75,7 +75,7 @@ class Times:
         self.tails: Array = np.array([min(tails[v], ENDLESS) for v in place], dtype=np.int64)
 
     def _on(self, separations: Separations, key: int) -> Array:
-        """Fewest ticks of each operator on a device of one colour."""
+        """Return the fewest ticks of each operator on a device of one colour."""
         view = separations.view
         return np.array(
             [
@@ -95,7 +95,7 @@ class Times:
         return scale_for(2 * (sum(self.frame.holdings.packed) + max(limits, default=0)) + 1)
 
     def bytes(self, unit: int) -> int:
-        """Lasting bytes of a unit, rounded down."""
+        """Return the lasting bytes of a unit, rounded down."""
         return self.frame.holdings.packed[unit] // self.byte_unit
 
     def least(self, matrix: Array, early: Numbers, late: Numbers) -> Array:
@@ -124,7 +124,7 @@ class Pairs:
         for family in copies:
             if len(family) == most:
                 by_unit.setdefault(frame.unit[family[0]], []).append(family)
-        found = [
+        result = [
             (unit, a, b)
             for unit, members in by_unit.items()
             for a in members
@@ -132,9 +132,9 @@ class Pairs:
             if (a is b) == one_way
             and all(times.through[x, y] >= 0 for x, y in zip(a, b, strict=True))
         ]
-        self.units = [unit for unit, _, _ in found]
-        self.out: Numbers = np.array([a for _, a, _ in found], dtype=np.intp)
-        self.back: Numbers = np.array([b for _, _, b in found], dtype=np.intp)
+        self.units = [unit for unit, _, _ in result]
+        self.out: Numbers = np.array([a for _, a, _ in result], dtype=np.intp)
+        self.back: Numbers = np.array([b for _, _, b in result], dtype=np.intp)
 
     @cached_property
     def turn(self) -> Array:
@@ -184,7 +184,7 @@ class Pairs:
         return self._distinct(chain[::-1])
 
     def _distinct(self, chain: list[int]) -> Spine | None:
-        """Leave out pairs whose unit is there already."""
+        """Remove pairs whose unit is already in the spine."""
         seen: set[int] = set()
         kept = [x for x in chain if not (self.units[x] in seen or seen.add(self.units[x]))]  # type: ignore[func-returns-value]
         if len(kept) < 2:
@@ -196,7 +196,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Side:
-    """A side unit, and what it does to the spine's time and to the device it is on.
+    """A side unit, and its effect on the spine's time and on its device.
 
     ``first`` and ``last`` are positions. If the unit is not on the device of the spine there, a
     micro-batch takes ``out_away`` from out_first to out_last, and ``back_away`` on the way back. On
@@ -268,6 +268,6 @@ def _side(times: Times, spine: Spine, unit: int, first: int, last: int) -> Side:
 def _away(
     times: Times, early: Numbers, members: Numbers, late: Numbers, between: NDArray[np.bool_]
 ) -> int:
-    """Least time of a micro-batch from ``early`` to ``late`` by way of members that are away."""
+    """Return the least time of a micro-batch from ``early`` to ``late`` through other devices."""
     detour = times.apart[np.ix_(early, members)] + times.apart[np.ix_(members, late)].T
     return min(ENDLESS, int(np.where(between, detour, 0).max(axis=1).min()))

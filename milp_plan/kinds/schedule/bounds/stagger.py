@@ -39,7 +39,7 @@ def stagger_bound(windows: Windows, budget: Budget) -> Bound:
     late = np.array([heads[v] for v in by_tail], dtype=np.int64)
     after = [_smallest(windows, tails, by_tail[stop::-1], devices) for stop in range(len(tails))]
     ends = np.array(after, dtype=np.int64).T.copy()
-    best, found = 0, (0, 0)
+    best, result = 0, (0, 0)
     for position, v in enumerate(by_head):
         if position and heads[by_head[position - 1]] == heads[v]:
             continue
@@ -52,9 +52,9 @@ def stagger_bound(windows: Windows, budget: Budget) -> Bound:
         top = int(np.argmax(value))
         if value[top] > best:
             best = int(value[top])
-            found = (heads[v], tails[by_tail[first + top]])
+            result = (heads[v], tails[by_tail[first + top]])
     units = frame.problem.units
-    start, stop = (time_text(units, number * windows.tick) for number in found)
+    start, stop = (time_text(units, number * windows.tick) for number in result)
     return Bound(
         "head + work + tail",
         best * windows.tick,

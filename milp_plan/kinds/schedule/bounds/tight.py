@@ -1,4 +1,4 @@
-"""The tightest separations and windows of a frame, all arguments together."""
+"""The tightest separations and windows of a frame, from all arguments together."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .segments import LARGEST, segment_times
 from .view import FAR, Array, Separations, kept_with, plain_separations, tick_of
 
 SMALLEST = 10
-"""Operators below which regions are not looked for."""
+"""Fewest operators of a graph whose regions are searched."""
 
 
 class Known(NamedTuple):
@@ -29,10 +29,12 @@ class Known(NamedTuple):
     def within(self, frame: Frame) -> Array:
         """Return the same for a frame that has all these operators."""
         place = [frame.index[name] for name in self.frame.names]
-        found = np.full((len(frame.names), len(frame.names)), -FAR, dtype=np.int64)
+        result = np.full((len(frame.names), len(frame.names)), -FAR, dtype=np.int64)
         times = np.where(self.times < 0, -FAR, np.minimum(self.times, FAR // self.tick))
-        found[np.ix_(place, place)] = np.where(times < 0, -FAR, times * self.tick // tick_of(frame))
-        return found
+        result[np.ix_(place, place)] = np.where(
+            times < 0, -FAR, times * self.tick // tick_of(frame)
+        )
+        return result
 
 
 def known_regions(frame: Frame, budget: Budget) -> Known | None:
@@ -55,7 +57,7 @@ def known_regions(frame: Frame, budget: Budget) -> Known | None:
 
 
 def tight_windows(frame: Frame, budget: Budget, known: Known | None = None) -> Windows:
-    """Windows by edges and by one-device arguments (:mod:`.heads`).
+    """Return the windows by edges and by one-device arguments (:mod:`.heads`).
 
     Raises
     ------
@@ -76,7 +78,7 @@ def _windows(frame: Frame, budget: Budget, known: Known | None) -> Windows:
 
 
 def both_separations(frame: Frame, budget: Budget, known: Known | None = None) -> list[Separations]:
-    """Separations forward and backward, raised by segments, neighbourhoods and what is known.
+    """Return separations forward and backward, raised by segments, neighbourhoods and regions.
 
     Raises
     ------
@@ -96,7 +98,7 @@ def both_separations(frame: Frame, budget: Budget, known: Known | None = None) -
 
 
 def _least_times(frame: Frame, plain: list[Separations], budget: Budget) -> Array:
-    """Times from stop to start, by segments and neighbourhoods."""
+    """Return the times from stop to start, by segments and neighbourhoods."""
     times = segment_times(plain[0], plain[1], budget)
     if all(map(frame.problem.graph.has_operator, frame.names)):  # moments have branches everywhere
         np.maximum(times, neighbourhood_times(plain[0], budget), out=times)

@@ -1,4 +1,4 @@
-"""Bound from colocation groups that take turns: one machine with heads and tails."""
+"""Bound from colocation groups on one device: one machine with heads and tails."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Turn(NamedTuple):
 
 
 def turns_bound(windows: Windows) -> Bound | None:
-    """Turns of a colocation group; ``None`` where no group has two operators.
+    """Return the one-machine bound of groups; ``None`` where no group has two operators.
 
     Proof: the operators of a group run on one site, whatever type it is of, and there one at a
     time. There each starts no earlier than its least head in states on that type, takes at least
@@ -48,7 +48,7 @@ def turns_bound(windows: Windows) -> Bound | None:
 
 
 def _turns(windows: Windows, members: Iterable[int], site: int) -> list[Turn]:
-    """Members on a type of sites that all of them can use, in units of the windows."""
+    """Return the members on a type of sites that all of them can use, in units of the windows."""
     turns = []
     for number in members:
         here = [
@@ -66,7 +66,7 @@ def _turns(windows: Windows, members: Iterable[int], site: int) -> list[Turn]:
 
 
 def interrupted(turns: Iterable[Turn]) -> int:
-    """Least time at which all tails are over on one machine, if operators may be interrupted.
+    """Return the least end of all tails on one machine, if operators may be interrupted.
 
     Whatever is there with the longest tail runs (Jackson 1955; Carlier, European Journal of
     Operational Research 11, 1982): exchanging two pieces that are not in this order never makes

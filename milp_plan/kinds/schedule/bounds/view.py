@@ -31,7 +31,7 @@ ROOM = 2**58
 _CONTINUED = 24
 
 LARGEST_KEPT = 2000
-"""Operators up to which matrices of all pairs are kept for other bounds."""
+"""Most operators for which matrices of all pairs are stored for other bounds."""
 
 T = TypeVar("T")
 
@@ -84,7 +84,7 @@ class View:
         return self.size - 1 - number if self.backward else number
 
     def states(self, v: int) -> list[SitedOption]:
-        """States of an operator."""
+        """Return the states of an operator."""
         return self.frame.states[self.flip(v)]
 
     def link(self, edge: Edge, early: int, late: int) -> Link:
@@ -99,18 +99,18 @@ class View:
     @cached_property
     def keys(self) -> tuple[int, ...]:
         """Colours of single devices that operators run on, and -1 if some run on several."""
-        found: set[int] = set()
+        result: set[int] = set()
         for v in range(self.size):
-            found |= {self.key(state) for state in self.states(v)}
-        return tuple(sorted(found))
+            result |= {self.key(state) for state in self.states(v)}
+        return tuple(sorted(result))
 
     def key(self, state: SitedOption) -> int:
-        """Colour of the device of a state, or -1 when it has several devices."""
+        """Return the colour of the device of a state, or -1 when it has several devices."""
         colours = self.types[state.site].colours
         return colours[0] if len(colours) == 1 else -1
 
     def touching(self, v: int, key: int) -> list[int]:
-        """Positions of the states that use a device of the colour; all for key -1."""
+        """Return the positions of the states that use a device of the colour; all for key -1."""
         return [
             position
             for position, state in enumerate(self.states(v))
@@ -118,7 +118,7 @@ class View:
         ]
 
     def least_link(self, edge: Edge) -> int:
-        """Fewest ticks of an edge, whatever the states."""
+        """Return the fewest ticks of an edge, whatever the states."""
         ticks = least(*(link.any for row in edge.links for link in row))
         assert ticks is not None
         return ticks // self.tick
@@ -139,7 +139,7 @@ class View:
 
 
 def tick_of(frame: Frame) -> int:
-    """Scale of the frame's arrays: no sum of durations and transfers reaches the room."""
+    """Return the scale at which no sum of durations and transfers exceeds :data:`ROOM`."""
     total = sum(
         max(state.duration * frame.types[state.site].gang for state in states)
         for states in frame.states
@@ -172,7 +172,7 @@ class Separations:
     Parameters
     ----------
     view
-        Any.
+        Any view.
     budget
         Gives up with :class:`OutOfTime`.
     segments
@@ -199,17 +199,17 @@ class Separations:
     def through(self) -> Array:
         """Start-to-start separations."""
         view = self.view
-        found = np.full((view.size, view.size), -FAR, dtype=np.int64)
+        result = np.full((view.size, view.size), -FAR, dtype=np.int64)
         for a in range(view.size - 1, -1, -1):
             self.budget.check()
-            row = found[a]
+            row = result[a]
             for b, edge in view.after[a]:  # nothing before b comes after it
-                np.maximum(row[b:], found[b, b:] + view.least_link(edge), out=row[b:])
+                np.maximum(row[b:], result[b, b:] + view.least_link(edge), out=row[b:])
             if self.segments is not None:
-                self._use_segments(a, row, found)
+                self._use_segments(a, row, result)
             row += view.durations[a]
             row[a] = 0
-        return found
+        return result
 
     def _use_segments(self, a: int, row: Array, found: Array) -> None:
         """Raise times from the stop of ``a`` by segments that begin with it.
@@ -231,12 +231,12 @@ class Separations:
 
     def _find_around(self, key: int) -> Array:
         view, through = self.view, self.through
-        found = np.full((view.size, view.size), -FAR, dtype=np.int64)
+        result = np.full((view.size, view.size), -FAR, dtype=np.int64)
         for a in range(view.size - 1, -1, -1):
             self.budget.check()
-            row = found[a]
+            row = result[a]
             for b, edge in view.after[a]:
-                apart = found[b, b:] + view.least_link(edge)
+                apart = result[b, b:] + view.least_link(edge)
                 crossing = FAR if id(edge) in self.together else view.crossing(edge, key)
                 if crossing < FAR:
                     np.minimum(apart, through[b, b:] + crossing, out=apart)
@@ -245,7 +245,7 @@ class Separations:
             np.maximum(row, through[a], out=row)
             np.minimum(row, FAR, out=row)
             row[a] = FAR
-        return found
+        return result
 
 
 def plain_separations(frame: Frame, budget: Budget, backward: bool = False) -> Separations:
@@ -257,11 +257,11 @@ def plain_separations(frame: Frame, budget: Budget, backward: bool = False) -> S
     def make() -> Separations:
         return Separations(View(frame, backward), budget)
 
-    found = kept_with(frame, f"separations, backward {backward}", make)
-    found.budget = budget
-    return found
+    result = kept_with(frame, f"separations, backward {backward}", make)
+    result.budget = budget
+    return result
 
 
 def kept_with(frame: Frame, key: str, make: Callable[[], T]) -> T:
-    """Return what is kept with a frame; it is made anew each time for a large one."""
+    """Return what is stored with a frame; for a large one it is made anew each time."""
     return kept(frame, key, make) if len(frame.names) <= LARGEST_KEPT else make()

@@ -1,1 +1,1 @@
-"""Stage one: steps that make a problem smaller, each with its way back."""
+"""Coarsening: steps that make a problem smaller, each with the expansion of its plans."""

@@ -1,4 +1,4 @@
-"""Values between clusters: which travel together, and what the bundle weighs."""
+"""Values between clusters: those that travel together become one coarse value."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Bundle:
     parts: tuple[Value, ...]
 
     def as_value(self, names: Sequence[str]) -> Value:
-        """Coarse value; ``names`` are the clusters' names. Sizes, messages and changes add up."""
+        """Return the coarse value with summed sizes, messages, changes; ``names`` are clusters."""
         first = self.parts[0]
         shared = [name for name in first.bytes if all(name in part.bytes for part in self.parts)]
         sizes = {name: sum(part.bytes[name] for part in self.parts) for name in shared}
@@ -71,7 +71,7 @@ def group_values(
 
     Values share a bundle when they have the same producing cluster (or are all persistent), the
     same reading clusters, under every pair of options the same layouts, the same permitted changes
-    of layout, and are all kept or none. Then every law treats all parts alike: a coarse copy exists
+    of layout, and all or none stay to the end. Then every law treats all parts alike: a copy exists
     where and while each part's copy is needed. ``mixed_sites`` says that some transfer may take its
     length from different channels for different parts (see :func:`channels_ordered`); then only
     values that are always ``full``, which travel by sends, are bundled.
@@ -98,7 +98,7 @@ def group_values(
 
 
 def channels_ordered(cluster: Cluster) -> bool:
-    """Whether of any two channels one has both less (or equal) latency and more bandwidth.
+    """Return whether of any two channels one has less (or equal) latency and more bandwidth.
 
     Then the slowest (and the best) channel of a collective transfer is the same whatever the
     size, so the parts of a bundle, one after the other, take no longer than the bundle.

@@ -1,4 +1,4 @@
-"""What a merge may cost and what it brings: scales, caps, paths and travel."""
+"""Limits and costs of a merge: scales, caps, paths and transfer times."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WEIGHT_OF_WORK = 0.5
 
 @dataclass(frozen=True)
 class Scale:
-    """What is large and small in a problem.
+    """Typical sizes in a problem.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class Scale:
 
 
 def scale(quotient: Quotient) -> Scale:
-    """Measure a problem."""
+    """Return the scale of a problem."""
     problem = quotient.problem
     total = sum(node.work for node in quotient.nodes.values())
     speed: dict[str, float] = {}
@@ -79,11 +79,11 @@ RUNGS = (
     Rung(8.0, 1.1, 2.0, 0.75, False),
     Rung(float("inf"), float("inf"), float("inf"), 1.0, False),
 )
-"""From strict to loose; the next rung is for when the target is not reached yet."""
+"""From strict to loose; the next rung is used if the target is not reached."""
 
 
 def caps_of(rung: Rung, size: Scale, target: int) -> Caps:
-    """Turn relative caps into amounts."""
+    """Return relative caps as amounts."""
     return Caps(
         work=size.total / target * rung.work,
         component_work=size.total / size.devices * rung.tied,
@@ -96,7 +96,7 @@ def caps_of(rung: Rung, size: Scale, target: int) -> Caps:
 def path_through(
     quotient: Quotient, nodes: list[int], heads: dict[int, float], tails: dict[int, float]
 ) -> float:
-    """Longest path through the clusters once they are merged, in ticks."""
+    """Return the longest path through the clusters after their merge, in ticks."""
     inside = set(nodes)
     head = tail = 0.0
     for i in nodes:
@@ -109,7 +109,7 @@ def path_through(
 
 
 def saved_ticks(quotient: Quotient, i: int, j: int) -> float:
-    """Travel that two clusters save by being one: their edge, and one copy of shared inputs."""
+    """Return the transfer time a merge saves: of their edge and of a copy of shared inputs."""
     first, second = quotient.nodes[i], quotient.nodes[j]
     between = first.after.get(j, set()) | first.before.get(j, set())
     shared: set[str] = set()
@@ -125,7 +125,7 @@ def cost_of(
     pair: tuple[int, int],
     paths: tuple[dict[int, float], dict[int, float]],
 ) -> float | None:
-    """Cost of merging two clusters, in ticks; ``None`` when beyond the caps.
+    """Return the cost of merging two clusters, in ticks; ``None`` when beyond the caps.
 
     Two clusters that cost more to keep apart, in travel, than the smaller has work, may exceed
     the cap on work.

@@ -1,4 +1,4 @@
-"""Heuristic clustering: chains, and any acyclic merge down to a target."""
+"""Heuristic clustering: chains, and acyclic pairwise merges down to a target."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .quotient import Quotient
 from .reduction import Reduction
 
 Key = str | int
-"""What names a component of a quotient."""
+"""Key of a component of a quotient."""
 
 
 def _reduction(name: str, quotient: Quotient) -> Reduction | None:
@@ -68,7 +68,7 @@ class ChainContraction:
 
 
 def _too_much(quotient: Quotient, nodes: list[int], caps: Caps) -> bool:
-    """Whether the merged cluster, or what it ties to one site, exceeds its cap on work."""
+    """Return whether the merged cluster, or its component, exceeds the cap on work."""
     keys = dict.fromkeys(map(quotient.key, nodes))
     tied = sum(quotient.component(i).work for i in dict(zip(keys, nodes, strict=False)).values())
     work = sum(quotient.nodes[i].work for i in nodes)
@@ -115,7 +115,7 @@ class AcyclicClustering:
 
 
 class _Round:
-    """One look at all pairs."""
+    """One round of merges over all pairs."""
 
     def __init__(self, quotient: Quotient, caps: Caps, size: Scale, target: int) -> None:
         self.quotient = quotient
@@ -127,7 +127,7 @@ class _Round:
         self.pairs = list(_pairs(quotient, self.heads))
 
     def merge_on_site(self) -> int:
-        """Merge the best disjoint pairs that are on one site anyway; returns how many."""
+        """Merge the best disjoint pairs that share a site anyway; return their number."""
         quotient = self.quotient
         scored = []
         for i, j in self.pairs:
@@ -150,20 +150,20 @@ class _Round:
         return len(used) // 2
 
     def _merge(self, i: int, j: int) -> int | None:
-        """Merge two clusters if, after the merges of this round, they still may."""
+        """Merge two clusters if earlier merges of this round still allow it."""
         quotient = self.quotient
         if self._score(i, j) is None or not quotient.may_merge([i, j], self.caps):
             return None
-        kept = quotient.merge([i, j])
-        self.paths.lengthen(kept)
-        return kept
+        merged = quotient.merge([i, j])
+        self.paths.lengthen(merged)
+        return merged
 
     def _score(self, i: int, j: int) -> float | None:
-        """Cost of merging two clusters, in ticks; ``None`` when beyond the caps."""
+        """Return the cost of merging two clusters, in ticks; ``None`` when beyond the caps."""
         return cost_of(self.quotient, self.caps, self.size, (i, j), (self.heads, self.tails))
 
     def merge_components(self) -> int:
-        """Merge the best disjoint pairs of components; returns how many clusters went."""
+        """Merge the best disjoint pairs of components; return the number of merges."""
         quotient = self.quotient
         before = len(quotient)
         used: set[Key] = set()
@@ -187,7 +187,7 @@ class _Round:
         return before - len(quotient)
 
     def _follow(self, kept: int, ties: _Ties) -> None:
-        """Merge further along the edges inside a component that has just been tied together."""
+        """Merge further along the edges inside a component that was just formed."""
         quotient = self.quotient
         key = quotient.key(kept)
         todo = [i for i in sorted(quotient.nodes) if quotient.key(i) == key]
@@ -244,7 +244,7 @@ class _Round:
 
 @dataclass(frozen=True)
 class _Ties:
-    """Components: shortest paths before and after, values between, clusters still alive."""
+    """Components: shortest paths before and after, values between, remaining clusters."""
 
     heads: dict[Key, float]
     tails: dict[Key, float]
@@ -253,11 +253,11 @@ class _Ties:
 
 
 def _pairs(quotient: Quotient, heads: dict[int, float]) -> Iterator[tuple[int, int]]:
-    """Pairs worth a look: both ends of an edge, and neighbours among siblings by their head."""
+    """Yield candidate pairs: ends of an edge, and siblings that are neighbours by their head."""
     rank = {i: (heads[i], i) for i in quotient.nodes}
-    found = list(pairwise(sorted(quotient.nodes, key=rank.__getitem__)))
+    result = list(pairwise(sorted(quotient.nodes, key=rank.__getitem__)))
     for i, node in quotient.nodes.items():
-        found += [(i, j) for j in node.after]
+        result += [(i, j) for j in node.after]
         for family in (node.after, node.before):
-            found += pairwise(sorted(family, key=rank.__getitem__))
-    return iter(dict.fromkeys((min(pair), max(pair)) for pair in found))
+            result += pairwise(sorted(family, key=rank.__getitem__))
+    return iter(dict.fromkeys((min(pair), max(pair)) for pair in result))

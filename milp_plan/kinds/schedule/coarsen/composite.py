@@ -1,4 +1,4 @@
-"""Several operators run one after the other on one site: choices, layouts, time and memory."""
+"""Operators that run one after the other on one site: choices, layouts, time and memory."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class OptionChoice:
 
 @dataclass(frozen=True)
 class Layouts:
-    """What a cluster reads from outside and writes, under one choice: value -> layout."""
+    """Layouts of what a cluster reads from outside and writes, under one choice."""
 
     reads: dict[str, str]
     writes: dict[str, str]
 
 
 def candidate_choices(problem: PlanningProblem, members: Sequence[str]) -> list[OptionChoice]:
-    """List choices worth having: fastest and leanest on one device, one per label of a gang.
+    """Return useful choices: fastest and leanest on one device, one per label of a gang.
 
     Their layouts need not fit together; :func:`layouts` says so.
     """
@@ -51,7 +51,7 @@ def candidate_choices(problem: PlanningProblem, members: Sequence[str]) -> list[
         return [OptionChoice(o.name, (o,), tuple(o.duration_ticks)) for o in operators[0].options]
     classes = [entry.name for entry in problem.cluster.device_classes]
     pools = [[o for o in operator.options if o.gang == 1] for operator in operators]
-    found: list[tuple[str, tuple[Option, ...], tuple[str, ...]]] = []
+    result: list[tuple[str, tuple[Option, ...], tuple[str, ...]]] = []
     for title, rank in (("fastest", _by_time), ("leanest", _by_workspace)):
         per_class: dict[tuple[int, ...], tuple[tuple[Option, ...], list[str]]] = {}
         for name in classes:
@@ -59,7 +59,7 @@ def candidate_choices(problem: PlanningProblem, members: Sequence[str]) -> list[
             if all(able):
                 best = tuple(min(pool, key=rank(name)) for pool in able)
                 per_class.setdefault(tuple(map(id, best)), (best, []))[1].append(name)
-        found += [(title, best, tuple(names)) for best, names in per_class.values()]
+        result += [(title, best, tuple(names)) for best, names in per_class.values()]
     gangs = dict.fromkeys(o.gang for operator in operators for o in operator.options)
     for gang in gangs:
         pools = [[o for o in operator.options if o.gang == gang] for operator in operators]
@@ -67,8 +67,8 @@ def candidate_choices(problem: PlanningProblem, members: Sequence[str]) -> list[
             for label in dict.fromkeys(o.name for pool in pools for o in pool):
                 picked = tuple(_labelled(pool, label) for pool in pools)
                 shared = tuple(c for c in classes if all(c in o.duration_ticks for o in picked))
-                found.append((label, picked, shared))
-    return _named(found)
+                result.append((label, picked, shared))
+    return _named(result)
 
 
 def _by_time(device_class: str) -> Callable[[Option], tuple[int, int]]:
@@ -80,7 +80,7 @@ def _by_workspace(device_class: str) -> Callable[[Option], tuple[int, int]]:
 
 
 def _labelled(pool: Sequence[Option], label: str) -> Option:
-    """Option of that name, else the fastest."""
+    """Return the option of that name, else the fastest one."""
     named = [option for option in pool if option.name == label]
     return named[0] if named else min(pool, key=lambda o: sum(o.duration_ticks.values()))
 
@@ -88,7 +88,7 @@ def _labelled(pool: Sequence[Option], label: str) -> Option:
 def _named(
     found: Iterable[tuple[str, tuple[Option, ...], tuple[str, ...]]],
 ) -> list[OptionChoice]:
-    """Keep each choice once, give each its own name: the label, where all members share it."""
+    """Return each choice once, with a unique name: the label, where all members share it."""
     seen: set[tuple[tuple[int, ...], tuple[str, ...]]] = set()
     names: set[str] = set()
     choices = []
@@ -115,7 +115,7 @@ def unique(name: str, taken: set[str]) -> str:
 def layouts(
     graph: ComputationGraph, members: Sequence[str], choice: OptionChoice
 ) -> Layouts | None:
-    """Layouts at the border of a cluster; ``None`` when the members do not fit together.
+    """Return the layouts at the border of a cluster; ``None`` when members do not fit together.
 
     They fit when every member reads the values of the others in the layout they are written in
     (then the native copy serves, the site being the same), and when all members read a value
@@ -137,7 +137,7 @@ def layouts(
 
 
 def duration_ticks(problem: PlanningProblem, choice: OptionChoice) -> dict[str, int]:
-    """Ticks per class such that the members, one after the other, fit on every site.
+    """Return ticks per class that suffice for the members, one after the other, on every site.
 
     On a site of several classes the slowest counts for each member, and the sum of the slowest
     can exceed the slowest sum; the slowest class of such a site is charged the difference.
@@ -161,10 +161,10 @@ def workspace_bytes(
     border: Layouts,
     held: Collection[str],
 ) -> int:
-    """Bytes a cluster needs on each device beyond the values that stay values.
+    """Return the bytes a cluster needs on each device beyond the values that remain values.
 
     ``held`` names the values that stay values: outputs, which count from the start of the cluster,
-    and inputs that nobody else reads and that are not kept, which count until its stop. While a
+    and inputs that nobody else reads and that do not stay, which count until its stop. While a
     member runs, the cluster really holds its workspace, the values made and still needed inside,
     the outputs made so far and the inputs not yet read for the last time. The result is the largest
     excess of that over the sum of what is held; members that take no time hold nothing. Under the
@@ -209,7 +209,7 @@ def as_option(
     reads: dict[str, str],
     writes: dict[str, str],
 ) -> Option:
-    """Coarse option of a choice; a lone member keeps its option."""
+    """Return the coarse option of a choice; a lone member has its own option."""
     if len(choice.options) == 1:
         option = choice.options[0]
         same = (workspace, reads, writes) == (option.workspace_bytes, option.reads, option.writes)
@@ -222,10 +222,10 @@ def as_option(
 
 
 def usable(problem: PlanningProblem, members: Sequence[str]) -> list[tuple[OptionChoice, Layouts]]:
-    """Choices of a cluster whose layouts fit together, with these layouts."""
-    found = []
+    """Return choices of a cluster whose layouts fit together, with these layouts."""
+    result = []
     for choice in candidate_choices(problem, members):
         border = layouts(problem.graph, members, choice)
         if border is not None:
-            found.append((choice, border))
-    return found
+            result.append((choice, border))
+    return result

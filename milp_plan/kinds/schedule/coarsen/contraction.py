@@ -1,4 +1,4 @@
-"""Contract clusters of operators into one operator each; the heart of stage one."""
+"""Contraction of clusters of operators into one operator each, with the way back."""
 
 from __future__ import annotations
 
@@ -112,8 +112,8 @@ def contract(
     graph = ComputationGraph(tuple(operators), tuple(b.as_value(names) for b in bundles))
     after = replace(problem, name=_renamed(problem.name, len(parts)), graph=graph)
     if after.unplaced is not None and problem.unplaced is None:
-        found = [Finding("clusters", after.unplaced.reason, "a site for each", "join fewer")]
-        raise InputError(found)
+        result = [Finding("clusters", after.unplaced.reason, "a site for each", "join fewer")]
+        raise InputError(result)
     members = {part.name: part.members for part in parts}
     travels = {b.name: tuple(value.name for value in b.parts) for b in bundles}
     expansion = Expansion(problem, members, chosen, travels)
@@ -129,7 +129,7 @@ def _parts(
     clusters: Sequence[Sequence[str]],
     choices: Mapping[str, Sequence[OptionChoice]],
 ) -> list[Members]:
-    """Clusters and lone operators, each where its earliest member stands in topological order."""
+    """Return clusters and lone operators by their earliest members in topological order."""
     order = {name: i for i, name in enumerate(problem.graph.topological_order)}
     grouped = [tuple(cluster) for cluster in clusters]
     inside = {member for cluster in grouped for member in cluster}
@@ -154,7 +154,7 @@ def _parts(
 
 
 def _stem(name: str) -> str:
-    """Name without the count that an earlier contraction put behind it."""
+    """Return a name without the count that an earlier contraction appended."""
     stem, plus, count = name.rpartition("+")
     return stem if plus and count.isdigit() else name
 
@@ -183,9 +183,9 @@ def _bundles(
     mixed = gangs and not channels_ordered(problem.cluster)
     taken: set[str] = set()
     bundles = []
-    found = group_values(values, owner, profiles, transfers, mixed)
-    taken.update(bundle.name for bundle in found if len(bundle.parts) == 1)
-    for bundle in found:
+    result = group_values(values, owner, profiles, transfers, mixed)
+    taken.update(bundle.name for bundle in result if len(bundle.parts) == 1)
+    for bundle in result:
         if len(bundle.parts) > 1:
             title = unique(f"{_stem(bundle.name)}+{len(bundle.parts) - 1}", taken)
             bundles.append(replace(bundle, name=title))
@@ -195,15 +195,15 @@ def _bundles(
 
 
 def _profile(value: Value, parts: Sequence[Members], owner: Mapping[str, int]) -> Profile:
-    found: list[str] = []
+    result: list[str] = []
     if value.producer is not None:
         made = parts[owner[value.producer]]
-        found += [border.writes[value.name] for _, border in made.variants]
+        result += [border.writes[value.name] for _, border in made.variants]
     readers = dict.fromkeys(sorted(owner[consumer] for consumer in value.consumers))
     for reader in readers:
         if value.producer is None or reader != owner[value.producer]:
-            found += [border.reads[value.name] for _, border in parts[reader].variants]
-    return tuple(found)
+            result += [border.reads[value.name] for _, border in parts[reader].variants]
+    return tuple(result)
 
 
 def _options(
@@ -212,7 +212,7 @@ def _options(
     coarse_of: Mapping[str, str],
     sole: set[str],
 ) -> list[Option]:
-    """Coarse options; those of a real cluster that another one dominates are left out."""
+    """Return coarse options; those of a real cluster that another one dominates are removed."""
     made = {value.name for m in part.members for value in problem.graph.outputs[m]}
     held = {name for name in made if name in coarse_of}
     options = []
@@ -260,7 +260,7 @@ def _operator(
 
 
 def _joined_groups(graph: ComputationGraph, parts: Sequence[Members]) -> dict[str, str]:
-    """Group -> the group that stands for it; groups with one coarse operator are left out.
+    """Return group -> the group that replaces it; groups with one coarse operator are left out.
 
     One that may run again keeps its group: all its runs are on one site.
     """

@@ -12,14 +12,14 @@ from milp_plan.core import PlanningProblem
 from milp_plan.core.graph import FORWARD_KIND
 
 GROWTH = 1.4
-"""Each number of stages that is tried, in terms of the one before."""
+"""Factor from one tried number of stages to the next."""
 
 STAGES_PER_DEVICE = 4
-"""Most stages that are tried before the best cut is refined."""
+"""Most stages per device that are tried before the best cut is refined."""
 
 
 class Rest(Enum):
-    """Where the work goes that no other stage waits for, such as gradients of weights."""
+    """Cluster of the work that no other stage waits for, such as gradients of weights."""
 
     APART = "apart"
     """One cluster for each micro-batch."""
@@ -31,7 +31,7 @@ class Rest(Enum):
 
 @dataclass(frozen=True)
 class Cut:
-    """Clusters, each in topological order, with their stages and branches, and what made them.
+    """Clusters, each in topological order, with their stages and branches, and their origin.
 
     ``needs`` are bytes that each stage needs at least; ``number`` gives the stage of each unit.
     """
@@ -45,17 +45,17 @@ class Cut:
 
     @property
     def count(self) -> int:
-        """How many clusters there are."""
+        """Number of clusters."""
         return len(self.clusters)
 
     @property
     def stages(self) -> int:
-        """How many stages there are."""
+        """Number of stages."""
         return len(self.needs)
 
     @property
     def batches(self) -> int:
-        """Into how many runs of micro-batches the work of a stage is cut."""
+        """Number of runs of micro-batches into which the work of a stage is cut."""
         return self.line.num_batches
 
     def refined(self, target: int) -> Cut:
@@ -79,8 +79,8 @@ class Cut:
 
 def steps(most: int) -> list[int]:
     """Return growing numbers from 1 up to ``most``."""
-    found = (round(GROWTH**n) for n in range(1 + int(log(most, GROWTH))))
-    return list(dict.fromkeys(found))
+    result = (round(GROWTH**n) for n in range(1 + int(log(most, GROWTH))))
+    return list(dict.fromkeys(result))
 
 
 class StageLine:
@@ -120,7 +120,7 @@ class StageLine:
         self.room = max(known) if len(known) == len(limits) else inf
 
     def _bytes(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Unit -> bytes that stay, and bytes that its forward operators make for another pass."""
+        """Return unit -> bytes that stay, and unit -> bytes that its forward pass leaves."""
         kinds = {operator.name: operator.kind for operator in self.graph.operators}
         stored, stashed = dict.fromkeys(self.work, 0), dict.fromkeys(self.work, 0)
         for value in self.graph.values:
@@ -149,7 +149,7 @@ class StageLine:
         ]
 
     def _line(self) -> list[str]:
-        """Units along the forward pass; others stand at the last forward operator they read.
+        """Return units along the forward pass; others are at the last forward operator they read.
 
         What reads none stands at the last unit of those that read it, or else at the first that
         it reads: gradients come from the end. An operator of a later micro-batch stands where
@@ -187,11 +187,11 @@ class StageLine:
         most = max(1, min(target // self.num_batches, STAGES_PER_DEVICE * self.devices))
         sizes = [size for n in steps(most) for size in (self._balanced(n), -(-whole // n))]
         alike = {tuple(self._intervals(size).values()): size for size in sizes}
-        found = (self.cut(size, rest) for size in alike.values())
-        return [cut for cut in found if len(cut.clusters) <= target] or [self.cut(whole, rest)]
+        result = (self.cut(size, rest) for size in alike.values())
+        return [cut for cut in result if len(cut.clusters) <= target] or [self.cut(whole, rest)]
 
     def _balanced(self, count: int) -> int:
-        """Least work such that so many stages of at most that much hold all units."""
+        """Return the least work per stage with which ``count`` stages hold all units."""
         low, high = max(self.work.values(), default=0), sum(self.work.values())
         while low < high:
             middle = (low + high) // 2
@@ -202,11 +202,11 @@ class StageLine:
         return high
 
     def loads(self, number: Mapping[str, int]) -> list[int]:
-        """Work of each stage."""
-        found = [0] * (1 + max(number.values(), default=0))
+        """Return the work of each stage."""
+        result = [0] * (1 + max(number.values(), default=0))
         for unit, stage in number.items():
-            found[stage] += self.work[unit]
-        return found
+            result[stage] += self.work[unit]
+        return result
 
     def halved(self, number: Mapping[str, int], stage: int) -> dict[str, int] | None:
         """Return stages of units with one cut in two of like work; ``None`` for a single unit."""
@@ -218,7 +218,7 @@ class StageLine:
         return {**number, **dict.fromkeys(units[place:], 1 + max(number.values()))}
 
     def cut(self, most: int, rest: Rest = Rest.APART) -> Cut:
-        """Return the clusters of stages of at most that much work, but for larger units."""
+        """Return the clusters of stages with at most ``most`` work, except for larger units."""
         return self.clustered(self._intervals(most, self._together(rest)), rest)
 
     def clustered(self, number: Mapping[str, int], rest: Rest) -> Cut:
@@ -231,34 +231,34 @@ class StageLine:
         passing = [True] * len(stage)
         if rest is not Rest.ALONG:
             passing = self._waited_for(self._unit if rest is Rest.AT_ONCE else stage)
-        found: dict[tuple[int, int, int, int | None, bool], list[str]] = {}
+        result: dict[tuple[int, int, int, int | None, bool], list[str]] = {}
         for i, own in enumerate(self._keys[key]):
             joined = rest is Rest.AT_ONCE and not passing[i]
             batch = None if joined else self._batch[i]
-            found.setdefault((*own, batch, passing[i]), []).append(self.order[i])
-        parts = [(stage, branch) for stage, branch, *_ in found]
+            result.setdefault((*own, batch, passing[i]), []).append(self.order[i])
+        parts = [(stage, branch) for stage, branch, *_ in result]
         needs = [0] * (1 + max(key, default=0))
         for own_stage, need in zip(key, self._unit_needs(self._together(rest)), strict=True):
             needs[own_stage] += need
-        return Cut(self, list(found.values()), parts, rest, dict(number), tuple(needs))
+        return Cut(self, list(result.values()), parts, rest, dict(number), tuple(needs))
 
     def _together(self, rest: Rest) -> int:
-        """Into how many runs of micro-batches what waits for another pass is cut."""
+        """Return the number of runs of micro-batches of work that waits for another pass."""
         return 1 if rest is Rest.AT_ONCE else self.num_batches
 
     def _unit_needs(self, batches: int) -> list[int]:
-        """Bytes of each unit, with what one of the batches leaves for another pass."""
+        """Return the bytes of each unit, with what one of the batches leaves for another pass."""
         if batches not in self._needs:
             stored = self.stored.items()
             self._needs[batches] = [n + self.stashed[unit] // batches for unit, n in stored]
         return self._needs[batches]
 
     def _intervals(self, most: int, batches: int = 1) -> dict[str, int]:
-        """Unit -> its stage, of at most that much work and memory but for larger units."""
+        """Return unit -> its stage, within work and memory except for larger units."""
         return dict(zip(self.work, self._numbers(most, batches), strict=True))
 
     def _numbers(self, most: int, batches: int = 1) -> list[int]:
-        """Stage of each unit, in the order of the line."""
+        """Return the stage of each unit, in the order of the line."""
         room, found = self.room, list[int]()
         number = filled = need = 0
         for work, size in zip(self._works, self._unit_needs(batches), strict=True):
@@ -269,7 +269,7 @@ class StageLine:
         return found
 
     def _visits(self, stage: Sequence[int]) -> list[int]:
-        """How often a path to each operator has left its stage and come back.
+        """Return how often a path to each operator has left its stage and come back.
 
         What is known at an operator, the latest visit of each stage on paths to it, is the same
         at many: equal states are one number, and each union of states is made once.
@@ -294,15 +294,15 @@ class StageLine:
         return visits
 
     def _waited_for(self, part: Sequence[int]) -> list[bool]:
-        """Whether another part waits for each operator, within its micro-batch."""
-        found = [False] * len(part)
+        """Return whether another part waits for each operator, within its micro-batch."""
+        result = [False] * len(part)
         for i in range(len(part) - 1, -1, -1):
             own = part[i]
-            found[i] = any(part[j] != own or found[j] for j in self._after[i])
-        return found
+            result[i] = any(part[j] != own or result[j] for j in self._after[i])
+        return result
 
     def _branches(self, stage: Sequence[int]) -> list[int]:
-        """Return for each operator one that stands for its branch of the stage."""
+        """Return for each operator one that represents its branch of the stage."""
         leader = list(range(len(stage)))
 
         def find(i: int) -> int:
@@ -322,9 +322,9 @@ class StageLine:
 
 def _union(states: Iterable[Mapping[int, int]]) -> dict[int, int]:
     """Return the largest number of each stage."""
-    found: dict[int, int] = {}
+    result: dict[int, int] = {}
     for state in states:
         for stage, visit in state.items():
-            if found.get(stage, -1) < visit:
-                found[stage] = visit
-    return found
+            if result.get(stage, -1) < visit:
+                result[stage] = visit
+    return result

@@ -1,4 +1,4 @@
-"""The way back: a plan of clusters as a plan of their members."""
+"""Expansion: the plan of a coarse problem as a plan of the members of its clusters."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Expansion:
     parts: Mapping[str, tuple[str, ...]]
 
     def undo(self, plan: Plan) -> Plan:
-        """Plan of ``before``; the claimed value is dropped, since the real one may be smaller."""
+        """Return a plan of ``before``, without a claimed value: the real one may be smaller."""
         runs = tuple(run for coarse in plan.runs for run in self._runs(coarse))
         expanded = Plan(self.before.name, runs, planner=plan.planner, notes=dict(plan.notes))
         transfers = tuple(t for coarse in plan.transfers for t in self._transfers(coarse, expanded))
@@ -59,7 +59,7 @@ class Expansion:
         return without_needless(self.before, expanded)
 
     def project(self, plan: Plan, after: PlanningProblem) -> Plan | None:
-        """Plan of clusters that decides what a plan of ``before`` decides; its times are rough.
+        """Return a plan of clusters with the decisions of a plan of ``before`` and rough times.
 
         A cluster is on its members' site (those of no length go along), with the options they
         have or the fastest there, from the start of the first to the stop of the last; retiming
@@ -71,10 +71,10 @@ class Expansion:
             runs_of.setdefault(run.operator, []).append(run)
         runs: list[OperatorRun] = []
         for name in self.members:
-            found = self._joined(name, runs_of, after)
-            if not found:
+            result = self._joined(name, runs_of, after)
+            if not result:
                 return None
-            runs += found
+            runs += result
         sent: dict[str, list[Transfer]] = {}
         for transfer in plan.transfers:
             sent.setdefault(transfer.value, []).append(transfer)
@@ -92,13 +92,13 @@ class Expansion:
     def _joined(
         self, name: str, runs_of: Mapping[str, Sequence[OperatorRun]], after: PlanningProblem
     ) -> list[OperatorRun]:
-        """Runs of a cluster: the first of each member, the second of each, and so on."""
+        """Return runs of a cluster: of the first run of each member, of the second, and so on."""
         rows = [runs_of[member] for member in self.members[name]]
         if len({len(row) for row in rows}) > 1:
             return []
-        found = [self._together(name, runs, after) for runs in zip(*rows, strict=True)]
-        made = [run for run in found if run is not None]
-        return made if len(made) == len(found) else []
+        result = [self._together(name, runs, after) for runs in zip(*rows, strict=True)]
+        made = [run for run in result if run is not None]
+        return made if len(made) == len(result) else []
 
     def _together(
         self, name: str, runs: Sequence[OperatorRun], after: PlanningProblem
@@ -158,6 +158,6 @@ class Expansion:
             assert channel is not None
             return channel.transfer_ticks(value.payload(native), value.messages)
         made, read = (run.devices, native), (coarse.target, coarse.layout)
-        found = route_between(self.before, value, made, read)
-        assert found is not None
-        return found[0].duration_ticks
+        result = route_between(self.before, value, made, read)
+        assert result is not None
+        return result[0].duration_ticks

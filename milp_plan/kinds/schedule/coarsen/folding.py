@@ -1,4 +1,4 @@
-"""Repeated blocks (layers, cells) cluster alike, so that plans repeat."""
+"""Clustering of repeated blocks (layers, cells) in the same way, so that plans repeat."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .reduction import Reduction
 
 
 def repeated_blocks(graph: ComputationGraph) -> tuple[tuple[tuple[str, ...], ...], ...]:
-    """Classes of two or more blocks that are alike, by ``Operator.block``.
+    """Return classes of two or more blocks that are alike, by ``Operator.block``.
 
     Blocks are alike when their operators, in graph order, agree one by one: kind, micro-batch,
     options, position in the block's colocation groups, and what they read from each other.
@@ -34,7 +34,7 @@ def repeated_blocks(graph: ComputationGraph) -> tuple[tuple[tuple[str, ...], ...
         if len(members) > 1:
             names = tuple(member.name for member in members)
             classes.setdefault(_signature(graph, members), []).append(names)
-    return tuple(tuple(found) for found in classes.values() if len(found) > 1)
+    return tuple(tuple(entry) for entry in classes.values() if len(entry) > 1)
 
 
 def _signature(graph: ComputationGraph, members: list[Operator]) -> Hashable:
@@ -99,7 +99,7 @@ class _Fold:
         self.rejected: set[tuple[int, int]] = set()
 
     def merge_cheapest(self, caps: Caps) -> bool:
-        """Merge the cheapest pair of positions in every block; whether there was one."""
+        """Merge the cheapest pair of positions in every block; return whether there was one."""
         paths = self.quotient.paths()
         scored = []
         for k, m in self._positions():
@@ -117,7 +117,7 @@ class _Fold:
         return False
 
     def _positions(self) -> list[tuple[int, int]]:
-        """Positions whose clusters in the first block share an edge."""
+        """Return pairs of positions whose clusters in the first block share an edge."""
         first = self.rows[0]
         position = {node: k for k, node in reversed(list(enumerate(first)))}
         nodes = self.quotient.nodes

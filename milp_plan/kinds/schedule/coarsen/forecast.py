@@ -1,4 +1,4 @@
-"""What a cut of a graph may be worth: a list schedule of its clusters, and whether it fits."""
+"""Forecast of a cut's value: a list schedule of its clusters, and whether it fits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from milp_plan.core import PlanningProblem, Value
 
 
 def packs(needs: Iterable[tuple[int, int]], rooms: Iterable[int | None]) -> bool:
-    """Return whether first fit, the largest first, finds room for all.
+    """Return whether first fit, largest first, places everything.
 
     A need is what stays on a device, and what comes and goes: of that the largest alone counts.
     """
@@ -47,7 +47,7 @@ class Forecast:
         self._travel: dict[str, int] = {}
 
     def value(self, clusters: Sequence[Sequence[str]], parts: Sequence[Hashable]) -> float:
-        """Ticks of the better of two schedules, by longest remaining path first.
+        """Return the makespan of the better of two schedules, by longest remaining path first.
 
         Clusters of one part run on one device. Parts lie on devices in turn, or in runs of
         neighbours of like work.
@@ -70,12 +70,12 @@ class Forecast:
         )
 
     def passing_bytes(self, clusters: Sequence[Sequence[str]]) -> list[int]:
-        """Bytes that each cluster has on its device while it runs, besides persistent values.
+        """Return the bytes of each cluster on its device while it runs, without persistent values.
 
         Its inputs and results lie there all the time; what is made and read inside while needed.
         """
         place = {n: (i, k) for i, names in enumerate(clusters) for k, n in enumerate(names)}
-        found = [0] * len(clusters)
+        result = [0] * len(clusters)
         change = [[0] * (len(names) + 1) for names in clusters]
         for operator in self.graph.operators:
             i, k = place[operator.name]
@@ -90,16 +90,16 @@ class Forecast:
             readers = [place[name] for name in value.consumers]
             others = {i for i, _ in readers} - {own}
             for i in others:
-                found[i] += size
+                result[i] += size
             if others or not readers:
-                found[own] += size
+                result[own] += size
             else:
                 change[own][first] += size
                 change[own][1 + max(k for _, k in readers)] -= size
-        return [n + max(accumulate(row)) for n, row in zip(found, change, strict=True)]
+        return [n + max(accumulate(row)) for n, row in zip(result, change, strict=True)]
 
     def _edges(self, owner: Mapping[str, int]) -> dict[tuple[int, int], float]:
-        found: dict[tuple[int, int], float] = {}
+        result: dict[tuple[int, int], float] = {}
         for value in self.graph.values:
             if value.producer is None:
                 continue
@@ -107,8 +107,8 @@ class Forecast:
             for last in dict.fromkeys(owner[name] for name in value.consumers):
                 if last != first:
                     pair = (first, last)
-                    found[pair] = found.get(pair, 0.0) + self._travel_ticks(value)
-        return found
+                    result[pair] = result.get(pair, 0.0) + self._travel_ticks(value)
+        return result
 
     def _travel_ticks(self, value: Value) -> int:
         if value.name not in self._travel:
@@ -121,7 +121,7 @@ class Forecast:
 def _scheduled(
     work: Sequence[int], edges: Mapping[tuple[int, int], float], device: Sequence[int]
 ) -> float:
-    """Makespan when each device takes what is ready first, of that the longest path to the end.
+    """Return the makespan if each device runs the ready cluster with the longest path first.
 
     Infinite where the clusters close a cycle.
     """
@@ -161,7 +161,7 @@ def _scheduled(
 def _tails(
     work: Sequence[int], after: Sequence[Sequence[tuple[int, float]]], missing: Sequence[int]
 ) -> list[float]:
-    """Longest path from each cluster to the end; those on or before a cycle have their own work."""
+    """Return the longest path from each cluster to the end; on or before a cycle its own work."""
     left, order = list(missing), [i for i, count in enumerate(missing) if not count]
     for i in order:
         for j, _ in after[i]:

@@ -1,4 +1,4 @@
-"""Clusters along an incumbent: neighbours on one of its sites, merged where it loses least."""
+"""Clusters along a plan: neighbours on one of its sites, merged where the plan loses least."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from .quotient import Quotient
 from .reduction import Reduction
 
 WEIGHT_OF_STRETCH, WEIGHT_OF_SLACK, WEIGHT_OF_WORK = 4.0, 1.0, 0.25
-"""What a tick costs: of a longer plan, of slack that is used up, of work beyond the mean."""
+"""Cost per tick of a longer plan, of slack that is used up, and of work above the mean."""
 
 
 @dataclass(frozen=True)
 class GuidedClustering:
-    """Merge what follows each other on one site of a plan, until the target is met. Heuristic.
+    """Merge consecutive operators on one site of a plan until the target is met. Heuristic.
 
     The plan is read as a graph: precedence with the travel between its sites, and the order on
     each device. Two clusters merge if they are neighbours on all devices of their site and no
@@ -57,20 +57,20 @@ class GuidedClustering:
         return contract(problem, clusters, name=self.name, choices=choices)
 
     def _choices(self, problem: PlanningProblem, members: list[str]) -> Iterator[OptionChoice]:
-        """Usual choices of a cluster, and the options of the plan together."""
-        found = [choice for choice, _ in usable(problem, members)]
-        yield from found
+        """Yield the usual choices of a cluster, and the plan's options together."""
+        result = [choice for choice, _ in usable(problem, members)]
+        yield from result
         runs = [self.guide[name] for name in members]
         options = tuple(problem.graph.operator(r.operator).option(r.option) for r in runs)
         here = {problem.cluster.device(name).device_class for name in runs[0].devices}
-        if any(c.options == options and here <= set(c.classes) for c in found):
+        if any(c.options == options and here <= set(c.classes) for c in result):
             return
         classes = tuple(
             c.name
             for c in problem.cluster.device_classes
             if all(c.name in option.duration_ticks for option in options)
         )
-        names = {choice.name for choice in found}
+        names = {choice.name for choice in result}
         name = next(n for n in ("as planned", *map(str, range(len(names) + 1))) if n not in names)
         own = OptionChoice(name, options, classes)
         if layouts(problem.graph, members, own) is not None:
@@ -119,8 +119,8 @@ class _Merging:
                 heappush(heap, (self.cost(*pair), *pair))
 
     def _pairs(self) -> list[tuple[int, int]]:
-        found = [pair for table in self.after.values() for pair in table.items()]
-        return [pair for pair in dict.fromkeys(found) if self._neighbours(*pair)]
+        result = [pair for table in self.after.values() for pair in table.items()]
+        return [pair for pair in dict.fromkeys(result) if self._neighbours(*pair)]
 
     def _pairs_of(self, i: int) -> Iterator[tuple[int, int]]:
         device = (self.quotient.nodes[i].site or ("",))[0]
@@ -146,7 +146,7 @@ class _Merging:
         self.paths.lengthen(kept)
 
     def cost(self, i: int, j: int) -> float:
-        """Ticks that the plan loses, or may lose later."""
+        """Return the ticks that the plan loses, or may lose later."""
         paths, nodes = self.paths, self.quotient.nodes
         path = path_through(self.quotient, [i, j], paths.heads, paths.tails)
         used = path - max(paths.through(i), paths.through(j))

@@ -1,4 +1,4 @@
-"""Runs again and transfers that nobody reads, once clusters are their members again."""
+"""Removal of repeated runs and transfers that nobody reads in an expanded plan."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from milp_plan.core import OperatorRun, Plan, PlanningProblem
 
 
 class _Copy(NamedTuple):
-    """When it was complete and begun, minus its place in the plan, what made it (by identity)."""
+    """Stop and start, minus its position in the plan, and the identity of what made it."""
 
     stop: int
     start: int
@@ -25,7 +25,7 @@ def without_needless(problem: PlanningProblem, plan: Plan) -> Plan:
     nothing for the others.
     """
     while True:
-        read = _Reading(problem, plan).found()
+        read = _Reading(problem, plan).needed()
         count: dict[str, int] = {}
         for run in plan.runs:
             count[run.operator] = count.get(run.operator, 0) + 1
@@ -60,8 +60,8 @@ class _Reading:
             for device in trip.target:
                 self.brought.setdefault((trip.value, device), []).append((trip.layout, copy))
 
-    def found(self) -> set[int]:
-        """Identities of the runs and transfers whose copies are read, or stay to the end."""
+    def needed(self) -> set[int]:
+        """Return the identities of runs and transfers whose copies are read or stay to the end."""
         makers = {self._by_run(run, value) for run in self.plan.runs for value in self._read(run)}
         flat = {maker for row in makers for maker in row}
         for trip in self.plan.transfers:
@@ -81,16 +81,16 @@ class _Reading:
 
     def _by_run(self, run: OperatorRun, value: str) -> frozenset[int]:
         option = self.problem.graph.operator(run.operator).option(run.option)
-        found: set[int] = set()
+        result: set[int] = set()
         for device in run.devices:
             key = (value, device)
             rows = [*self.native.get(key, ()), *self.brought.get(key, ())]
             copies = [copy for layout, copy in rows if layout == option.layout_read(value)]
-            found |= _latest(copies, run.start_ticks or 0)
-        return frozenset(found)
+            result |= _latest(copies, run.start_ticks or 0)
+        return frozenset(result)
 
 
 def _latest(copies: list[_Copy], start: int | None) -> set[int]:
-    """Maker of the copy completed last by then, of equals the one begun last and listed first."""
+    """Return makers of the copy completed last by then; ties go to the latest start."""
     able = [copy for copy in copies if start is None or copy.stop <= start]
     return {max(able).maker} if able else set()

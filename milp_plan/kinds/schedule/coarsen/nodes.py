@@ -1,4 +1,4 @@
-"""What a quotient consists of: clusters, what colocation ties together, what merges may cost."""
+"""Parts of a quotient: clusters, components that colocation forms, and caps on merges."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Node:
 
 @dataclass
 class Component:
-    """Everything that colocation ties to one site: groups joined by clusters, or one cluster.
+    """All clusters that colocation puts on one site: groups joined by clusters, or one cluster.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class Component:
 
     @classmethod
     def joined(cls, parts: Iterable[Component], sites: int) -> Component:
-        """Several of them tied to one of their common sites."""
+        """Return several components as one, on one of their common sites."""
         ends = list(parts)
         return cls(
             sum(part.work for part in ends),
@@ -89,7 +89,7 @@ class Component:
         )
 
     def stash_bytes(self) -> int:
-        """Largest sum of live values when operators run in topological order."""
+        """Return the largest sum of live values when operators run in topological order."""
         events = [(first, size) for first, _, size in self.lives]
         events += [(last + 1, -size) for _, last, size in self.lives]
         return max(accumulate(size for _, size in sorted(events)), default=0)
@@ -97,7 +97,7 @@ class Component:
 
 @dataclass(frozen=True)
 class Caps:
-    """What a merge may cost.
+    """Upper limits on the size of a merged cluster.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Options nobody needs: exact removal of dominated and impossible ones."""
+"""Exact removal of dominated and impossible options."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .reduction import Reduction
 
 
 class UselessOptions:
-    """Remove options that some optimal plan does without. Exact.
+    """Remove options that some optimal plan does not use. Exact.
 
     *Impossible*: no site admits the option, or on every admissible site some device is too small
     for what the operator needs at once while it runs (workspace, every input, every output). No
@@ -37,7 +37,7 @@ class UselessOptions:
     exact = True
 
     def apply(self, problem: PlanningProblem) -> Reduction | None:
-        """Drop the options; ``None`` if all are useful."""
+        """Remove the options; ``None`` if all are useful."""
         slim = {operator.name: _slim(problem, operator) for operator in problem.graph.operators}
         for members in problem.graph.groups.values():
             if not _common_sites(problem, [slim[name] for name in members]):
@@ -53,15 +53,17 @@ class UselessOptions:
 
         def project(plan: Plan) -> Plan | None:
             runs = [_with_useful_option(after, run) for run in plan.runs]
-            found = tuple(run for run in runs if run is not None)
-            return replace(plan, runs=found, fingerprint=None) if len(found) == len(runs) else None
+            result = tuple(run for run in runs if run is not None)
+            return (
+                replace(plan, runs=result, fingerprint=None) if len(result) == len(runs) else None
+            )
 
         alone = {name: (name,) for name in slim}
         return Reduction(self.name, self.exact, problem, after, undo, alone, project)
 
 
 def _with_useful_option(after: PlanningProblem, run: OperatorRun) -> OperatorRun | None:
-    """The run with an option that is left: its own, or the fastest on its site."""
+    """Return the run with a remaining option: its own, or the fastest on its site."""
     able = [p for p in after.placements(run.operator) if p.devices == run.devices]
     if not able or any(p.option == run.option for p in able):
         return run if able else None
@@ -70,13 +72,13 @@ def _with_useful_option(after: PlanningProblem, run: OperatorRun) -> OperatorRun
 
 
 def _common_sites(problem: PlanningProblem, operators: Sequence[Operator]) -> set[tuple[str, ...]]:
-    """Sites that admit all; none, and the problem is infeasible, which the planner shall say."""
-    found = []
+    """Return the sites that all operators can use; without any the problem is infeasible."""
+    result = []
     for operator in operators:
         kept = {option.name for option in operator.options}
         ways = problem.placements(operator.name)
-        found.append({way.devices for way in ways if way.option in kept})
-    return set.intersection(*found)
+        result.append({way.devices for way in ways if way.option in kept})
+    return set.intersection(*result)
 
 
 def _slim(problem: PlanningProblem, operator: Operator) -> Operator:
@@ -99,7 +101,7 @@ def _slim(problem: PlanningProblem, operator: Operator) -> Operator:
 
 
 def fits_alone(problem: PlanningProblem, operator: Operator, placement: Placement) -> bool:
-    """Whether each device of a site can hold what the operator needs at once, and no more."""
+    """Return whether each device of a site can hold what the operator alone needs."""
     option = operator.option(placement.option)
     limits = [problem.cluster.device(d).memory_bytes for d in placement.devices]
     limit = min((bytes_ for bytes_ in limits if bytes_ is not None), default=None)
@@ -125,7 +127,7 @@ def fits_alone(problem: PlanningProblem, operator: Operator, placement: Placemen
 def undominated(
     options: Sequence[Option], inputs: Sequence[str], outputs: Sequence[str]
 ) -> list[Option]:
-    """Return the options that no other one dominates; of equals the first stays.
+    """Return the options that no other one dominates; of equal ones the first.
 
     ``inputs`` and ``outputs`` name the values the operator reads and makes.
     """

@@ -1,4 +1,4 @@
-"""Longest paths of a quotient, kept up to date while clusters merge."""
+"""Longest paths of a quotient, updated while clusters merge."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class Paths:
         return max(self.through(i) for i in self.quotient.nodes)
 
     def through(self, i: int) -> float:
-        """Longest path through a cluster, in ticks."""
+        """Return the longest path through a cluster, in ticks."""
         return self.heads[i] + self.quotient.nodes[i].span + self.tails[i]
 
-    def lengthen(self, kept: int) -> None:
+    def lengthen(self, merged: int) -> None:
         """Carry longer paths through a merged cluster on to everything after and before it."""
         quotient, heads, tails = self.quotient, self.heads, self.tails
-        queue = deque([kept])
-        heads[kept] = max(
-            (heads[j] + quotient.way_ticks(j, kept) for j in quotient.nodes[kept].before),
+        queue = deque([merged])
+        heads[merged] = max(
+            (heads[j] + quotient.way_ticks(j, merged) for j in quotient.nodes[merged].before),
             default=0.0,
         )
         while queue:
@@ -43,9 +43,9 @@ class Paths:
                 if heads[i] + quotient.way_ticks(i, j) > heads[j]:
                     heads[j] = heads[i] + quotient.way_ticks(i, j)
                     queue.append(j)
-        queue = deque([kept])
-        tails[kept] = max(
-            (quotient.back_ticks(kept, j) + tails[j] for j in quotient.nodes[kept].after),
+        queue = deque([merged])
+        tails[merged] = max(
+            (quotient.back_ticks(merged, j) + tails[j] for j in quotient.nodes[merged].after),
             default=0.0,
         )
         while queue:

@@ -1,4 +1,4 @@
-"""A graph of clusters that merge one by one; it knows paths, work, groups, sites and memory."""
+"""A graph of clusters that are merged one by one, with paths, groups, sites and memory."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Quotient:
         return len(self.nodes)
 
     def clusters(self) -> list[list[str]]:
-        """Members of every cluster of two or more, in running order."""
+        """Return the members of every cluster of two or more, in running order."""
         nodes = [sorted(node.members) for node in self.nodes.values() if len(node.members) > 1]
         return [[self.names[i] for i in members] for members in nodes]
 
@@ -121,7 +121,7 @@ class Quotient:
                 latest[device] = i
 
     def _edge(self, first: int, last: int) -> set[str]:
-        """Values between two operators; both ends share the set until one of them merges."""
+        """Return the values between two operators; both ends share the set until one is merged."""
         values = self.nodes[first].after.setdefault(last, set())
         self.nodes[last].before[first] = values
         return values
@@ -170,7 +170,7 @@ class Quotient:
         return self._component(self.key(node))
 
     def convex(self, nodes: Iterable[int]) -> bool:
-        """Whether no path leaves the clusters and comes back: merging them makes no cycle.
+        """Return whether no path leaves the clusters and comes back: a merge then makes no cycle.
 
         A cycle of clusters after the merge would leave the merged cluster and return to it, so
         some cluster outside would lie after one of the clusters and before another.
@@ -183,7 +183,7 @@ class Quotient:
         return above & below & ~mask == 0
 
     def travel_ticks(self, values: Iterable[str]) -> float:
-        """Time the values take to travel on an average channel, one after the other."""
+        """Return the transfer time of values on an average channel, one after the other."""
         return sum(self._value_ticks(name) for name in values)
 
     def _value_ticks(self, name: str) -> float:
@@ -196,36 +196,36 @@ class Quotient:
         return self._travel[name]
 
     def order(self) -> list[int]:
-        """Clusters in topological order."""
+        """Return the clusters in topological order."""
         missing = {i: len(node.before) for i, node in self.nodes.items()}
         heap = [i for i, count in missing.items() if count == 0]
-        found: list[int] = []
+        result: list[int] = []
         while heap:
             i = heappop(heap)
-            found.append(i)
+            result.append(i)
             for j in self.nodes[i].after:
                 missing[j] -= 1
                 if missing[j] == 0:
                     heappush(heap, j)
-        return found
+        return result
 
     def together(self, i: int, j: int) -> bool:
-        """Whether colocation ties two clusters to one site."""
+        """Return whether colocation puts two clusters on one site."""
         return self.key(i) == self.key(j)
 
     def way_ticks(self, i: int, j: int) -> float:
-        """Time from one cluster to the next along an edge, with the first cluster's span."""
+        """Return the time from one cluster to the next along an edge, with the first one's span."""
         node = self.nodes[i]
         if self.guide is None or node.site == self.nodes[j].site:
             return node.span
         return node.span + self.travel_ticks(node.after[j])
 
     def back_ticks(self, i: int, j: int) -> float:
-        """Time from the end of one cluster to the end of the next along an edge."""
+        """Return the time from the end of one cluster to the end of the next along an edge."""
         return self.way_ticks(i, j) - self.nodes[i].span + self.nodes[j].span
 
     def paths(self) -> tuple[dict[int, float], dict[int, float]]:
-        """Longest path before and after each cluster, without itself, in ticks."""
+        """Return the longest path before and after each cluster, without itself, in ticks."""
         order = self.order()
         heads: dict[int, float] = {}
         tails: dict[int, float] = {}
@@ -238,7 +238,7 @@ class Quotient:
         return heads, tails
 
     def may_merge(self, nodes: list[int], caps: Caps) -> bool:
-        """Whether merging keeps the graph acyclic, some site for it, and what the caps protect.
+        """Return whether a merge keeps the graph acyclic, leaves a site, and respects the caps.
 
         The caps on work and path are for the caller, who may have reasons to exceed them.
         """
@@ -255,7 +255,7 @@ class Quotient:
         return bool(sites) and self._fits(nodes, keys, sites, caps.memory_bytes)
 
     def _offer(self, nodes: list[int]) -> tuple[int, frozenset[int]]:
-        """Sites and gangs that the merged cluster would offer."""
+        """Return the sites and gangs that the merged cluster would offer."""
         sites = -1
         for i in nodes:
             sites &= self.nodes[i].sites
@@ -297,7 +297,7 @@ class Quotient:
         return stored + Component.joined(parts, sites).stash_bytes() <= max(known)
 
     def _peak(self, members: list[str]) -> int:
-        """Bytes a merged cluster holds at once, besides persistent values, at its leanest."""
+        """Return the least bytes a merged cluster holds at once, without persistent values."""
         graph, inside = self.problem.graph, set(members)
         made = {
             value.name
@@ -315,7 +315,7 @@ class Quotient:
         return min(peaks)
 
     def merge(self, nodes: list[int]) -> int:
-        """Merge clusters, which :meth:`may_merge` allows; returns the merged cluster."""
+        """Merge clusters that :meth:`may_merge` allows; return the merged cluster."""
         keys = dict.fromkeys(map(self.key, nodes))
         sites, gangs = self._offer(nodes)
         kept, *gone = sorted(nodes)
@@ -383,7 +383,7 @@ class Quotient:
 
 
 def _is_simple(option: Option) -> bool:
-    """Whether every site is one device and every layout is ``full``."""
+    """Return whether every site is one device and every layout is ``full``."""
     tables = (*option.reads.values(), *option.writes.values())
     return option.gang == 1 and all(layout == FULL for layout in tables)
 

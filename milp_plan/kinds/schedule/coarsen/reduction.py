@@ -1,4 +1,4 @@
-"""One apply/undo step, and the chain of steps that stage one is."""
+"""Steps of coarsening, each with its way back, and the chain of all steps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from milp_plan.core import Plan, PlanningProblem
 
 
 class Excess(NamedTuple):
-    """More operators than the target, on purpose: how many, and why."""
+    """Number of operators above the target that a step aims at, and the reason."""
 
     operators: int
     reason: str
@@ -18,7 +18,7 @@ class Excess(NamedTuple):
 
 @dataclass(frozen=True)
 class Reduction:
-    """One step taken: a problem, a smaller one, and the way back.
+    """Result of one step: a problem, a smaller one, and the way back.
 
     Parameters
     ----------
@@ -66,12 +66,12 @@ class ReductionStep(Protocol):
         ...
 
     def apply(self, problem: PlanningProblem) -> Reduction | None:
-        """Take the step; ``None`` when there is nothing to do."""
+        """Return the result of the step; ``None`` when there is nothing to do."""
         ...
 
 
 class ReductionRow(NamedTuple):
-    """One line of :meth:`Coarsening.table`."""
+    """One row of :meth:`Coarsening.table`."""
 
     step: str
     exact: bool
@@ -80,12 +80,12 @@ class ReductionRow(NamedTuple):
     values_before: int
     values_after: int
     excess: str = ""
-    """Why the step has more operators than the target on purpose; empty where it has not."""
+    """Why the step aims at more operators than the target; empty where it does not."""
 
 
 @dataclass(frozen=True)
 class Coarsening:
-    """Stage one as a whole: the original problem, the smallest one, and the steps between.
+    """A coarsening: the original problem, the smallest one, and the steps between.
 
     Parameters
     ----------
@@ -100,12 +100,12 @@ class Coarsening:
 
     @property
     def problem(self) -> PlanningProblem:
-        """The smallest problem: what stage two plans."""
+        """The smallest problem, which is planned."""
         return self.reductions[-1].after if self.reductions else self.original
 
     @property
     def excess(self) -> Excess | None:
-        """What a step aimed at instead of the target; ``None`` where none did."""
+        """The size a step aimed at above the target; ``None`` where none did."""
         return next((r.excess for r in reversed(self.reductions) if r.excess), None)
 
     @property
@@ -115,18 +115,18 @@ class Coarsening:
 
     @property
     def members(self) -> dict[str, tuple[str, ...]]:
-        """Operator of ``problem`` -> the original operators it stands for, in running order."""
+        """Operator of ``problem`` -> its original operators, in running order."""
         names = [operator.name for operator in self.problem.graph.operators]
-        found: dict[str, tuple[str, ...]] = {name: (name,) for name in names}
+        result: dict[str, tuple[str, ...]] = {name: (name,) for name in names}
         for reduction in reversed(self.reductions):
-            found = {
+            result = {
                 name: tuple(m for part in parts for m in reduction.members[part])
-                for name, parts in found.items()
+                for name, parts in result.items()
             }
-        return found
+        return result
 
     def undo(self, plan: Plan) -> Plan:
-        """Turn a valid plan of ``problem`` into a valid plan of ``original``, no worse."""
+        """Return a valid plan of ``problem`` as a valid plan of ``original``, no worse."""
         if not self.reductions:
             return plan
         for reduction in reversed(self.reductions):
@@ -134,18 +134,18 @@ class Coarsening:
         return replace(plan, fingerprint=self.original.fingerprint)
 
     def project(self, plan: Plan) -> Plan | None:
-        """Turn a plan of ``original`` into one of ``problem`` that decides the same.
+        """Return a plan of ``original`` as one of ``problem`` with the same decisions.
 
         Its times are rough: it has the sites, options and orders, and is a start once it is
         timed anew. ``None`` where clusters are torn, or no option of theirs does.
         """
-        found: Plan | None = plan
+        result: Plan | None = plan
         for reduction in self.reductions:
-            found = None if found is None else reduction.project(found)
-        return found
+            result = None if result is None else reduction.project(result)
+        return result
 
     def table(self) -> tuple[ReductionRow, ...]:
-        """Operators and values before and after each step."""
+        """Return the numbers of operators and values before and after each step."""
         return tuple(
             ReductionRow(
                 reduction.name,

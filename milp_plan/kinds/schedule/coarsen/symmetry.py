@@ -1,4 +1,4 @@
-"""Devices and operators that may change places: what symmetry breaking may use."""
+"""Interchangeable devices, for symmetry breaking."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from milp_plan.core import Cluster, PlanningProblem
 
 
 def interchangeable_devices(problem: PlanningProblem) -> tuple[tuple[str, ...], ...]:
-    """Classes of two or more devices that any permutation maps to an equivalent problem.
+    """Return classes of two or more interchangeable devices.
 
     Two devices may change places when they are of one class with the same memory, have equal
     channels to and from every third device and to each other, and the process groups that some

@@ -1,4 +1,4 @@
-"""Operators that take no time join the neighbour they serve: an exact step."""
+"""Operators that take no time are merged into a neighbour: an exact step."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Cluster:
 
 
 class ZeroLengthAbsorption:
-    """Let operators that take no time join the one operator they serve. Exact.
+    """Merge operators that take no time into the one operator they serve. Exact.
 
     Profiled graphs are full of them: a weight node that feeds one operator, a node that only
     looks at the result of another. X is a set of operators with no length under the options
@@ -60,7 +60,7 @@ class ZeroLengthAbsorption:
     exact = True
 
     def apply(self, problem: PlanningProblem) -> Reduction | None:
-        """Contract until nothing joins any more; ``None`` if nothing ever did."""
+        """Contract until nothing can be merged; ``None`` if nothing was."""
         if problem.memory_law is MemoryLaw.STATIC:
             return None
         absorption = _Absorption(problem)
@@ -88,7 +88,7 @@ class _Absorption:
         self.roomy = problem.objective is not Objective.PEAK_MEMORY and memory_never_binds(problem)
 
     def run(self) -> None:
-        """Join until a whole pass changes nothing."""
+        """Merge until a whole pass changes nothing."""
         changed = True
         while changed:
             changed = False
@@ -98,8 +98,8 @@ class _Absorption:
                     changed = True
 
     def choices(self, cluster: _Cluster) -> list[OptionChoice] | None:
-        """One choice per option of the core; ``None`` if some member does not go along."""
-        found = []
+        """Return one choice per option of the core; ``None`` if a member has no matching option."""
+        result = []
         for option in self.graph.operator(cluster.core).options:
             picked = []
             for member in cluster.members:
@@ -115,8 +115,8 @@ class _Absorption:
             choice = OptionChoice(option.name, tuple(picked), tuple(option.duration_ticks))
             if layouts(self.graph, cluster.members, choice) is None:
                 return None
-            found.append(choice)
-        return found
+            result.append(choice)
+        return result
 
     def _join(self, cluster: _Cluster) -> bool:
         made = [v for m in cluster.members for v in self.graph.outputs[m]]
@@ -131,7 +131,7 @@ class _Absorption:
         return False
 
     def _agree(self, cluster: _Cluster, host: _Cluster, bound: bool) -> bool:
-        """Whether groups, values that stay and other neighbours (``bound``) allow the move."""
+        """Return whether groups, values that stay and neighbours (``bound``) allow the merge."""
         group = self.graph.operator(host.core).group
         for member in cluster.members:
             own = self.graph.operator(member).group
@@ -165,7 +165,7 @@ def _can_be_zero(operator: Operator) -> bool:
 
 
 def memory_never_binds(problem: PlanningProblem) -> bool:
-    """Whether every device has room for all that could ever lie on it together."""
+    """Return whether every device has room for everything it could ever hold together."""
     cluster, graph = problem.cluster, problem.graph
     limits = [device.memory_bytes for device in cluster.devices]
     limit = min((number for number in limits if number is not None), default=None)

@@ -147,9 +147,9 @@ def _serial_plan(rng: Random, problem: PlanningProblem) -> Plan:
         for value in graph.inputs[name]:
             if value.producer is None:
                 continue
-            found = routes(problem, value, placed[value.producer], name, placed[name])
-            assert found is not None, "devices are fully joined and every layout can be changed"
-            for route in found:
+            result = routes(problem, value, placed[value.producer], name, placed[name])
+            assert result is not None, "devices are fully joined and every layout can be changed"
+            for route in result:
                 if route.key not in made:
                     made[route.key] = _transfer(route, now)
                     now += route.duration_ticks
@@ -221,7 +221,7 @@ def planted_pipeline(seed: int, objective: Objective | None = None) -> tuple[Pla
 
 
 def planted_words(rng: Random, shop: Shop) -> list[list[int]]:
-    """Words of random micro-batch orders: any task runs whose predecessors have run."""
+    """Return the words of random micro-batch orders: any task runs whose predecessors have run."""
     seen = [0] * len(shop.kinds)
     words: list[list[int]] = [[] for _ in shop.machines]
     while True:

@@ -41,7 +41,7 @@ def retime(
     Parameters
     ----------
     sets, placements
-        Of the problem; transfers follow from the placements.
+        Sets of the problem, and a placement of each operator; transfers follow from these.
     arcs
         Decided order. Arcs that name a transfer the placements do not call for are ignored.
     hint
@@ -141,7 +141,7 @@ def _longest_paths(
 
 
 def _sweep(network: Network, rank: Mapping[str, int], release: Mapping[str, int]) -> dict[str, int]:
-    """Earliest starts by the arcs that go up in rank."""
+    """Return the earliest starts by the arcs that go up in rank."""
     start = {name: release.get(name, 0) for name in network}
     for name in sorted(rank, key=rank.__getitem__):
         for after, lag in network[name]:
@@ -156,7 +156,7 @@ def _narrowest(
     sites: list[list[str]],
     length: Mapping[str, int],
 ) -> dict[str, int]:
-    """Earliest starts with the least span of any device, by bisection.
+    """Return the earliest starts with the least span of any device, by bisection.
 
     A span S is possible where ``start >= last stop - S`` on each device leads to no circle. A path
     without one uses each device's rule at most once, so as many rounds as there are devices tell.
@@ -186,9 +186,9 @@ def _narrowest(
             low = middle + 1
         else:
             high = middle
-    found = within(high)
-    assert found is not None, "earliest starts have this span"
-    return found
+    result = within(high)
+    assert result is not None, "earliest starts have this span"
+    return result
 
 
 def _plan(

@@ -25,7 +25,7 @@ Names = tuple[str, str]
 
 
 class ScheduleData:
-    """What a model of single devices ranges over.
+    """Index sets of a model of single devices.
 
     Every operator takes its fastest option that runs on one device and keeps values whole. Times
     are in units of the model, of which the horizon has at most :data:`MOST_UNITS`.
@@ -67,7 +67,7 @@ class ScheduleData:
                         self.placements[spot] = placement
 
     def devices(self, operator: str) -> list[str]:
-        """Devices that can run an operator."""
+        """Return the devices that can run an operator."""
         return [device for name, device in self.placements if name == operator]
 
     @cached_property
@@ -96,15 +96,15 @@ class ScheduleData:
     @cached_property
     def delay(self) -> dict[tuple[str, str, str, str], float]:
         """See the class."""
-        found: dict[tuple[str, str, str, str], float] = {}
+        result: dict[tuple[str, str, str, str], float] = {}
         for one, two in self.edges:
             for a, b in product(self.devices(one), self.devices(two)):
                 both = (self.placements[one, a], self.placements[two, b])
                 if both in self.sets.combinations[one, two]:
                     needed = self.sets.combinations[one, two][both].values()
                     times = [route.duration_ticks for ways in needed for route in ways]
-                    found[one, two, a, b] = max(times, default=0) / self.unit
-        return found
+                    result[one, two, a, b] = max(times, default=0) / self.unit
+        return result
 
     @cached_property
     def pairs(self) -> list[Names]:

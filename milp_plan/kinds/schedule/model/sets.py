@@ -1,4 +1,4 @@
-"""The sets a scheduling formulation ranges over: placements, flows, transfer tasks.
+"""Index sets of a scheduling formulation: placements, flows, transfer tasks.
 
 Everything here follows from the problem alone; no variable and no solver is in sight.
 """
@@ -126,12 +126,12 @@ class ScheduleSets:
         self.combinations = {
             pair: {
                 both: needed
-                for both, needed in found.items()
+                for both, needed in entry.items()
                 if both in windows.open[pair]
                 # no flow is modelled for local pairs: rows of time forbid what is too long
                 or (pair in local and windows.left.issuperset(zip(pair, both, strict=True)))
             }
-            for pair, found in self.combinations.items()
+            for pair, entry in self.combinations.items()
         }
 
     @property
@@ -142,12 +142,12 @@ class ScheduleSets:
     @cached_property
     def values_between(self) -> dict[Pair, tuple[Value, ...]]:
         """(producer, consumer) -> values that flow between them."""
-        found: dict[Pair, list[Value]] = {}
+        result: dict[Pair, list[Value]] = {}
         for value in self.graph.values:
             if value.producer is not None:
                 for consumer in value.consumers:
-                    found.setdefault((value.producer, consumer), []).append(value)
-        return {pair: tuple(values) for pair, values in found.items()}
+                    result.setdefault((value.producer, consumer), []).append(value)
+        return {pair: tuple(values) for pair, values in result.items()}
 
     def _combine(self, pair: Pair) -> Iterator[tuple[Combination, Ways]]:
         producer, consumer = pair
@@ -174,23 +174,23 @@ class ScheduleSets:
         producer, consumer = pair
         if self.group[producer] != self.group[consumer]:
             return False
-        found = self.combinations[pair]
+        result = self.combinations[pair]
         same_site = [
             made.devices == read.devices
             for made in self.placements[producer]
             for read in self.placements[consumer]
         ]
-        transfers = any(ways for needed in found.values() for ways in needed.values())
-        return len(found) == sum(same_site) and not transfers
+        transfers = any(ways for needed in result.values() for ways in needed.values())
+        return len(result) == sum(same_site) and not transfers
 
     @cached_property
     def transfers(self) -> tuple[TransferTask, ...]:
         """Transfer tasks, in value order."""
-        found: list[TransferTask] = []
+        result: list[TransferTask] = []
         for value in self.graph.values:
             if value.producer is not None:
-                found += self._transfers_of(value, value.producer)
-        return tuple(found)
+                result += self._transfers_of(value, value.producer)
+        return tuple(result)
 
     def _transfers_of(self, value: Value, producer: str) -> list[TransferTask]:
         legs = [
@@ -264,12 +264,12 @@ class ScheduleSets:
     @cached_property
     def surely_after(self) -> dict[str, frozenset[str]]:
         """Transfer task -> operators that start after it stops, whenever it is present."""
-        found = {}
+        result = {}
         for task in self.transfers:
             per_reader = [self.graph.descendants[c] | {c} for c in task.consumers]
             join = frozenset.intersection if task.shared else frozenset.union
-            found[task.name] = join(*per_reader)
-        return found
+            result[task.name] = join(*per_reader)
+        return result
 
     @cached_property
     def serial_ticks(self) -> int:
@@ -280,20 +280,20 @@ class ScheduleSets:
     @cached_property
     def heads(self) -> dict[str, int]:
         """Operator -> earliest start in any plan."""
-        found: dict[str, int] = {}
+        result: dict[str, int] = {}
         for name in self.operators:
             before = self.graph.predecessors[name]
-            found[name] = max((found[b] + self.shortest[b] for b in before), default=0)
-        return found
+            result[name] = max((result[b] + self.shortest[b] for b in before), default=0)
+        return result
 
     @cached_property
     def tails(self) -> dict[str, int]:
         """Operator -> least time between its stop and the end of any plan."""
-        found: dict[str, int] = {}
+        result: dict[str, int] = {}
         for name in reversed(self.operators):
             after = self.graph.successors[name]
-            found[name] = max((found[a] + self.shortest[a] for a in after), default=0)
-        return found
+            result[name] = max((result[a] + self.shortest[a] for a in after), default=0)
+        return result
 
     @cached_property
     def tick(self) -> int:
@@ -318,7 +318,7 @@ def needed_routes(
     leave from the fastest.
     """
     names = {leg.route.key: task.name for task in sets.transfers for leg in task.legs}
-    found: dict[str, tuple[Route, tuple[str, ...]]] = {}
+    result: dict[str, tuple[Route, tuple[str, ...]]] = {}
     for value in sets.graph.values:
         if value.producer is None:
             continue
@@ -337,9 +337,9 @@ def needed_routes(
                         f"that end in time; report this with the instance"
                     )
                 name = names[route.key]
-                served = found[name][1] if name in found else ()
+                served = result[name][1] if name in result else ()
                 source = (sources or {}).get(route.key, route.source)
                 ways_there = sets.ways(made, route)
                 chosen = next((way for way in ways_there if way.source == source), route)
-                found[name] = (chosen, (*served, consumer))
-    return found
+                result[name] = (chosen, (*served, consumer))
+    return result

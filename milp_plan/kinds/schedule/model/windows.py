@@ -1,4 +1,4 @@
-"""What a plan that ends by a horizon can use: placements, pairs of placements, transfers.
+"""Placements, pairs of placements and transfers that a plan by a horizon can use.
 
 Every placement gets a *head*, the least time before it starts, and a *tail*, the least time after
 it stops: longest paths in which each step takes the cheapest pair of placements, its operators and
@@ -23,7 +23,7 @@ Ways = Mapping[str, tuple[Route, ...]]
 
 
 def longest_way(needed: Ways) -> int:
-    """Ticks of the longest journey that a pair of placements calls for."""
+    """Return the ticks of the longest journey that a pair of placements calls for."""
     return max((route.duration_ticks for ways in needed.values() for route in ways), default=0)
 
 
@@ -52,8 +52,8 @@ class Windows:
         self.duration, self.sites, self.horizon = duration, sites, horizon
         self.order = list(dict.fromkeys(name for name, _ in duration))
         self.open = {
-            pair: {both: longest_way(needed) for both, needed in found.items()}
-            for pair, found in combinations.items()
+            pair: {both: longest_way(needed) for both, needed in entry.items()}
+            for pair, entry in combinations.items()
         }
         self.into: dict[str, list[Pair]] = {name: [] for name in self.order}
         self.out: dict[str, list[Pair]] = {name: [] for name in self.order}
@@ -71,7 +71,7 @@ class Windows:
         return len({name for name, _ in self.left}) < len(self.order)
 
     def fits(self, pair: Pair, both: Combination, ticks: int) -> bool:
-        """Whether a plan may use two placements with a journey of so many ticks between them."""
+        """Return whether a plan may use two placements with a journey between them."""
         made, read = (pair[0], both[0]), (pair[1], both[1])
         if made not in self.left or read not in self.left:
             return False
@@ -95,9 +95,9 @@ class Windows:
         self._agree(spots)
         changed = len(spots) < len(self.left)
         self.left = spots
-        for pair, found in self.open.items():
-            kept = {both: ticks for both, ticks in found.items() if self.fits(pair, both, ticks)}
-            changed = changed or len(kept) < len(found)
+        for pair, entry in self.open.items():
+            kept = {both: ticks for both, ticks in entry.items() if self.fits(pair, both, ticks)}
+            changed = changed or len(kept) < len(entry)
             self.open[pair] = kept
         return changed
 
@@ -105,7 +105,7 @@ class Windows:
         self, order: list[str], steps: Mapping[str, list[Pair]], *, forward: bool
     ) -> dict[Spot, int]:
         """Least ticks before (or after) each placement; placements that nothing leads to lack."""
-        found: dict[Spot, int] = {}
+        result: dict[Spot, int] = {}
         spots: dict[str, list[Spot]] = {}
         for spot in self.duration:
             if spot in self.left:
@@ -117,14 +117,14 @@ class Windows:
                 for (made, read), way in self.open[pair].items():
                     ends = (pair[1], read), (pair[0], made)
                     spot, other = ends if forward else ends[::-1]
-                    if other in found and spot in least:
-                        ticks = found[other] + self.duration[other] + way
+                    if other in result and spot in least:
+                        ticks = result[other] + self.duration[other] + way
                         here[spot] = min(ticks, here.get(spot, ticks))
                 least = {
                     spot: max(most, here[spot]) for spot, most in least.items() if spot in here
                 }
-            found.update(least)
-        return found
+            result.update(least)
+        return result
 
     def _agree(self, spots: set[Spot]) -> None:
         """Members of a group keep only the sites that all of them keep."""

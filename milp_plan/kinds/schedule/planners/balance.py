@@ -1,4 +1,4 @@
-"""Load balancing for the steady state: who runs what, without asking when."""
+"""Load balancing for the steady state: placements without times."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .loads import Loads
 from .objective import objective_value
 from .priorities import frugal_order
 from .splits import contiguous_placements
-from .stages import Placements
+from .stage_cuts import Placements
 
 _STEPS = 40_000
-"""Moves tried per start, at most, times 1 over the mean number of operators in a unit."""
+"""Most moves per start, divided by the mean number of operators in a unit."""
 _CUTS = 6
 _SCHEDULED_SHARE = 16
 """Where busy time is not the objective the search is this many times shorter, from one start."""

@@ -1,4 +1,4 @@
-"""Small steps that list schedulers do not take: another option, or two sites in each other's place.
+"""Local search in placements of list schedulers: another option, or two sites exchanged.
 
 A scheduler that takes the earliest finish of each operator in turn never pays for what comes later:
 a gang that starts a chain sooner, but only on the site that the rest of the chain runs on. So every
@@ -17,13 +17,13 @@ from milp_plan.core.budget import Budget
 from .dispatch import dispatch
 from .indexed import Indexed, indexed
 from .objective import objective_value
-from .stages import Placements
+from .stage_cuts import Placements
 
 
 def descended(
     problem: PlanningProblem, plan: Plan, most: int, budget: Budget | None = None
 ) -> Plan:
-    """Return the plan, or a better one that steps lead to.
+    """Return the plan, or a better one that local search finds.
 
     Parameters
     ----------
@@ -45,16 +45,16 @@ def descended(
             if tried >= most or (budget is not None and budget.over):
                 return plan
             tried += 1
-            found = dispatch(problem, priority=starts, placements=step)
-            if found is not None and objective_value(problem, found) < value:
-                plan, value = found, objective_value(problem, found)
+            result = dispatch(problem, priority=starts, placements=step)
+            if result is not None and objective_value(problem, result) < value:
+                plan, value = result, objective_value(problem, result)
                 better = True
                 break
     return plan
 
 
 def _steps(view: Indexed, placements: Mapping[str, Placement]) -> Iterator[Placements]:
-    """Placements one step away."""
+    """Yield the placements one step away."""
     for tenants in _exchanged(view, placements):
         for unit, sites in enumerate(view.unit_sites):
             for site in sites:
@@ -65,7 +65,7 @@ def _steps(view: Indexed, placements: Mapping[str, Placement]) -> Iterator[Place
 
 
 def _exchanged(view: Indexed, placements: Mapping[str, Placement]) -> Iterator[Placements]:
-    """The placements as they are, and with the tenants of two sites exchanged where all can go."""
+    """Yield the placements, and those with two sites exchanged where all operators allow it."""
     yield dict(placements)
     used = {placement.devices for placement in placements.values()}
     for first, second in combinations(view.site_names, 2):

@@ -1,4 +1,4 @@
-"""List scheduling: operators in the order of a priority, each where and when a rule likes best.
+"""List scheduling: operators in the order of a priority, each at the best place by a rule.
 
 Sources: R. L. Graham, "Bounds for certain multiprocessing anomalies", Bell System Technical
 Journal 45 (1966), for list scheduling; H. Topcuoglu, S. Hariri, M.-Y. Wu, IEEE Transactions on
@@ -133,7 +133,7 @@ def ranks_of(view: Indexed, priority: Sequence[str] | Mapping[str, float]) -> li
 
 
 def best_probe(table: Timetable, operator: int, fixed: Spot | None, rule: Rule) -> Probe | None:
-    """Return the probe that the rule likes best among the placements still admissible."""
+    """Return the best probe by the rule among the placements that are still possible."""
     if fixed is not None:
         return table.probe(fixed)
     view = table.view
@@ -177,7 +177,7 @@ def _reachable(table: Timetable, made: Spot, reader: Spot) -> bool:
 
 
 def _liking(table: Timetable, probe: Probe, rule: Rule) -> tuple[int, ...]:
-    """Sort key of a probe, the smallest is best."""
+    """Return the sort key of a probe, the smallest is best."""
     spot = probe.spot
     if rule is Rule.FINISH:
         return (probe.stop, probe.start, spot.order)

@@ -69,14 +69,14 @@ class _Clock:
         self._offer([operator for operator in view.topological if not missing[operator]])
         while self._heap:
             operator = view.topological[heapq.heappop(self._heap)[2]]
-            found = self._look(operator)
-            if found is None:
+            result = self._look(operator)
+            if result is None:
                 continue
             # Starts mostly only get later: an old one that is still first is the earliest.
-            if self._heap and found[0] > self._heap[0]:
-                heapq.heappush(self._heap, found[0])
+            if self._heap and result[0] > self._heap[0]:
+                heapq.heappush(self._heap, result[0])
                 continue
-            table.commit(found[1])
+            table.commit(result[1])
             fresh = []
             for successor in view.successors[operator]:
                 missing[successor] -= 1
@@ -90,9 +90,9 @@ class _Clock:
 
     def _offer(self, operators: Sequence[int]) -> None:
         for operator in operators:
-            found = self._look(operator)
-            if found is not None:
-                heapq.heappush(self._heap, found[0])
+            result = self._look(operator)
+            if result is not None:
+                heapq.heappush(self._heap, result[0])
 
     def _look(self, operator: int) -> tuple[Entry, Probe] | None:
         probe = best_probe(self._table, operator, self._fixed[operator], Rule.START)

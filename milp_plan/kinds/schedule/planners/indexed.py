@@ -1,4 +1,4 @@
-"""A problem with integers for names: the tables that every scheduling loop looks things up in."""
+"""A problem with integers instead of names: the tables of all scheduling loops."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class Indexed:
     Parameters
     ----------
     problem
-        Any.
+        Any problem.
     tick
         Ticks that durations are counted in, rounded up.
     """
@@ -213,15 +213,15 @@ class Indexed:
 
     def _spots(self, number: int) -> list[Spot]:
         operator = self.problem.graph.operators[number]
-        found: list[Spot] = []
+        result: list[Spot] = []
         for option in operator.options:
             tables, by_class = self._tables(operator.name, option), option.duration_ticks
             ticks: dict[frozenset[str], int] = {}
             for placement, site, classes in self._places(option):
                 if classes not in ticks:
                     ticks[classes] = ceil_div(max(by_class[name] for name in classes), self.tick)
-                found.append(Spot((number, len(found)), placement, site, ticks[classes], tables))
-        return found
+                result.append(Spot((number, len(result)), placement, site, ticks[classes], tables))
+        return result
 
     def _places(self, option: Option) -> list[_Place]:
         """Where an option can run; options that are alike share the list."""
@@ -280,7 +280,7 @@ class Indexed:
         ]
 
     def _able(self, operator: Operator) -> frozenset[int]:
-        """Sites on which an operator can run."""
+        """Return the sites on which an operator can run."""
         key = tuple((option.gang, frozenset(option.duration_ticks)) for option in operator.options)
         if key not in self._sites_of:
             self._sites_of[key] = frozenset(
@@ -291,25 +291,25 @@ class Indexed:
     def unit_spots(self, unit: int, site: int) -> tuple[Spot, ...]:
         """Cheapest spot on that site of every member of a unit (fewest ticks, then first)."""
         key = (unit, site)
-        found = self._unit_spots.get(key)
-        if found is None:
+        result = self._unit_spots.get(key)
+        if result is None:
             here = [[s for s in self.spots[op] if s.site == site] for op in self.units[unit]]
-            found = tuple(min(spots, key=lambda spot: spot.duration) for spots in here)
-            self._unit_spots[key] = found
-        return found
+            result = tuple(min(spots, key=lambda spot: spot.duration) for spots in here)
+            self._unit_spots[key] = result
+        return result
 
     def unit_persists(self, unit: int, site: int) -> tuple[tuple[int, str, int], ...]:
-        """Persistent values, each once, that a unit needs on a site."""
+        """Return the persistent values, each once, that a unit needs on a site."""
         key = (unit, site)
-        found = self._unit_persists.get(key)
-        if found is None:
+        result = self._unit_persists.get(key)
+        if result is None:
             every = (entry for spot in self.unit_spots(unit, site) for entry in spot.persists)
-            found = tuple(dict.fromkeys(every))
-            self._unit_persists[key] = found
-        return found
+            result = tuple(dict.fromkeys(every))
+            self._unit_persists[key] = result
+        return result
 
     def unit_working(self, unit: int, site: int) -> int:
-        """Largest working set of a unit's operators on a site, in bytes."""
+        """Return the largest working set of a unit's operators on a site, in bytes."""
         if len(self.units[unit]) == 1:
             return min(s.working_bytes for s in self.spots[self.units[unit][0]] if s.site == site)
         return max(spot.working_bytes for spot in self.unit_spots(unit, site))
@@ -324,11 +324,11 @@ class Indexed:
 
     def spots_of(self, placements: Mapping[str, Placement]) -> list[Spot | None]:
         """Compile a partial placement of names; ``None`` for operators it does not place."""
-        found: list[Spot | None] = [None] * self.num_operators
+        result: list[Spot | None] = [None] * self.num_operators
         for name, placement in placements.items():
             operator = self.index[name]
-            found[operator] = self.spot(operator, placement)
-        return found
+            result[operator] = self.spot(operator, placement)
+        return result
 
     def colocated(self, spots: Iterable[Spot | None]) -> bool:
         """Whether these spots put no colocation group on two sites, or where it cannot run."""
@@ -351,12 +351,12 @@ class Indexed:
         try:
             return self._legs[key]
         except KeyError:
-            found = self._compile(value, made, read)
-            self._legs[key] = found
-            return found
+            result = self._compile(value, made, read)
+            self._legs[key] = result
+            return result
 
     def legs_between(self, value: int, producer: Spot, reader: Spot) -> tuple[Leg, ...] | None:
-        """Transfers that serve one reader of a value, as :meth:`legs`."""
+        """Return the transfers that serve one reader of a value, as :meth:`legs`."""
         native = next(layout for number, layout, _ in producer.writes if number == value)
         wanted = next(layout for number, layout in reader.reads if number == value)
         if producer.site == reader.site and native == wanted:
@@ -375,12 +375,12 @@ class Indexed:
         if routes is None:
             return None
         devices = self.device_index
-        found = []
+        result = []
         for route in routes:
             target = tuple(devices[name] for name in route.target)
             copy = self._copies.setdefault((value, target, route.layout), len(self._copies))
             held = tuple(self.resource_index[f"transfer {name}"] for name in route.resources)
-            found.append(
+            result.append(
                 Leg(
                     copy=copy,
                     value=value,
@@ -393,7 +393,7 @@ class Indexed:
                     resources=held,
                 )
             )
-        return tuple(found)
+        return tuple(result)
 
     def numbers(self, names: Iterable[str]) -> list[int]:
         """Operator numbers of names."""

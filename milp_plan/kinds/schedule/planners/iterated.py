@@ -28,10 +28,10 @@ from .objective import objective_value
 from .peaks import low_peak
 from .priorities import bottom_levels, frugal_order
 from .splits import contiguous, round_robin_blocks
-from .stages import Placements
+from .stage_cuts import Placements
 
 _EFFORT = 45_000
-"""Operators scheduled in all, roughly."""
+"""Operators scheduled in all, about."""
 _MOST_ROUNDS = 120
 _SMALL, _STEPS = 60, 1_000
 """Operators up to which a descent ends the search, and schedules that it may try."""
@@ -53,7 +53,7 @@ _RULES = (Rule.FINISH, Rule.START, Rule.LEAN)
 def iterated_greedy(
     problem: PlanningProblem, seed: int = 0, budget: Budget | None = None
 ) -> Plan | None:
-    """Best plan of the other planners (or of random dispatches, if they find none), iterated.
+    """Return the best plan of the other planners, or of random dispatches, improved iteratively.
 
     Each round frees the placements of some units, mostly neighbours, and schedules all again in
     nearly the order of the plan at hand; an equal or better plan takes its place. Small problems
@@ -71,12 +71,12 @@ def iterated_greedy(
     for _ in range(rounds):
         if budget.over:
             return plan
-        found = _round(problem, view, plan, rng)
-        if found is None:
+        result = _round(problem, view, plan, rng)
+        if result is None:
             continue
-        new = objective_value(problem, found)
+        new = objective_value(problem, result)
         if new <= value:
-            value, plan = new, found
+            value, plan = new, result
     return descended(problem, plan, _STEPS, budget) if view.num_operators <= _SMALL else plan
 
 
@@ -160,7 +160,7 @@ def _jittered(levels: dict[str, float], rng: Random) -> dict[str, float]:
 
 
 def _freed_units(view: Indexed, starts: dict[str, int], rng: Random) -> Sequence[int]:
-    """Units whose operators start about the same time, or any units."""
+    """Return the units whose operators start about the same time, or any units."""
     count = max(1, min(len(view.units), round(len(view.units) * rng.choice((0.0, 0.05, 0.2, 0.5)))))
     units = range(len(view.units))
     if rng.random() < 0.3:

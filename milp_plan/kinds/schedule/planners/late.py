@@ -1,4 +1,4 @@
-"""Starts put off, so that devices span less: the second half of list scheduling for spans.
+"""Delayed starts, so that devices span less: the second half of list scheduling for spans.
 
 List schedulers start everything early, on some device long before anything else can follow there.
 Here the last stop of every device stays, and each task, from the last to the first, starts as late
@@ -49,7 +49,7 @@ class _Task(Generic[T]):
         self.start = self.stop - (self.key[1] - self.key[0])
 
     def moved(self) -> T:
-        """The run or transfer at its new time."""
+        """Return the run or transfer at its new time."""
         return replace(self.made, start_ticks=self.start, stop_ticks=self.stop)
 
 
@@ -77,7 +77,7 @@ def _late(problem: PlanningProblem, plan: Plan) -> Plan:
 
 
 def _runs(problem: PlanningProblem, plan: Plan) -> dict[str, _Task[OperatorRun]]:
-    """Operators; each has stopped when its device has run its last one."""
+    """Return the operators; each has stopped when its device has run its last one."""
     position = {name: n for n, name in enumerate(problem.graph.topological_order)}
     last: dict[str, int] = {}
     for run in plan.runs:
@@ -97,8 +97,8 @@ def _runs(problem: PlanningProblem, plan: Plan) -> dict[str, _Task[OperatorRun]]
 def _transfers(
     problem: PlanningProblem, plan: Plan, runs: dict[str, _Task[OperatorRun]]
 ) -> list[_Task[Transfer]]:
-    """Transfers, after their producers and before whoever can read their copy."""
-    found = []
+    """Return the transfers, after their producers and before whoever can read their copy."""
+    result = []
     for sent in plan.transfers:
         value = problem.graph.value(sent.value)
         producer = runs[str(value.producer)]
@@ -110,5 +110,5 @@ def _transfers(
             here = not set(sent.target).isdisjoint(reader.made.devices)
             if here and key[1] <= reader.key[0]:
                 task.after.append(reader)
-        found.append(task)
-    return found
+        result.append(task)
+    return result

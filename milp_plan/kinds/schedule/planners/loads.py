@@ -12,7 +12,7 @@ from .indexed import Indexed, Leg, Spot
 
 
 class Loads:
-    """Placements of some units, and what they load the cluster with.
+    """Placements of some units, and the load of every resource.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class Loads:
 
     @property
     def cost(self) -> tuple[int, int, int, int]:
-        """What to minimise: broken reads, overflow, the largest load, the squares of the rest.
+        """Cost to minimise: broken reads, overflow, the largest load, the squares of the rest.
 
         The last part distinguishes placements with the same largest load.
         """

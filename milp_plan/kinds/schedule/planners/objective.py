@@ -28,7 +28,7 @@ def objective_value(problem: PlanningProblem, plan: Plan) -> int:
 
 
 def _span(plan: Plan) -> int:
-    """Longest time from the first start to the last stop of a device."""
+    """Return the longest time from the first start to the last stop of a device."""
     ends: dict[str, tuple[int, int]] = {}
     for run in plan.runs:
         for device in run.devices:
@@ -39,7 +39,7 @@ def _span(plan: Plan) -> int:
 
 
 def _busiest(problem: PlanningProblem, plan: Plan) -> int:
-    """Work of the busiest device, channel or port."""
+    """Return the work of the busiest device, channel or port."""
     busy: dict[str, int] = {}
     for task in schedule(problem, plan):
         for resource in task.resources:

@@ -1,4 +1,4 @@
-"""What a planner is, and the decorator that makes one of a function that needs no seed."""
+"""The type of a planner, and a decorator for functions that need no seed."""
 
 from __future__ import annotations
 

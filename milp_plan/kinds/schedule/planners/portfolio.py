@@ -18,10 +18,10 @@ OWN = "operator_schedule"
 """The formulation of every problem whose plans have times."""
 
 QUICK = frozenset({"single_device", "list_critical_path", "heft", "etf_memory", "dfs_release"})
-"""List schedules whose best plan is the start of a model that is asked alone."""
+"""List schedules whose best plan is the start of a model with ``only``."""
 
 FIRST_LISTS = ("heft", "list_critical_path", "list_most_successors", "etf_memory", "contiguous")
-"""Those that are best most often, or need little memory: others may not get their turn."""
+"""Planners that are best most often, or need little memory; they run before the others."""
 
 LISTS = {name: PLANNERS[name] for name in dict.fromkeys((*FIRST_LISTS, *PLANNERS))}
 del LISTS["iterated_greedy"]

@@ -1,4 +1,4 @@
-"""Orders in which list schedulers take operators, and the ranks behind them."""
+"""Orders in which list schedulers take operators, and their ranks."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _best_by_site(spots: Sequence[Spot]) -> dict[int, int]:
 
 
 def _edges(view: Indexed, travel: Sequence[int]) -> list[dict[int, int]]:
-    """Operator -> reader -> mean ticks of all that travels between the two."""
+    """Return operator -> reader -> mean ticks of all that travels between the two."""
     edges: list[dict[int, int]] = [{} for _ in range(view.num_operators)]
     for value, producer in enumerate(view.producer):
         if producer >= 0:
@@ -57,7 +57,7 @@ def _edges(view: Indexed, travel: Sequence[int]) -> list[dict[int, int]]:
 
 
 def bottom_levels(problem: PlanningProblem, *, communication: bool = True) -> dict[str, float]:
-    """Longest mean path from each operator to the end, itself included, in ticks.
+    """Return the longest mean path from each operator to the end, itself included, in ticks.
 
     With ``communication`` it is the upward rank, equation 8 of Topcuoglu, Hariri, Wu (2002).
     """
@@ -72,7 +72,7 @@ def bottom_levels(problem: PlanningProblem, *, communication: bool = True) -> di
 
 
 def descendants(problem: PlanningProblem) -> dict[str, float]:
-    """Number of operators that must wait for each operator, directly or not."""
+    """Return the number of operators that must wait for each operator, directly or not."""
     view = indexed(problem)
     reach = [0] * view.num_operators
     for operator in reversed(view.topological):
@@ -82,7 +82,7 @@ def descendants(problem: PlanningProblem) -> dict[str, float]:
 
 
 def frugal_order(problem: PlanningProblem) -> tuple[str, ...]:
-    """Topological order that keeps few bytes alive, as if on one device.
+    """Return the topological order that keeps few bytes alive, as if on one device.
 
     Greedy: of the operators that are ready, the one that frees most, net of what it makes; of
     equals the one that became ready last.

@@ -124,5 +124,5 @@ class Profile:
         return time
 
     def fits(self, start: int, stop: int, amount: int) -> bool:
-        """Whether ``amount`` more fits on ``[start, stop)``."""
+        """Return whether ``amount`` more fits on ``[start, stop)``."""
         return stop <= start or self.earliest_window(start, stop - start, amount) == start

@@ -1,4 +1,4 @@
-"""Who will still read a copy: the last reader releases it, unless it stays.
+"""Future readers of copies: the last reader releases a copy, unless it stays.
 
 Both classes answer the same two questions, after a transfer was entered and after an operator
 was: which devices of the producer no longer need the native copy, and which transferred copies
@@ -18,22 +18,22 @@ NOBODY: Devices = ()
 
 
 class Readers(Protocol):
-    """What a timetable asks while it grows."""
+    """Interface: the future readers of copies while a timetable grows."""
 
     def decided(self, spot: Spot) -> list[int]:
-        """Note an operator's site; return values whose native copies nobody needs any more."""
+        """Record an operator's site; return values whose native copies are no longer needed."""
         ...
 
     def sent(self, leg: Leg) -> Devices:
-        """Note a transfer; return devices of its producer that no longer need the native copy."""
+        """Record a transfer; return devices of its producer that no longer need the native copy."""
         ...
 
     def read(self, value: int, spot: Spot, legs: tuple[Leg, ...]) -> Devices:
-        """Note that an operator read a value; return devices as for :meth:`sent`."""
+        """Record that an operator read a value; return devices as for :meth:`sent`."""
         ...
 
     def awaited(self, leg: Leg) -> bool:
-        """Whether somebody is known to read the copy later."""
+        """Return whether a later reader of the copy is known."""
         ...
 
     def last(
@@ -78,28 +78,28 @@ class KnownReaders:
             native[device] = native.get(device, 0) + 1
 
     def decided(self, spot: Spot) -> list[int]:  # noqa: ARG002 (it was counted already)
-        """Nothing new: it was known from the start."""
+        """Return nothing: all sites are known from the start."""
         return []
 
     def sent(self, leg: Leg) -> Devices:
-        """Every source device of the transfer has one duty less."""
+        """Count one use less on every source device of the transfer."""
         return self._relieve(leg.value, leg.source)
 
     def read(self, value: int, spot: Spot, legs: tuple[Leg, ...]) -> Devices:
-        """One reader less of each copy used, the native one included."""
+        """Count one reader less of each copy used, the native one included."""
         for leg in legs:
             self._of_copy[leg.copy] -= 1
         producer = self._spots[self._view.producer[value]]
         return self._relieve(value, _native_devices(producer, spot, legs))
 
     def awaited(self, leg: Leg) -> bool:
-        """Whether readers of the copy are left."""
+        """Return whether readers of the copy are left."""
         return self._of_copy[leg.copy] > 0
 
     def last(
         self, value: int, spot: Spot, legs: tuple[Leg, ...]
     ) -> tuple[Devices, tuple[Leg, ...]]:
-        """What this reader frees: whatever has one duty or reader left, namely this one."""
+        """Return the copies that this reader frees: those for which it is the last use."""
         producer = self._spots[self._view.producer[value]]
         native = self._of_native[value]
         devices = _native_devices(producer, spot, legs)
@@ -107,12 +107,12 @@ class KnownReaders:
         return tuple(device for device in devices if native[device] == 1), copies
 
     def unsent(self, value: int) -> tuple[Leg, ...]:
-        """Transfers to every reader."""
+        """Return the transfers to every reader."""
         view = self._view
         producer = self._spots[view.producer[value]]
         readers = view.consumers[value] if any(self._of_native[value].values()) else ()
-        found = (view.legs_between(value, producer, self._spots[op]) or () for op in readers)
-        return tuple({leg.copy: leg for legs in found for leg in legs}.values())
+        result = (view.legs_between(value, producer, self._spots[op]) or () for op in readers)
+        return tuple({leg.copy: leg for legs in result for leg in legs}.values())
 
     def _relieve(self, value: int, devices: Devices) -> Devices:
         native = self._of_native[value]
@@ -140,7 +140,7 @@ class GuessedReaders:
         self._sent: set[tuple[int, int]] = set()
 
     def decided(self, spot: Spot) -> list[int]:
-        """The operator now waits on its site for what it reads."""
+        """Register an operator whose site is now known as a reader of its inputs there."""
         unneeded = []
         for value, _ in spot.reads:
             for place in self._places(spot):
@@ -152,7 +152,7 @@ class GuessedReaders:
         return unneeded
 
     def sent(self, leg: Leg) -> Devices:
-        """A copy that serves every reader there relieves the native one of all of them."""
+        """Count a transfer; its copy serves all readers there instead of the native one."""
         self._sent.add((leg.value, leg.target_site))
         fewer = 0
         if self._view.simple[leg.value]:
@@ -160,7 +160,7 @@ class GuessedReaders:
         return tuple(self._native[leg.value]) if self._need(leg.value, fewer) else NOBODY
 
     def read(self, value: int, spot: Spot, legs: tuple[Leg, ...]) -> Devices:
-        """One reader less; of a simple value, one that was not relieved before."""
+        """Count one reader less; of a simple value, one that no transfer served before."""
         for place in self._places(spot):
             self._waiting[value, place] -= 1
         if legs and self._view.simple[value]:
@@ -168,33 +168,33 @@ class GuessedReaders:
         return tuple(self._native[value]) if self._need(value, 1) else NOBODY
 
     def awaited(self, leg: Leg) -> bool:
-        """Whether an operator whose site is known to be there is still to come."""
+        """Return whether an operator whose site is known to be there is still to come."""
         return self._waiting.get((leg.value, leg.target_site), 0) > 0
 
     def last(
         self, value: int, spot: Spot, legs: tuple[Leg, ...]
     ) -> tuple[Devices, tuple[Leg, ...]]:
-        """Native copies only; a copy made just for this reader is not worth the guess."""
+        """Return native copies only; a copy made just for this reader is not predicted."""
         if legs or self._needing[value] > 1:
             return NOBODY, ()
         return tuple(d for d in self._native[value] if d in spot.devices), ()
 
     def unsent(self, value: int) -> tuple[Leg, ...]:  # noqa: ARG002 (nothing is known)
-        """Nothing that is certain."""
+        """Return nothing, as nothing is certain."""
         return ()
 
     def _need(self, value: int, fewer: int) -> bool:
-        """Take readers off the native copy; whether the last one went."""
+        """Remove readers of the native copy; return whether the last one was removed."""
         self._needing[value] -= fewer
         return fewer > 0 and not self._needing[value]
 
     def _places(self, spot: Spot) -> Devices:
-        """Numbers of the sites at which copies may wait for a reader with this spot."""
+        """Return the numbers of the sites at which copies may wait for a reader with this spot."""
         return spot.devices if len(spot.devices) == 1 else (spot.site, *spot.devices)
 
 
 def _native_devices(producer: Spot, reader: Spot, legs: tuple[Leg, ...]) -> Devices:
-    """Devices on which a reader uses the native copy."""
+    """Return the devices on which a reader uses the native copy."""
     if legs and legs[0].target == reader.devices:
         return NOBODY
     if producer.site == reader.site:

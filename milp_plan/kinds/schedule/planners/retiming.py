@@ -1,4 +1,4 @@
-"""Plans of operators in the orders they have: options, devices and sources stay.
+"""New times for a plan's orders: options, devices and sources stay.
 
 Tasks keep their order on every device, channel and port. Where memory asks for more, what had left
 a memory before something came to it still does: then whatever lies there at one instant lay there
@@ -50,7 +50,7 @@ class Retiming:
     Parameters
     ----------
     problem
-        What it is to be a plan of.
+        The problem that the new plan is for.
     plan
         It names only what the problem has, and every operator.
     """
@@ -112,7 +112,7 @@ class Retiming:
         return {run.operator: run.placement for run in reversed(self.plan.runs)}
 
     def different(self, made: Plan) -> int:
-        """Durations of the old plan that are others now."""
+        """Return the durations of the old plan that are others now."""
         old = Counter(_spans(self.plan))
         return (Counter(_spans(made)) - old).total()
 
@@ -144,7 +144,7 @@ class Retiming:
         """Transfers that placements call for; source and order as the plan has them, if it does."""
         known = {(t.value, t.target, t.layout): (n, t) for n, t in enumerate(self.plan.transfers)}
         of = {run.made.operator: run for run in self.runs}
-        found: dict[tuple[str, tuple[str, ...], str], _Trip] = {}
+        result: dict[tuple[str, tuple[str, ...], str], _Trip] = {}
         for value in self.problem.graph.values:
             for reader in value.consumers if value.producer is not None else ():
                 maker, user = of[str(value.producer)], of[reader]
@@ -163,14 +163,14 @@ class Retiming:
                             trip, ticks = replace(trip, source=old.source), other
                     timed = old is not None and old.start_ticks is not None and self.timed
                     key = self._key(old, 0, number) if old and timed else (*user.key[:2], 0, number)
-                    readers = found[way.key].readers if way.key in found else []
-                    if way.key not in found or (not timed and key < found[way.key].key):
-                        found[way.key] = _Trip(trip, key, ticks, readers=readers)
+                    readers = result[way.key].readers if way.key in result else []
+                    if way.key not in result or (not timed and key < result[way.key].key):
+                        result[way.key] = _Trip(trip, key, ticks, readers=readers)
                     readers.append(reader)
-        yield from found.values()
+        yield from result.values()
 
     def _listed(self) -> Iterator[_Trip]:
-        """Transfers of the plan, where values are made again or wait on a host."""
+        """Yield the transfers of the plan, where values are made again or wait on a host."""
         for number, trip in enumerate(self.plan.transfers):
             ticks = self._ticks(trip.value, trip)
             if ticks is None or not self.timed:
@@ -231,7 +231,7 @@ class Retiming:
         return maker.key[1] <= reader.key[0]
 
     def _brings(self, trip: _Trip, reader: _Run) -> bool:
-        """Whether a run may read what a transfer brings."""
+        """Return whether a run may read what a transfer brings."""
         if trip.readers:
             return reader.made.operator in trip.readers
         return bool(set(trip.made.target) & set(reader.made.devices))

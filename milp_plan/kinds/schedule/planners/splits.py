@@ -19,11 +19,11 @@ from .indexed import Indexed, indexed
 from .objective import objective_value
 from .planner import seedless
 from .priorities import bottom_levels, frugal_order
-from .stages import Placements, Stages
+from .stage_cuts import Placements, StageCuts
 
 _SHARES = (Fraction(1), Fraction(1, 2), Fraction(1, 4), Fraction(1, 10), Fraction(0))
 _EFFORT = 40_000
-"""Operators scheduled in all, roughly, per planner."""
+"""Operators scheduled in all, about, per planner."""
 _FEW = 8
 """Pipelines of fewer stages than this are tried in every length."""
 _LARGE = 500
@@ -45,20 +45,20 @@ def round_robin_blocks(problem: PlanningProblem) -> Plan | None:
 def contiguous_placements(view: Indexed) -> Iterator[Placements]:
     """Yield cuts: as few stages as memory allows, then balanced over all, half, a quarter, ..."""
     runs = [(units, sites) for sites in site_sequences(view) for units in unit_orders(view)]
-    whole = [Stages(view, units, sites) for units, sites in runs]
+    whole = [StageCuts(view, units, sites) for units, sites in runs]
     for stages in whole:
         for share in _shares(view):
-            found = stages.fill(None, share)
-            if found is not None:
-                yield found
+            result = stages.fill(None, share)
+            if result is not None:
+                yield result
     widths = {len(sites) for _, sites in runs}
     counts = sorted({max(1, width >> by) for width in widths for by in range(width.bit_length())})
     for count in reversed([*counts, *range(2, min(_FEW, max(widths) + 1))]):
         for stages in whole:
             for share in _shares(view) if 1 < count <= len(stages) else ():
-                found = stages.balance(share, count)
-                if found is not None:
-                    yield found
+                result = stages.balance(share, count)
+                if result is not None:
+                    yield result
 
 
 def _dealt_placements(view: Indexed) -> Iterator[Placements]:
@@ -66,9 +66,9 @@ def _dealt_placements(view: Indexed) -> Iterator[Placements]:
         for units in unit_orders(view):
             for sites in site_sequences(view):
                 if len(sites) > 1 and rounds * len(sites) <= len(units):
-                    found = Stages(view, units, list(sites) * rounds).balance(Fraction(0))
-                    if found is not None:
-                        yield found
+                    result = StageCuts(view, units, list(sites) * rounds).balance(Fraction(0))
+                    if result is not None:
+                        yield result
 
 
 def best_of(problem: PlanningProblem, candidates: Iterator[Placements]) -> Plan | None:
@@ -83,9 +83,9 @@ def best_of(problem: PlanningProblem, candidates: Iterator[Placements]) -> Plan 
         if key in seen:
             continue
         seen.add(key)
-        found = orders.best(placements)
-        if found is not None and (best is None or found[0] < best[0]):
-            best = found
+        result = orders.best(placements)
+        if result is not None and (best is None or result[0] < best[0]):
+            best = result
         if orders.tried >= tries:
             break
     return None if best is None else best[1]
@@ -109,17 +109,17 @@ class _Orders:
 
     def best(self, placements: Placements) -> tuple[int, Plan] | None:
         """Return the best value and plan of the placement."""
-        found: list[tuple[int, int, Plan]] = []
+        result: list[tuple[int, int, Plan]] = []
         for number, way in enumerate(self._ways):
             plan = way(placements=placements)
             self.tried += 1
             if plan is not None:
-                found.append((objective_value(self._problem, plan), number, plan))
+                result.append((objective_value(self._problem, plan), number, plan))
                 if self._settled:
                     break
-        if not found:
+        if not result:
             return None
-        value, number, plan = min(found, key=lambda item: item[:2])
+        value, number, plan = min(result, key=lambda item: item[:2])
         if not self._settled and indexed(self._problem).num_operators > _LARGE:
             self._ways.insert(0, self._ways.pop(number))
             self._settled = True
@@ -127,7 +127,7 @@ class _Orders:
 
 
 def unit_orders(view: Indexed) -> list[list[int]]:
-    """Units by first appearance in orders of the operators.
+    """Return the units by first appearance in orders of the operators.
 
     Longest remaining path first (everything about when it is needed), depth first, topological.
     """
@@ -146,7 +146,7 @@ def site_sequences(view: Indexed) -> list[Sequence[int]]:
     """Sequences of disjoint sites of one width: devices as listed, fastest first, then groups."""
     speeds = device_speeds(view)
     able = [device for device in range(view.num_devices) if speeds[device] > 0]
-    found: list[Sequence[int]] = [able, sorted(able, key=lambda d: -speeds[d])]
+    result: list[Sequence[int]] = [able, sorted(able, key=lambda d: -speeds[d])]
     widths = sorted({len(site) for site in view.sites if len(site) > 1})
     for width in widths:
         taken: set[int] = set()
@@ -156,12 +156,12 @@ def site_sequences(view: Indexed) -> list[Sequence[int]]:
             if len(devices) == width and taken.isdisjoint(devices):
                 chosen.append(site)
                 taken.update(devices)
-        found.append(chosen)
-    return [list(sites) for sites in dict.fromkeys(tuple(sites) for sites in found) if sites]
+        result.append(chosen)
+    return [list(sites) for sites in dict.fromkeys(tuple(sites) for sites in result) if sites]
 
 
 def device_speeds(view: Indexed) -> list[float]:
-    """How fast each device is: operators it can run over the ticks they take there."""
+    """Return how fast each device is: operators it can run over the ticks they take there."""
     speeds = []
     for device in range(view.num_devices):
         ticks = [

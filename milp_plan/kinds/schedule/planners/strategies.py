@@ -1,4 +1,4 @@
-"""Strategies first, places and times after: what a planner does that separates the two.
+"""Sharding first, places and times after: the baseline that separates the two decisions.
 
 A search over strategies, devices and times together starts from this plan, and so is never worse.
 """
@@ -15,7 +15,7 @@ from .objective import objective_value
 from .planner import seedless
 
 AFTER = (list_topological, list_critical_path, heft)
-"""What plans places and times of chosen strategies."""
+"""List schedules that plan places and times after the options are chosen."""
 
 
 @seedless
@@ -40,10 +40,10 @@ def _left(problem: PlanningProblem) -> Iterator[PlanningProblem]:
     caps = Caps(largest=10**6, entries=10**8, stored=10**7)  # a second
     for offered in filter(None, (_only(problem, gangs), _only(problem, {max(gangs)}))):
         sharding = strategies_first(offered)
-        found = eliminate(repeated(sharding), caps).chosen
-        if found is not None:
+        result = eliminate(repeated(sharding), caps).chosen
+        if result is not None:
             starts = sharding.strategies.offsets[:-1].tolist()
-            names = [sharding.labels[s + pick] for s, pick in zip(starts, found, strict=True)]
+            names = [sharding.labels[s + pick] for s, pick in zip(starts, result, strict=True)]
             left = with_options(problem, dict(zip(sharding.operators, names, strict=True)))
             if left.unplaced is None:
                 yield left

@@ -1,4 +1,4 @@
-"""What a probe of the timetable works with: copies made so far, copies still to be made."""
+"""Copies that a probe of the timetable uses: those made so far and those still to be made."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Copy:
 
 
 class Supply:
-    """What one probe needs besides the operator itself."""
+    """Copies and transfers that one probe needs."""
 
     __slots__ = ("arriving", "extended", "missing", "ready")
 
@@ -39,12 +39,12 @@ class Supply:
         self.arriving: dict[int, int] = {}
 
     def extended_bytes(self, device: int) -> int:
-        """Bytes of copies that were closed and must be kept for longer."""
+        """Return the bytes of copies that were closed and must be kept for longer."""
         if not self.extended:
             return 0
         return sum(copy.leg.bytes for copy in self.extended if device in copy.leg.target)
 
 
 def share_resource(one: Leg, other: Leg) -> bool:
-    """Whether two transfers may not run at the same time."""
+    """Return whether two transfers may not run at the same time."""
     return any(resource in other.resources for resource in one.resources)

@@ -1,4 +1,4 @@
-"""A schedule that grows one operator at a time: probe where one could go, then commit it.
+"""A schedule that grows one operator at a time: probe its placements, then commit one.
 
 Nothing is ever moved. A copy whose readers are not all known is held for ever (it is *open*);
 the last reader closes it. So every state is a valid partial plan, and a plan is valid when every
@@ -188,7 +188,7 @@ class Timetable:
         return added
 
     def _persistent_fits(self, spot: Spot, added: dict[int, int]) -> bool:
-        """Whether the limits still hold, also for what every operator decided so far needs."""
+        """Return whether the limits hold, also for the needs of every operator decided so far."""
         unit = self.view.unit[spot.operator]
         opening = self.unit_site[unit] < 0
         if not added and not opening:
@@ -207,7 +207,7 @@ class Timetable:
         return True
 
     def _static_fits(self, spot: Spot, supply: Supply) -> bool:
-        """Whether everything the devices then ever hold fits (memory law ``static``)."""
+        """Return whether everything the devices then ever hold fits (memory law ``static``)."""
         arriving: dict[int, int] = {}
         for _, _, leg in supply.missing:
             for device in leg.target:
@@ -263,10 +263,10 @@ class Timetable:
                 if start < time + leg.duration and time < stop and share_resource(leg, other):
                     time = stop
             for profile, amount in watched:
-                found = profile.earliest_open(time, amount)
-                if found is None:
+                result = profile.earliest_open(time, amount)
+                if result is None:
                     return None
-                time = found
+                time = result
         for device in leg.target:
             if self.profiles[device] is not None:
                 arriving[device] = arriving.get(device, 0) + leg.bytes
@@ -275,7 +275,7 @@ class Timetable:
     def _demand(
         self, spot: Spot, supply: Supply, added: dict[int, int]
     ) -> list[tuple[Profile, int, int]]:
-        """Bytes that come to stay with an operator, and those it needs besides, per profile."""
+        """Return bytes that stay after an operator, and those needed while it runs, per profile."""
         return [
             (
                 profile,
@@ -315,8 +315,8 @@ class Timetable:
                 strict=True,
             )
         ]
-        found = self._place_operator(spot, ready, demand)
-        return found if start is None or (found is not None and found < start) else start
+        result = self._place_operator(spot, ready, demand)
+        return result if start is None or (result is not None and result < start) else start
 
     def _place_operator(
         self, spot: Spot, ready: int, watched: list[tuple[Profile, int, int]]
@@ -329,16 +329,16 @@ class Timetable:
                 busy = self.busy[device]
                 time = busy.earliest(time, duration) if self.insertion else busy.last(time)
             for profile, kept, passing in watched:
-                found = profile.earliest_open(time, kept)
-                if found is not None and passing:
-                    found = profile.earliest_window(found, duration, kept + passing)
-                if found is None:
+                result = profile.earliest_open(time, kept)
+                if result is not None and passing:
+                    result = profile.earliest_window(result, duration, kept + passing)
+                if result is None:
                     return None
-                time = found
+                time = result
         return time
 
     def _can_extend(self, copy: Copy, stop: int, supply: Supply, added: dict[int, int]) -> bool:
-        """Whether a closed copy can be kept until ``stop``, together with all else that is new."""
+        """Return whether a closed copy can stay until ``stop``, together with all new copies."""
         for device in copy.leg.target:
             profile = self.profiles[device]
             if profile is None:
@@ -416,7 +416,7 @@ class Timetable:
         self._release_native(leg.value, self._readers.sent(leg))
 
     def push(self, devices: Sequence[int]) -> bool:
-        """Send native copies that rest on these devices to where they are known to be read.
+        """Send native copies on these devices to where they are known to be read.
 
         Returns whether anything was sent. It frees memory before the readers themselves can run.
         """

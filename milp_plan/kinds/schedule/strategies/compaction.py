@@ -1,4 +1,4 @@
-"""An expanded plan, tightened: coarse intervals leave gaps that the original operators can fill."""
+"""Compaction of expanded plans: coarse intervals leave gaps that the original operators fill."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ..planners.late import put_off
 
 
 def compact(problem: PlanningProblem, plan: Plan) -> Plan | None:
-    """Schedule every operator anew in the plan's order and places, each as early as it can.
+    """Return a plan of the same places and order in which every operator starts as early as it can.
 
-    Returns ``None`` when memory does not admit that order without the gaps, or when that ends
-    later: transfers follow their readers' order, which need not be the order they had.
+    Returns ``None`` where memory does not admit that order without the gaps, or where the plan
+    would end later: its transfers follow their readers' order, which may differ from the plan's.
     """
     position = {name: number for number, name in enumerate(problem.graph.topological_order)}
     runs = sorted(
@@ -25,7 +25,7 @@ def compact(problem: PlanningProblem, plan: Plan) -> Plan | None:
 
 
 def tight(problem: PlanningProblem, plan: Plan) -> Plan:
-    """Return a plan of the decoder, compact where its units are rounded, late where that helps."""
+    """Return a decoder's plan with gaps closed, if it rounds times, and late where that helps."""
     from ..planners.decoder import compiled_problem
 
     if not compiled_problem(problem).exact:

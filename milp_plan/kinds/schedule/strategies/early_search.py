@@ -1,4 +1,4 @@
-"""A first search: a few constructions, then annealing beside steps that use one core."""
+"""A first search: a few constructions, then annealing in the background of one-core steps."""
 
 from __future__ import annotations
 
@@ -12,59 +12,61 @@ from ..planners.search.parallel import ParallelAnnealing
 from ..planners.search.states import State
 
 FIRST_SCHEDULES = 40
-"""Constructions before other plans."""
+"""Most schedules of the first constructions."""
 
-Take = Callable[[Plan], object]
+OnBetter = Callable[[Plan], object]
 
 
 class EarlySearch:
-    """One search of a run, before and beside the others.
+    """Constructions at the start of a run, then annealing in a background thread.
 
     Parameters
     ----------
     ledger
-        Of the run.
+        The run's ledger.
     """
 
     def __init__(self, ledger: Ledger[PlanningProblem, Plan]) -> None:
         self.ledger = ledger
-        # No search over sequences: its loops would be loaded in a thread beside others.
-        self._crew = ParallelAnnealing(ledger.problem, ledger.settings.seed + 1, orders=False)
+        # No search over sequences: it would load its loops in a thread while others load theirs.
+        self._annealing = ParallelAnnealing(
+            ledger.problem, ledger.settings.seed + 1, sequences=False
+        )
         self._thread: BackgroundThread | None = None
         self._ended = False
 
-    def construct(self, take: Take, share: float) -> None:
-        """Schedule a few constructions in a part of the time, and hand over each that is better."""
+    def construct(self, on_better: OnBetter, share: float) -> None:
+        """Schedule a few constructions in a part of the time; pass on each better plan."""
         budget = self.ledger.budget
         with budget.phase("first constructions"):
             part = budget.part("first constructions", share)
-            self._crew.construct(part, on_better=take, most=FIRST_SCHEDULES)
+            self._annealing.construct(part, on_better=on_better, most=FIRST_SCHEDULES)
 
     @property
-    def begun(self) -> bool:
+    def has_start(self) -> bool:
         """Whether there is a plan to start from."""
-        return bool(self._crew.starts)
+        return bool(self._annealing.starts)
 
-    def begin(self, take: Take) -> None:
-        """Anneal in a thread of its own until :meth:`end`; hand over better plans there."""
-        self._crew.load()
-        self._thread = BackgroundThread(lambda: self._search(take))
+    def begin(self, on_better: OnBetter) -> None:
+        """Anneal in a background thread until :meth:`end`; it passes on better plans."""
+        self._annealing.load()
+        self._thread = BackgroundThread(lambda: self._search(on_better))
         self._thread.start()
 
-    def _search(self, take: Take) -> None:
-        """One cooling after the other, each from the best state."""
-        cooling_s = self._crew.round_s
+    def _search(self, on_better: OnBetter) -> None:
+        """Anneal in rounds, each from the best state."""
+        round_s = self._annealing.round_s
         while not self._ended and not self.ledger.done:
-            cooling = self.ledger.budget.at_most("early search", cooling_s)
-            self._crew.run(cooling, on_better=take)
-            self._crew.begin_at(self._crew.best)
+            budget = self.ledger.budget.at_most("early search", round_s)
+            self._annealing.run(budget, on_better=on_better)
+            self._annealing.begin_at(self._annealing.best)
 
     def end(self) -> State | None:
-        """End the search and return its best state, if it began; raise its error."""
+        """End the search and return its best state if it has begun; raise its error."""
         if self._thread is None:
             return None
         self._ended = True
-        self._crew.stop()
+        self._annealing.stop()
         self._thread.join()
         self._thread.check()
-        return self._crew.best
+        return self._annealing.best

@@ -1,10 +1,10 @@
-"""Schedules in which operators may run again and values may wait on hosts.
+"""Strategy for schedules in which operators may run again and values may wait on hosts.
 
-A plan of the problem without either is a plan here as well. A search for one that begins with the
-best schedule for any amount of memory gives up little of it: mostly it moves work to where memory
-is left. Only then is it worth while to have something run again or wait on a host: schedules for
-more memory than there is are made to fit (:mod:`.memory`), and what was decided
-that way is kept while a search places it anew, runs again and journeys as operators of their own.
+A plan without either is valid here as well. A search for such a plan starts from the best schedule
+for unlimited memory and mostly moves work to where memory is left. Then it considers
+recomputation and offloading: schedules for more memory than there is are made to fit
+(:mod:`milp_plan.kinds.schedule.planners.memory`). These decisions stay fixed while another search
+places everything anew, with second runs and journeys to hosts as operators of their own.
 """
 
 from __future__ import annotations
@@ -31,53 +31,54 @@ from .small_memory import is_small, offer_orders
 from .two_stages import BASELINE_SHARE, TwoStages, offer_baselines
 
 FREE_SHARE = 0.25
-"""Part of the time left for schedules for any amount of memory, and then for fitting the best."""
+"""Part of the time left for schedules without a memory limit, and again for fitting the best."""
 
 PLAIN_SHARE = 0.4
-"""Part of the time left then for plans that do without."""
+"""Part of the time left then for plans without recomputation and offloading."""
 
 MOVES = 1500
-"""Moves of each search where a run must be repeatable."""
+"""Moves of each search in a repeatable run."""
 
 SCALES = (None, (3, 2), (5, 4), (11, 10))
-"""Memory of the schedules to begin from, as a multiple of what there is; ``None``: no limit."""
+"""Memory of the schedules to start from, as a fraction of the real memory; ``None``: no limit."""
 
 CONSTRUCT_SHARE = 0.06
 """Part of a search's time for the constructions of each amount of memory."""
 
 BALANCED_SHARE = 0.2
-"""Part of the time left for stages that fill devices alike, and for placing the nearest anew."""
+"""Part of the time left for stages that fill all devices to the same share, and for rearranging
+each of those that nearly fit."""
 
-OF_TWO_STAGES = ("rounds", "target")
-"""Settings that count where both stages plan by themselves."""
+TWO_STAGE_SETTINGS = ("rounds", "target")
+"""Settings that have an effect only with ``two_stage``."""
 
-PARTS = (0.6, 0.8, 0.45)
-"""Of the memory of all devices: in so much of it runs again are decided as for one device."""
+MERGED_PARTS = (0.6, 0.8, 0.45)
+"""Parts of the total memory with which recomputation is decided as if there were one device."""
 
 MERGED_SHARE = 0.4
-"""Part of the time left for each of these."""
+"""Part of the time left for each of :data:`MERGED_PARTS`."""
 
 MODEL_SHARE = 0.3
 """Part of the time left for the exact model, where there is one."""
 
 TURNS = 4
-"""Each turn has this part of the time; where a run must be repeatable there are so many."""
+"""Number of turns among which the time is divided; a repeatable run ends after as many."""
 
-STRIDE = 1_000_003
-"""Between the seeds of two turns."""
+SEED_STRIDE = 1_000_003
+"""Difference between the seeds of two turns."""
 
 PLACE_SHARE = 0.25
-"""Part of a turn for placing what is to fit."""
+"""Part of a turn's time for the schedule that is then made to fit."""
 
-FIT_SHARE = 0.5
-"""Part of the time of a device in the place of all for deciding what runs again."""
+DECIDE_SHARE = 0.5
+"""Part of the time for each of :data:`MERGED_PARTS` that deciding what runs again may take."""
 
 
 class MemoryStrategy(Strategy[PlanningProblem, Plan]):
     """The strategy for problems with recomputable operators or hosts."""
 
     name = "memory"
-    uses = Strategy.uses | {"two_stage", *OF_TWO_STAGES}
+    uses = Strategy.uses | {"two_stage", *TWO_STAGE_SETTINGS}
 
     def __init__(self, ledger: Ledger[PlanningProblem, Plan]) -> None:
         super().__init__(ledger)
@@ -91,24 +92,24 @@ class MemoryStrategy(Strategy[PlanningProblem, Plan]):
     def unused(
         cls, problem: PlanningProblem, settings: Settings, solver: FormulationSolver | None
     ) -> dict[str, str]:
-        """Also what both stages alone use, where they do not plan by themselves."""
+        """Return why settings have no effect; some have one only with ``two_stage``."""
         why = super().unused(problem, settings, solver)
         if settings.two_stage:
             return why
-        return why | {name: UNUSED_REASONS[name] for name in OF_TWO_STAGES}
+        return why | {name: UNUSED_REASONS[name] for name in TWO_STAGE_SETTINGS}
 
     @classmethod
     def formulation_for(cls, problem: PlanningProblem) -> str:
-        """Slots of one device; where they are too many, or more devices, there is no model."""
+        """Return the model of slots on one device; with more devices or slots there is none."""
         return "memory_slots"
 
     @classmethod
     def why_not(cls, problem: PlanningProblem, repeatable: bool) -> str | None:
-        """Every problem in which each operator runs once, on devices alone."""
+        """Return why the strategy does not apply: each operator runs once, on devices."""
         return None if problem.allows_memory_saving else "nothing may run again or wait on a host"
 
     def steps(self) -> Iterable[Step]:
-        """Proofs, plans that do without, then plans made to fit."""
+        """Return the steps: proofs, plans without memory saving, then plans made to fit."""
         if self.ledger.settings.two_stage:
             return (
                 *TwoStages(self.ledger_without()).steps(),
@@ -125,9 +126,9 @@ class MemoryStrategy(Strategy[PlanningProblem, Plan]):
             Step("every order", lambda: offer_orders(self.ledger), lambda: is_small(self.ledger)),
             Step("baselines", self.find_baselines, run_after_time_limit=True),
             Step("model", self.ask_model, lambda: self.models),
-            Step("free", self.search_free, lambda: self.searches and self.plainly),
+            Step("free", self.search_free, lambda: self.searches and self.may_be_plain),
             Step("fit free", self.fit_free, lambda: self.free is not None),
-            Step("plain", self.search_plain, lambda: self.searches and self.plainly),
+            Step("plain", self.search_plain, lambda: self.searches and self.may_be_plain),
             Step("balanced", self.fit_balanced, lambda: self.searches and self.unplanned),
             Step(
                 "fit baselines",
@@ -136,7 +137,7 @@ class MemoryStrategy(Strategy[PlanningProblem, Plan]):
                 run_after_time_limit=True,
             ),
             Step("merged", self.decide_merged, lambda: self.searches and self.unplanned),
-            Step("free, late", self.search_free, lambda: self.searches and not self.plainly),
+            Step("free, late", self.search_free, lambda: self.searches and not self.may_be_plain),
             Step("turns", self.take_turns, lambda: self.searches),
         )
 
@@ -146,8 +147,8 @@ class MemoryStrategy(Strategy[PlanningProblem, Plan]):
         return self.ledger.plan is None
 
     @cached_property
-    def plainly(self) -> bool:
-        """Whether there may be plans that do without."""
+    def may_be_plain(self) -> bool:
+        """Whether there may be plans without recomputation and offloading."""
         if self.ledger.plan is not None and does_without(self.problem, self.ledger.plan):
             return True
         with self.budget.phase("bounds"):
@@ -161,137 +162,137 @@ class MemoryStrategy(Strategy[PlanningProblem, Plan]):
         return self.problem.objective in times
 
     def find_baselines(self) -> None:
-        """Offer the plans of every heuristic, on the problem without memory ways."""
+        """Offer the plans of every heuristic, without recomputation and offloading."""
         offer_baselines(self.ledger)
 
     def ledger_without(self) -> Ledger[PlanningProblem, Plan]:
-        """Return a ledger of the problem without runs again and hosts: its plans are plans here."""
+        """Return a ledger of the problem without recomputation and hosts; its plans go to ours."""
         ledger = self.ledger
 
-        def take(found: Incumbent) -> None:
-            plan = replace(found.plan, fingerprint=None, parent=None)
-            ledger.offer(plan, found.planner, "plain", must_be_valid=False)
+        def offer(incumbent: Incumbent) -> None:
+            plan = replace(incumbent.plan, fingerprint=None, parent=None)
+            ledger.offer(plan, incumbent.planner, "plain", must_be_valid=False)
 
-        made = Ledger(
+        plain_ledger = Ledger(
             *(ledger.kind, self.plain, ledger.settings, self.budget),
             solver=LazySolver(shipped(OWN), ledger.settings.solver),
-            on_incumbent=take,
+            on_incumbent=offer,
         )
-        made.details = ledger.details
-        made.defects = ledger.defects
-        return made
+        plain_ledger.details = ledger.details
+        plain_ledger.defects = ledger.defects
+        return plain_ledger
 
     def fit_balanced(self) -> None:
-        """Stages that fill devices alike: the fastest that fits, or else those that nearly do."""
-        share = self.budget.part("balanced", BALANCED_SHARE, of_limit=False)
+        """Offer stages that fill devices alike: the fastest that fits; else rearrange the best."""
+        part = self.budget.part("balanced", BALANCED_SHARE, of_limit=False)
         with self.budget.phase("balanced"):
-            near = balanced(self.problem, share)
-        self.ledger.details["balanced"] = [(one.excess, one.makespan) for one in near]
-        if near and not near[0].excess:
-            self.ledger.offer(near[0].plan, "balanced stages", "balanced")
-        for one in near:
+            candidates = balanced(self.problem, part)
+        self.ledger.details["balanced"] = [(one.excess, one.makespan) for one in candidates]
+        if candidates and not candidates[0].excess:
+            self.ledger.offer(candidates[0].plan, "balanced stages", "balanced")
+        for candidate in candidates:
             if self.ledger.done or self.budget.over:
                 return
             with self.budget.phase("rearrange"):
-                share = self.budget.part("balanced", BALANCED_SHARE, of_limit=False)
-                self.rearrange(one.plan, share)
+                part = self.budget.part("balanced", BALANCED_SHARE, of_limit=False)
+                self.rearrange(candidate.plan, part)
             if not self.unplanned:
                 return
 
     def fit_baselines(self) -> None:
-        """The best heuristic's plan for each amount of memory."""
+        """Make the best heuristic's plan for each amount of memory fit."""
         with self.budget.phase("fit"):
             for name, roomy in roomier(self.plain):
                 budget = self.budget.part("fit", BASELINE_SHARE, of_limit=False)
                 plan, _ = best_plan(roomy, seed=self.ledger.settings.seed, budget=budget)
                 if plan is not None:
-                    self.take(plan, name, budget)
+                    self.offer_fitted(plan, name, budget)
 
     @property
     def models(self) -> bool:
-        """Whether there is a model, and a known value or none needed for its horizon."""
+        """Whether there is a model, and a known value if its horizon needs one."""
         again = any(operator.recomputable for operator in self.problem.graph.operators)
         if self.ledger.settings.two_stage is False:
             return False
         return self.ledger.formulation is not None and (self.ledger.plan is not None or not again)
 
     def ask_model(self) -> None:
-        """Ask the exact model for anything better than the best plan: its slots are then few."""
+        """Solve the exact model for plans better than the best one, which needs few slots."""
         self.solve_within_share("model", MODEL_SHARE, better=True)
 
     def search_free(self) -> None:
-        """A search for schedules for any amount of memory."""
+        """Search for schedules without a memory limit."""
         part = self.budget.part("free", FREE_SHARE, of_limit=False)
         with self.budget.phase("roomy"):
-            crew = self.crew(dict(roomier(self.plain))["no limit"])
-            crew.construct(part.part("construct", 0.5))
-            self.free = self.searched(crew, part)
+            annealing = self.new_annealing(dict(roomier(self.plain))["no limit"])
+            annealing.construct(part.part("construct", 0.5))
+            self.free = self.anneal(annealing, part)
 
     def fit_free(self) -> None:
-        """What was found for any amount of memory, made to fit where it is."""
+        """Make the best schedule without a memory limit fit."""
         assert self.free is not None
         with self.budget.phase("fit"):
             part = self.budget.part("fit", FREE_SHARE, of_limit=False)
-            self.take(self.free, "no limit", part)
+            self.offer_fitted(self.free, "no limit", part)
 
     def search_plain(self) -> None:
-        """A search for plans that do without."""
+        """Search for plans without recomputation and offloading."""
         part = self.budget.part("plain", PLAIN_SHARE, of_limit=False)
         with self.budget.phase("plain"):
             self.search(self.plain, part)
 
     def search(self, problem: PlanningProblem, budget: Budget) -> Plan | None:
-        """Search a problem without memory ways from what is known; offer what keeps its limits."""
-        crew = self.crew(problem)
-        if not crew.starts:
-            crew.construct(budget.part("construct", 0.5))
-        return self.searched(crew, budget, self.offer_plain)
+        """Search a problem without memory saving from the best plans; offer plans that fit."""
+        annealing = self.new_annealing(problem)
+        if not annealing.starts:
+            annealing.construct(budget.part("construct", 0.5))
+        return self.anneal(annealing, budget, self.offer_plain)
 
     def offer_plain(self, plan: Plan) -> None:
-        """Offer a plan that does without."""
+        """Offer a plan without recomputation and offloading."""
         self.ledger.offer(put_off(self.plain, plan), "search", "plain", must_be_valid=False)
 
-    def crew(self, problem: PlanningProblem) -> ParallelAnnealing:
-        """Searches on a problem without memory ways, from the best plans so far."""
-        crew = ParallelAnnealing(problem, self.seed, self.ledger.threads)
+    def new_annealing(self, problem: PlanningProblem) -> ParallelAnnealing:
+        """Return a search of a problem without memory saving that starts from the best plans."""
+        annealing = ParallelAnnealing(problem, self.seed, self.ledger.threads)
         for plan in (self.free, self.ledger.plan):
             if plan is not None:
-                crew.add(first_runs(plan))
-        return crew
+                annealing.add(first_runs(plan))
+        return annealing
 
-    def searched(
+    def anneal(
         self,
-        crew: ParallelAnnealing,
+        annealing: ParallelAnnealing,
         budget: Budget,
-        take: Callable[[Plan], object] = lambda _plan: None,
+        on_better: Callable[[Plan], object] = lambda _plan: None,
     ) -> Plan | None:
-        """Return the best plan of the searches; pass each better one to ``take``."""
-        found: list[Plan] = []
+        """Return the best plan of a search; call ``on_better`` with each better plan."""
+        best: list[Plan] = []
 
-        def hear(plan: Plan) -> None:
-            found.append(plan)
-            take(plan)
+        def collect(plan: Plan) -> None:
+            best.append(plan)
+            on_better(plan)
 
-        crew.run(budget, self.moves(budget), hear)
-        return found[-1] if found else None
+        annealing.run(budget, self.moves(budget), collect)
+        return best[-1] if best else None
 
     def take_turns(self) -> None:
-        """Alternate between plans without either and schedules for more memory, made to fit."""
+        """Alternate between plans without memory saving and schedules that are made to fit."""
         amounts = list(roomier(self.plain))
-        if self.plainly:
+        if self.may_be_plain:
             amounts.insert(1, ("memory", self.plain))
         each = self.budget.left_s / TURNS
         for number in range(TURNS) if self.moves(self.budget) else count():
             if self.ledger.done:
                 return
-            self.seed = self.ledger.settings.seed + number * STRIDE
+            self.seed = self.ledger.settings.seed + number * SEED_STRIDE
             name, problem = amounts[number % len(amounts)]
             self.take_turn(name, problem, self.budget.at_most("turn", each))
 
     def take_turn(self, name: str, problem: PlanningProblem, budget: Budget) -> None:
-        """Search with an amount of memory, make it fit, place the decisions anew.
+        """Search with an amount of memory, make the schedule fit, and rearrange it.
 
-        Where that gave no plan, those of the best one.
+        If there is no schedule that fits, the best known plan is rearranged.
         """
         if problem is self.plain:
             with self.budget.phase("plain"):
@@ -302,61 +303,66 @@ class MemoryStrategy(Strategy[PlanningProblem, Plan]):
         fitted = None
         if plan is not None:
             with self.budget.phase("fit"):
-                fitted = self.take(plan, name, budget)
-        decided = fitted or self.ledger.plan
-        if decided is not None:
+                fitted = self.offer_fitted(plan, name, budget)
+        decisions = fitted or self.ledger.plan
+        if decisions is not None:
             with self.budget.phase("rearrange"):
-                self.rearrange(decided, budget)
+                self.rearrange(decisions, budget)
 
     def decide_merged(self) -> None:
-        """What runs again decided for one device with all memory, then placed."""
-        for part in PARTS:
+        """Decide what runs again as if one device had all memory, then place everything."""
+        for part in MERGED_PARTS:
             if self.ledger.done:
                 return
             with self.budget.phase("merged"):
                 self.decide(part, self.budget.part("merged", MERGED_SHARE, of_limit=False))
 
     def decide(self, part: float, budget: Budget) -> None:
-        """Decide and place in a part of that memory."""
-        plan = merged_plan(self.problem, part, budget.part("decide", FIT_SHARE), self.seed)
+        """Decide what runs again within a part of the total memory, and place everything."""
+        plan = merged_plan(self.problem, part, budget.part("decide", DECIDE_SHARE), self.seed)
         if plan is not None:
             self.rearrange(plan, budget)
 
     def rearrange(self, plan: Plan, budget: Budget) -> None:
-        """Search with decisions as operators: from their plan, or from constructions."""
+        """Search for better places and orders of a plan whose memory decisions stay.
+
+        Second runs and journeys to hosts are operators of their own. The search starts from the
+        plan if all its devices exist, otherwise from constructions.
+        """
         unrolled = Unrolled(self.problem, plan)
         if unrolled.problem is None:
             return
-        crew = ParallelAnnealing(unrolled.problem, self.seed, self.ledger.threads)
+        annealing = ParallelAnnealing(unrolled.problem, self.seed, self.ledger.threads)
         if {name for run in plan.runs for name in run.devices} <= set(
             self.problem.cluster.device_names
         ):
-            crew.add(unrolled.start())
+            annealing.add(unrolled.start())
         else:
-            for _, roomy in roomier(unrolled.problem):
-                crew.construct(budget.part("construct", CONSTRUCT_SHARE), roomy)
+            for _, relaxed in roomier(unrolled.problem):
+                annealing.construct(budget.part("construct", CONSTRUCT_SHARE), relaxed)
         fits = self.ledger.kind.verify(self.problem, plan).ok  # the first plan may not fit either
 
-        def hear(found: Plan) -> None:
+        def offer(better: Plan) -> None:
             self.ledger.offer(
-                unrolled.restored(found), "rearranged", "rearrange", must_be_valid=fits
+                unrolled.restored(better), "rearranged", "rearrange", must_be_valid=fits
             )
 
-        crew.run(budget, self.moves(budget), hear)
+        annealing.run(budget, self.moves(budget), offer)
 
     def moves(self, budget: Budget) -> int | None:
-        """Moves of a search where it must be repeatable or has no limit."""
+        """Return the moves of a search that is repeatable or has no time limit, else ``None``."""
         endless = self.ledger.repeatable or budget.limit_s == float("inf")
         return MOVES if endless else None
 
-    def take(self, plan: Plan, name: str, budget: Budget) -> Plan | None:
-        """Make a plan fit and offer it."""
+    def offer_fitted(self, plan: Plan, name: str, budget: Budget) -> Plan | None:
+        """Make a plan fit, offer it and return it; ``None`` where it does not fit."""
         if self.ledger.value is not None and plan.stop_ticks >= self.ledger.value:
             return None
         fitting = fit(self.problem, plan, budget, self.seed)
         if fitting is None:
             return None
-        self.fitted[name] = min(fitting.makespan, self.fitted.get(name, fitting.makespan))
+        best = self.fitted.get(name, fitting.makespan)
+        self.fitted[name] = min(fitting.makespan, best)
         self.ledger.details["fitted"] = dict(self.fitted)
         fitted = fitting.plan()
         self.ledger.offer(fitted, "fitted", "fit")
@@ -364,7 +370,7 @@ class MemoryStrategy(Strategy[PlanningProblem, Plan]):
 
 
 def first_runs(plan: Plan) -> Plan:
-    """Return the first run of each operator of a plan, without what is sent."""
+    """Return a plan's first run of each operator, without transfers."""
     first: dict[str, OperatorRun] = {}
     for run in sorted(plan.runs, key=lambda run: run.start_ticks or 0):
         first.setdefault(run.operator, run)
@@ -372,17 +378,17 @@ def first_runs(plan: Plan) -> Plan:
 
 
 def does_without(problem: PlanningProblem, plan: Plan) -> bool:
-    """Whether each operator of a plan runs once and nothing goes by way of a host."""
+    """Return whether each operator of a plan runs once and nothing passes through a host."""
     hosts = problem.cluster.hosts
     away = any(hosts & {*trip.source, *trip.target} for trip in plan.transfers)
     return len(plan.runs) == len(problem.graph.operators) and not away
 
 
 def roomier(problem: PlanningProblem) -> Iterator[tuple[str, PlanningProblem]]:
-    """Yield the problem with more memory, by name."""
+    """Yield variants of the problem with more memory, each with its name."""
     for scale in SCALES:
         if scale is None:
-            free = dict.fromkeys(problem.cluster.device_names)
-            yield "no limit", problem.variant(cluster=problem.cluster.with_memory(free))
+            unlimited = dict.fromkeys(problem.cluster.device_names)
+            yield "no limit", problem.variant(cluster=problem.cluster.with_memory(unlimited))
         else:
             yield f"memory x {scale[0]}/{scale[1]}", problem.with_memory_scale(*scale)

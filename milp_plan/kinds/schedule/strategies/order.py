@@ -1,4 +1,4 @@
-"""Least memory on one device: orders by rule, windows, and a search that proves."""
+"""Strategy for the least peak memory on one device: rules, windows, and an exact search."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ class OrderStrategy(Strategy[PlanningProblem, Plan]):
 
     def __init__(self, ledger: Ledger[PlanningProblem, Plan]) -> None:
         super().__init__(ledger)
-        found = read_order(ledger.problem)
-        assert isinstance(found, OrderGraph)
-        self.graph = found
+        graph = read_order(ledger.problem)
+        assert isinstance(graph, OrderGraph)
+        self.graph = graph
         (device,) = ledger.problem.cluster.devices
         self.limit = device.memory_bytes
-        self.orderer = Orderer(found, range(0))
+        self.orderer = Orderer(graph, range(0))
 
     @classmethod
     def why_not(cls, problem: PlanningProblem, repeatable: bool) -> str | None:
-        """Anything but one device, one option each and peak memory."""
+        """Return why this is not the peak memory of one device, with one option per operator."""
         if problem.objective is not Objective.PEAK_MEMORY:
-            return "memory is not what counts"
-        found = read_order(problem)
-        return found if isinstance(found, str) else None
+            return "the objective is not peak memory"
+        graph = read_order(problem)
+        return graph if isinstance(graph, str) else None
 
     def steps(self) -> Iterable[Step]:
-        """Bounds, orders by rule, windows, the search."""
+        """Return the steps: bounds, orders by rule, windows, the exact search."""
         ledger = self.ledger
         return (
             Step("obstacle", ledger.prove_infeasible),
@@ -49,7 +49,7 @@ class OrderStrategy(Strategy[PlanningProblem, Plan]):
         )
 
     def find_orders(self) -> None:
-        """Offer orders by rule, and polish the best of them or of the user's start."""
+        """Offer orders by rule; the best of them and the user's start is polished later."""
         ledger, best = self.ledger, self.start()
         with ledger.budget.phase("orders"):
             for name, make in ORDERS.items():
@@ -62,24 +62,24 @@ class OrderStrategy(Strategy[PlanningProblem, Plan]):
         self.orderer = Orderer(self.graph, best)
 
     def start(self) -> list[int] | None:
-        """The order of the user's plan."""
+        """Return the order of the user's plan, if there is one."""
         plan = self.ledger.plan
         if plan is None:
             return None
-        place = {run.operator: (run.start_ticks or 0, run.stop_ticks or 0) for run in plan.runs}
+        times = {run.operator: (run.start_ticks or 0, run.stop_ticks or 0) for run in plan.runs}
         graph = self.graph
         names = [operator.name for operator in graph.problem.graph.operators]
-        rank = sorted(range(len(names)), key=lambda o: (*place[names[o]], o))
-        back = {o: at for at, o in enumerate(rank)}
-        return graph.by_rank([back.get(o, len(names)) for o in range(len(graph))])
+        order = sorted(range(len(names)), key=lambda o: (*times[names[o]], o))
+        rank = {o: position for position, o in enumerate(order)}
+        return graph.by_rank([rank.get(o, len(names)) for o in range(len(graph))])
 
     def offer(self, order: list[int], planner: str, phase: str) -> None:
-        """Offer an order that keeps the device's memory."""
+        """Offer an order if it fits into the device's memory."""
         if self.limit is None or self.graph.peak(order) <= self.limit:
             self.ledger.offer(self.graph.plan(order, planner), planner, phase)
 
     def polish(self) -> None:
-        """Windows around the fullest operators."""
+        """Reorder windows around the operators with the highest memory use."""
         ledger = self.ledger
         with ledger.budget.phase("windows"):
             seed = ledger.settings.seed
@@ -87,19 +87,19 @@ class OrderStrategy(Strategy[PlanningProblem, Plan]):
                 self.offer(order, "windows", "windows")
 
     def search(self) -> None:
-        """Parts between cuts, the fullest first."""
+        """Search the parts between cuts, those with the highest memory use first."""
         ledger = self.ledger
         with ledger.budget.phase("search"):
-            for found in self.orderer.search(ledger.budget, ledger.lower or 0):
-                if isinstance(found, Bound):
-                    self.prove(found)
+            for result in self.orderer.search(ledger.budget, ledger.lower or 0):
+                if isinstance(result, Bound):
+                    self.prove(result)
                 else:
-                    self.offer(found, "order search", "search")
+                    self.offer(result, "order search", "search")
                 if ledger.done:
                     return
 
     def prove(self, bound: Bound) -> None:
-        """Take a bound; above the device's memory it says that there is no plan."""
+        """Record a bound; one above the device's memory proves that there is no plan."""
         if self.limit is not None and bound.value > self.limit:
             units = self.ledger.problem.units
             needed, limit = size_text(units, bound.value), size_text(units, self.limit)

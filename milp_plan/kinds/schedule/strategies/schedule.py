@@ -17,7 +17,7 @@ from milp_plan.run.model import FormulationSolver
 from milp_plan.run.settings import Settings
 from milp_plan.run.strategy import Step, Strategy
 
-from ..loops import LIST_SCHEDULES, MOVES, NEAR, RUNS, SEQUENCES
+from ..loops import LIST_SCHEDULES, MOVES, RUNS, SEQUENCES, WINDOWS
 from ..planners.baselines import PLANNERS
 from ..planners.portfolio import OWN, list_start
 from .small_schedule import SmallSearch, is_tiny, offer_best_of_all
@@ -28,43 +28,48 @@ if TYPE_CHECKING:
     from ..team import Team
     from .early_search import EarlySearch
 
-BOUND_SHARE, BOUND_SHARE_BESIDE = 0.2, 0.35
-"""Part of the time limit that bounds may take, and where plans are searched beside them: the best
-of a graph of 2,000 operators come last. Arrays over all pairs are made in it."""
+BOUND_SHARE, BOUND_SHARE_WITH_SEARCH = 0.2, 0.35
+"""Parts of the time limit that bounds may take: alone, and while a background thread searches for
+plans. It includes the arrays over all pairs of operators; the best bounds of a graph of 2,000
+operators come last."""
 
 ANNEALING_SHARE, ANNEALING_SHARE_EXACT = 0.7, 0.1
 """Parts of the time left for annealing: where the model is heuristic, and where it is exact."""
 
 ANNEALING_S_EACH = 0.04
-"""Seconds of annealing for each operator, at most, where a model that proves follows."""
+"""Most seconds of annealing per operator where an exact model follows."""
 
-NEAR_SHARE, NEAR_FAILED_ROUNDS = 0.15, 8
-"""Part of the time left for windows before a model that proves, and rounds in vain until it."""
+FIRST_WINDOWS_SHARE, FIRST_WINDOWS_MAX_FAILED_ROUNDS = 0.15, 8
+"""Limits of the window search that runs before an exact model: its part of the time left, and
+consecutive rounds without improvement after which it ends."""
 
 CONSTRUCTION_SHARE = 0.1
 """Part of the time left that constructions may take."""
 
 ANNEALING_MOVES, ANNEALING_TASKS = 3000, 600_000
-"""Moves of annealing where a run must be repeatable: so many, or more of them where there are few
-operators to be scheduled by each."""
+"""Moves of annealing in a repeatable run: the first number, or as many as schedule the second
+number of operators if that is more."""
 
-FIRST_SHARE = 0.1
-"""Part of the time limit that constructions may take before other plans."""
+FIRST_CONSTRUCTION_SHARE = 0.1
+"""Part of the time limit for constructions that run before bounds and list schedules."""
 
-FEW = 40
-"""Operators up to which constructions wait."""
+SMALL = 40
+"""Most operators of a small problem. Its bounds and models mostly prove the optimum at once, so
+they come before constructions; where loops are not compiled yet, the model comes before all
+searches, and the search over sequences is never compiled."""
 
 LOADING_S = 1.5
-"""Seconds that loading a formulation takes: with less left, no model is begun before the search."""
+"""Seconds that loading a formulation takes: with less left, the model does not come first."""
 
-SEARCHED = (Objective.MAKESPAN, Objective.SPAN, Objective.BOTTLENECK)
-"""Objectives that the compiled decoder can search."""
+DECODER_OBJECTIVES = (Objective.MAKESPAN, Objective.SPAN, Objective.BOTTLENECK)
+"""Objectives that the compiled decoder evaluates."""
 
-FIRST = ("single_device", "round_robin_blocks", "list_topological")
-"""Baselines that run before anything else, until one has a plan."""
+FIRST_BASELINES = ("single_device", "round_robin_blocks", "list_topological")
+"""Baselines that run before everything else, until one returns a plan."""
 
-STRATEGIES = "sharding_first"
-"""Runs before them, so that a run is never worse than strategies first."""
+SHARDING_FIRST = "sharding_first"
+"""Baseline that chooses the cheapest sharding of each operator, then schedules. It runs first
+where operators may run on several devices, so that no run is worse than it."""
 
 ANNEALING = "annealing"
 """Planner whose plans are states that searches start from."""
@@ -79,28 +84,28 @@ class ScheduleStrategy(Strategy[PlanningProblem, Plan]):
     def __init__(self, ledger: Ledger[PlanningProblem, Plan]) -> None:
         super().__init__(ledger)
         self.problem, self.settings, self.budget = ledger.problem, ledger.settings, ledger.budget
-        self.stages = TwoStages(ledger)
+        self.two_stages = TwoStages(ledger)
         self.team: Team | None = None
-        self.crew: ParallelAnnealing | None = None
+        self.annealing: ParallelAnnealing | None = None
         self.early: EarlySearch | None = None
         self.small = SmallSearch(ledger)
         self.bound_share = BOUND_SHARE
-        self.constructed: int | None = None
+        self.constructed_value: int | None = None
         ledger.cores = os.cpu_count()
 
     @classmethod
     def formulation_for(cls, problem: PlanningProblem) -> str:
-        """The general formulation; loads alone where plans have no schedule."""
+        """Return the general formulation, or that of loads where plans have no schedule."""
         return OWN if problem.needs_schedule else "resource_load"
 
     @classmethod
     def formulation_always_applies(cls, problem: PlanningProblem) -> bool:
-        """The general formulation takes every problem whose operators run once, on devices."""
+        """Return whether operators run once, on devices: the general formulation then applies."""
         return problem.needs_schedule and not problem.allows_memory_saving
 
     @classmethod
     def why_not(cls, problem: PlanningProblem, repeatable: bool) -> str | None:
-        """Every problem but those under the serial law."""
+        """Return why the strategy does not apply: only problems under the serial law are left."""
         return None if problem.serial is None else "transfers are work of the devices"
 
     @classmethod
@@ -110,11 +115,11 @@ class ScheduleStrategy(Strategy[PlanningProblem, Plan]):
         settings: Settings,
         solver: FormulationSolver | None,
     ) -> dict[str, str]:
-        """Return why settings have no effect, by objective and formulation as well."""
+        """Return why settings have no effect, also because of the objective or formulation."""
         why = super().unused(problem, settings, solver)
-        searched = problem.needs_schedule and problem.objective in SEARCHED
+        searched = problem.needs_schedule and problem.objective in DECODER_OBJECTIVES
         if settings.node_limit is not None:
-            why["dask"] = "a search on a cluster depends on the clock, a run with node_limit not"
+            why["dask"] = "a search on a cluster depends on the clock; node_limit excludes that"
         elif not searched and "dask" not in why:
             why["dask"] = "only plans with times are searched there, for makespan, span, bottleneck"
         if solver is None or not problem.needs_schedule:
@@ -122,28 +127,28 @@ class ScheduleStrategy(Strategy[PlanningProblem, Plan]):
         elif settings.only:
             why.pop("target", None)
         if settings.two_stage:
-            why["dask"] = "both stages by themselves plan on this machine alone"
+            why["dask"] = "with two_stage, this machine alone plans"
             if solver is None:
-                why["two_stage"] = "no formulation is solved, so there is no second stage"
+                why["two_stage"] = "no formulation is used, so there is no second stage"
         if problem.objective is not Objective.MAKESPAN and settings.rounds is not None:
             why["rounds"] = "there is no search near a plan for this objective"
         return why
 
     def steps(self) -> Iterable[Step]:
-        """Both stages; with a cluster, its workers search beside what is done here."""
+        """Return the steps; with a cluster, its workers search while this machine runs them."""
         if self.settings.two_stage:
-            return self.stages.steps()
+            return self.two_stages.steps()
         uses_model, alone = self.uses_model, self.local_only
-        near = self.problem.objective is Objective.MAKESPAN
+        has_windows = self.problem.objective is Objective.MAKESPAN
         return (
             Step("cluster", self.join_cluster, lambda: not alone),
-            Step("strategies first", self.choose_strategies, lambda: self.meshed),
+            Step("sharding first", self.plan_sharding_first, lambda: self.uses_groups),
             Step(
                 "first constructions",
-                self.construct_initial,
+                self.begin_early_search,
                 lambda: alone and self.constructions_worthwhile,
             ),
-            Step("search beside", self.search_beside, lambda: self.early is not None),
+            Step("background search", self.search_in_background, lambda: self.early is not None),
             Step(
                 "first plan", self.find_first, lambda: self.no_plan_yet, run_after_time_limit=True
             ),
@@ -151,89 +156,91 @@ class ScheduleStrategy(Strategy[PlanningProblem, Plan]):
             *(self.uncompiled_steps() if self.uncompiled else self.compiled_steps()),
             Step(
                 "near, first",
-                self.search_near_first,
-                lambda: alone and near and uses_model and not self.searched,
-                loops=(NEAR,),
+                self.search_windows_first,
+                lambda: alone and has_windows and uses_model and not self.annealing_replaces_model,
+                loops=(WINDOWS,),
             ),
             Step(
                 "model",
-                self.stages.plan,
-                lambda: uses_model and not (self.searched or self.model_leads),
+                self.two_stages.plan,
+                lambda: uses_model and not (self.annealing_replaces_model or self.model_leads),
             ),
-            Step("near", self.search_windows, lambda: alone and near, loops=(NEAR,)),
+            Step("near", self.search_windows, lambda: alone and has_windows, loops=(WINDOWS,)),
             Step("cluster's search", self.await_cluster, lambda: not alone),
         )
 
     def compiled_steps(self) -> Iterable[Step]:
-        """From bounds to annealing, with compiled loops on disk."""
+        """Return the steps from bounds to annealing where compiled loops are on disk."""
         small, lists = self.small, Step("baselines", self.find_baselines, run_after_time_limit=True)
         leading = (lists, Step("enumeration", small.begin, lambda: small.ready))
         yield from leading if small.leads else ()
         yield Step("bounds", self.find_bounds, run_after_time_limit=True)
         yield Step(
             "constructions",
-            self.construct_first,
+            self.construct,
             lambda: self.local_only and self.constructions_worthwhile,
         )
         yield from () if small.leads else (lists,)
         yield self.enumeration_step()
         yield self.every_step()
-        yield Step("exact coarsening", self.stages.choose_coarsening)
+        yield Step("exact coarsening", self.two_stages.choose_coarsening)
         yield Step(
-            "stages",
-            self.stages.plan_for_a_moment,
-            lambda: self.uses_model and self.searched and not self.ledger.repeatable,
-            loops=(NEAR,),
+            "coarse problems",
+            self.two_stages.plan_briefly,
+            lambda: (
+                self.uses_model and self.annealing_replaces_model and not self.ledger.repeatable
+            ),
+            loops=(WINDOWS,),
         )
         yield self.annealing_step()
 
     def uncompiled_steps(self) -> Iterable[Step]:
-        """The same, where loops are compiled beside: at first by what needs none of them."""
+        """Return the same steps where loops are compiled meanwhile: those without loops first."""
         lists = Step("baselines", self.find_baselines, run_after_time_limit=True)
         bounds = Step(
             "bounds, first", interpreted()(self.ledger.find_bounds), run_after_time_limit=True
         )
         begin = interpreted()(self.small.begin)
         enumeration = Step("enumeration, first", begin, lambda: self.small.suits)
-        if self.few:
+        if self.is_small:
             yield from (lists, bounds, self.every_step(), enumeration)
             yield from self.model_first() if self.model_leads else ()
             yield self.enumeration_step()
         else:
-            construct = interpreted()(self.construct_first)
+            construct = interpreted()(self.construct)
             yield Step("constructions", construct, lambda: self.local_only and self.anneals)
             yield from (bounds, lists, enumeration)
             free = self.local_only and self.settings.rounds is None
             if self.problem.objective is Objective.MAKESPAN and free:
                 yield Step(
-                    "near, loops compiled beside",
-                    self.search_near_beside,
-                    lambda: self.compiles_search,
-                    loops=(NEAR,),
+                    "near, while loops compile",
+                    self.search_windows_while_compiling,
+                    lambda: self.search_is_compiling,
+                    loops=(WINDOWS,),
                 )
-        yield Step("exact coarsening", self.stages.choose_coarsening)
+        yield Step("exact coarsening", self.two_stages.choose_coarsening)
         yield self.annealing_step()
-        if not self.few:
+        if not self.is_small:
             yield Step("bounds", self.find_bounds, loops=(RUNS,))
             yield self.enumeration_step()
 
     def enumeration_step(self) -> Step:
-        """Placements and orders of few operators."""
+        """Return the step that enumerates placements and orders of few operators."""
         small = self.small
         return Step("enumeration", small.go, lambda: small.suits, loops=small.loops)
 
     def every_step(self) -> Step:
-        """Every plan of a tiny problem."""
+        """Return the step that enumerates every plan of a tiny problem."""
         best = partial(offer_best_of_all, self.ledger)
         return Step("every plan", best, partial(is_tiny, self.ledger))
 
     def annealing_step(self) -> Step:
-        """Constructions and annealing."""
+        """Return the step of constructions and annealing."""
         loops = (LIST_SCHEDULES, MOVES) if self.anneals else ()
         return Step("annealing", self.anneal, lambda: self.local_only and self.anneals, loops=loops)
 
     def find_bounds(self) -> None:
-        """Every bound of the kind."""
+        """Prove every bound of the kind."""
         self.ledger.find_bounds(self.bound_share)
 
     @property
@@ -243,7 +250,7 @@ class ScheduleStrategy(Strategy[PlanningProblem, Plan]):
 
     @property
     def local_only(self) -> bool:
-        """Whether this machine searches, not a cluster."""
+        """Whether this machine alone searches, without a cluster."""
         return self.settings.dask is None
 
     @property
@@ -253,41 +260,43 @@ class ScheduleStrategy(Strategy[PlanningProblem, Plan]):
 
     @cached_property
     def uncompiled(self) -> bool:
-        """Whether loops of its search are not on disk; repeatable runs do not look."""
-        searched = self.problem.needs_schedule and not self.ledger.repeatable
+        """Whether compiled loops of the search are not on disk; repeatable runs do not look."""
+        checked = self.problem.needs_schedule and not self.ledger.repeatable
         needed = [LIST_SCHEDULES, *self.background_loops, *self.small.loops]
         if self.background_loops:
             needed.append(RUNS)
-        return searched and not all(part.on_disk for part in needed)
+        return checked and not all(part.on_disk for part in needed)
 
     @property
     def background_loops(self) -> tuple[LoopPart, ...]:
-        """The search over orders, with which annealing goes on once its loops are compiled."""
+        """Loops of the search over sequences, which annealing uses once they are compiled."""
         makespan = self.problem.objective is Objective.MAKESPAN and self.problem.needs_schedule
-        return (SEQUENCES,) if makespan and not self.few else ()
+        return (SEQUENCES,) if makespan and not self.is_small else ()
 
     @property
-    def few(self) -> bool:
-        """Whether bounds and models prove most of such problems at once."""
-        return len(self.problem.graph.operators) <= FEW
+    def is_small(self) -> bool:
+        """Whether bounds and models are likely to prove the optimum at once (:data:`SMALL`)."""
+        return len(self.problem.graph.operators) <= SMALL
 
     @property
     def model_leads(self) -> bool:
         """Whether the model comes before all searches: few operators, loops not compiled yet."""
-        return self.uncompiled and self.few and self.uses_model
+        return self.uncompiled and self.is_small and self.uses_model
 
     def model_first(self) -> Iterable[Step]:
-        """The model of all operators, which has nothing to compile; it may take all of the time."""
+        """Return the steps of the whole model, which needs no loops; it may take all the time."""
         return (
-            Step("exact coarsening, first", self.stages.choose_coarsening),
-            Step("model, first", self.stages.plan, lambda: self.budget.left_s >= LOADING_S),
+            Step("exact coarsening, first", self.two_stages.choose_coarsening),
+            Step("model, first", self.two_stages.plan, lambda: self.budget.left_s >= LOADING_S),
         )
 
     def model_only_steps(self) -> Iterable[Step]:
-        """The model; where a size is asked for, of the problem that stage one makes."""
+        """Return the steps of the model alone; with ``target``, it plans the coarse problem."""
         if self.settings.target is None:
             return super().model_only_steps()
-        return Step("coarsening", self.stages.choose_coarsening), Step("model", self.stages.plan)
+        return Step("coarsening", self.two_stages.choose_coarsening), Step(
+            "model", self.two_stages.plan
+        )
 
     def start_alone(self) -> tuple[Plan | None, int | None]:
         """Return the user's plan and its value, or those of a list schedule."""
@@ -296,7 +305,7 @@ class ScheduleStrategy(Strategy[PlanningProblem, Plan]):
         return super().start_alone()
 
     def run_steps(self) -> None:
-        """Take the steps, then end searches beside them."""
+        """Run the steps, then end the searches in the background."""
         try:
             super().run_steps()
         finally:
@@ -317,14 +326,14 @@ class ScheduleStrategy(Strategy[PlanningProblem, Plan]):
         with self.budget.phase("cluster"):
             self.team.wait()
         if not self.team.deserted and not self.ledger.done:
-            self.ledger.stop = Stop.TIME_LIMIT  # the last seconds are kept back for answers
+            self.ledger.stop = Stop.TIME_LIMIT  # the last seconds are reserved for answers
         if self.team.deserted:
             self.ledger.say("cluster", f"{self.team.deserted}; the search goes on here")
             self.search()
 
     def search(self, *, construct: bool = True) -> None:
-        """The search of one machine, for the time left: no bounds, no model of the whole."""
-        self.stages.clusters = True
+        """Search on this machine for the time left, without bounds and without a whole model."""
+        self.two_stages.clusters = True
         self.anneal(construct=construct)
         if self.problem.objective is Objective.MAKESPAN:
             self.search_windows()
@@ -334,42 +343,46 @@ class ScheduleStrategy(Strategy[PlanningProblem, Plan]):
         """True while no plan is known."""
         return self.ledger.plan is None
 
-    def construct_initial(self) -> None:
+    def begin_early_search(self) -> None:
         """Offer a few constructions: a good plan within a second or two."""
         from .early_search import EarlySearch
 
         self.early = EarlySearch(self.ledger)
-        self.early.construct(self.offer_constructed, FIRST_SHARE)
+        self.early.construct(self.offer_constructed, FIRST_CONSTRUCTION_SHARE)
 
-    def search_beside(self) -> None:
-        """Anneal from them in a thread while bounds and lists take one core."""
-        if self.early is not None and self.early.begun and self.ledger.threads > 1:
-            self.early.begin(self.take)
-            self.bound_share = BOUND_SHARE_BESIDE
+    def search_in_background(self) -> None:
+        """Anneal from these constructions in a thread while bounds and lists take one core."""
+        if self.early is not None and self.early.has_start and self.ledger.threads > 1:
+            self.early.begin(self.offer_annealed)
+            self.bound_share = BOUND_SHARE_WITH_SEARCH
 
     def offer_constructed(self, plan: Plan) -> None:
-        """Offer a construction."""
+        """Offer the plan of a construction."""
         from .compaction import tight
 
         self.ledger.offer(tight(self.problem, plan), "construction", "construct")
 
     def find_first(self) -> None:
-        """Offer a plan of a heuristic without compiled loops: compiling may take long."""
+        """Offer the plan of a heuristic without compiled loops, because compiling may take long."""
         with self.budget.phase("first plan"):
-            next(filter(self.offer_baseline, FIRST), None)
+            next(filter(self.offer_baseline, FIRST_BASELINES), None)
 
     @property
-    def meshed(self) -> bool:
+    def uses_groups(self) -> bool:
         """Whether an operator may run on several devices at once."""
-        return any(one.gang > 1 for entry in self.problem.graph.operators for one in entry.options)
+        return any(
+            option.gang > 1
+            for operator in self.problem.graph.operators
+            for option in operator.options
+        )
 
-    def choose_strategies(self) -> None:
-        """Cheapest strategies of meshes, and a schedule of them."""
+    def plan_sharding_first(self) -> None:
+        """Offer a schedule of the cheapest sharding of each operator."""
         with self.budget.phase("first plan"):
-            self.offer_baseline(STRATEGIES)
+            self.offer_baseline(SHARDING_FIRST)
 
     def offer_baseline(self, name: str) -> bool:
-        """Offer the plan of a baseline; whether it has one."""
+        """Offer the plan of a baseline and return whether it has one."""
         plan = PLANNERS[name](self.problem)
         if plan is None:
             return False
@@ -379,25 +392,26 @@ class ScheduleStrategy(Strategy[PlanningProblem, Plan]):
 
     @property
     def constructions_worthwhile(self) -> bool:
-        """Whether constructions are worth it before lists: no loop has to be compiled for them.
+        """Whether constructions come before list schedules.
 
-        Not for few operators, of which bounds and models prove at once what is best. Not where a
-        run must be repeatable: it does the same whatever lies on disk.
+        They do where their loops are compiled, but not for small problems, which bounds and
+        models mostly solve at once, nor in repeatable runs, which must not depend on what is on
+        disk.
         """
-        free = not self.few and self.anneals and not self.ledger.repeatable
-        return free and not self.uncompiled
+        useful = not self.is_small and self.anneals and not self.ledger.repeatable
+        return useful and not self.uncompiled
 
-    def construct_first(self) -> None:
-        """Constructions before lists: a machine under load may have time for nothing else."""
-        self.crew = self.new_crew()
+    def construct(self) -> None:
+        """Offer constructions before lists: a machine under load may have time for nothing else."""
+        self.annealing = self.new_annealing()
         with self.budget.phase("construct"):
-            part = self.budget.part("construct first", FIRST_SHARE)
-            self.crew.construct(part, on_better=self.offer_constructed)
-        if self.crew.starts and self.ledger.planner == "construction":
-            self.constructed = self.ledger.value
+            part = self.budget.part("construct first", FIRST_CONSTRUCTION_SHARE)
+            self.annealing.construct(part, on_better=self.offer_constructed)
+        if self.annealing.starts and self.ledger.planner == "construction":
+            self.constructed_value = self.ledger.value
 
-    def new_crew(self) -> ParallelAnnealing:
-        """Searches of this run, as many as it has threads."""
+    def new_annealing(self) -> ParallelAnnealing:
+        """Return a search with as many threads as the run has."""
         from ..planners.search.parallel import ParallelAnnealing
 
         return ParallelAnnealing(self.problem, self.settings.seed, self.ledger.threads)
@@ -409,49 +423,52 @@ class ScheduleStrategy(Strategy[PlanningProblem, Plan]):
     @property
     def anneals(self) -> bool:
         """Whether the compiled decoder evaluates the objective."""
-        return self.problem.needs_schedule and self.problem.objective in SEARCHED
+        return self.problem.needs_schedule and self.problem.objective in DECODER_OBJECTIVES
 
     def anneal(self, *, construct: bool = True) -> None:
-        """Constructions, then local search over places, options and priorities."""
+        """Construct plans, then search over places, options and priorities by annealing."""
         ledger = self.ledger
         if not self.anneals:
             return
-        crew, begun = self.crew or self.new_crew(), self.crew is not None
+        annealing = self.annealing or self.new_annealing()
+        constructed = self.annealing is not None
         if construct or ledger.plan is None:
             with self.budget.phase("construct"):
-                if not begun:
+                if not constructed:
                     part = self.budget.part("construct", CONSTRUCTION_SHARE, of_limit=False)
-                    crew.construct(part)
+                    annealing.construct(part)
                 self.construct_gated()
         if self.early is not None and (state := self.early.end()) is not None:
-            crew.begin_later(state)
+            annealing.begin_later(state)
         self.early = None
         if self.uncompiled:
-            crew.orders = crew.orders and SEQUENCES.on_disk
-        known = ledger.value == self.constructed or ledger.planner == ANNEALING  # starts already
-        if ledger.plan is not None and not known:
-            crew.add(ledger.plan)
-        share = ANNEALING_SHARE if self.stages.clusters else self.exact_annealing_share
+            annealing.sequences_allowed = annealing.sequences_allowed and SEQUENCES.on_disk
+        is_start = ledger.value == self.constructed_value or ledger.planner == ANNEALING
+        if ledger.plan is not None and not is_start:
+            annealing.add(ledger.plan)
+        share = ANNEALING_SHARE if self.two_stages.clusters else self.exact_annealing_share
         part = self.budget.part("anneal", share, of_limit=False)
         endless = ledger.repeatable or part.limit_s == float("inf")
         with self.budget.phase("anneal"):
-            crew.run(part, self.annealing_moves if endless else None, self.take)
-        ledger.details["annealing"] = {"starts": len(crew.starts), "schedules": crew.scheduled}
-        ledger.say("anneal", f"{crew.scheduled} schedules")
+            moves = self.annealing_moves if endless else None
+            annealing.run(part, moves, self.offer_annealed)
+        schedules = annealing.scheduled
+        ledger.details["annealing"] = {"starts": len(annealing.starts), "schedules": schedules}
+        ledger.say("anneal", f"{schedules} schedules")
 
     @property
     def annealing_moves(self) -> int:
-        """Moves where the clock does not count."""
+        """Moves of a search that no clock limits."""
         return max(ANNEALING_MOVES, ANNEALING_TASKS // len(self.problem.graph.operators))
 
     @property
     def exact_annealing_share(self) -> float:
-        """Before a model that proves: enough for a good start, little on small problems."""
+        """Part of the time left for annealing before an exact model: little on small problems."""
         most = ANNEALING_S_EACH * len(self.problem.graph.operators)
         return min(ANNEALING_SHARE_EXACT, most / max(most, self.budget.left_s))
 
     def construct_gated(self) -> None:
-        """Where memory binds: constructions that keep fewer micro-batches at once."""
+        """Offer constructions that keep fewer micro-batches in memory at once, if memory binds."""
         from ..planners.constructions.gates import best_gated, memory_binds
 
         if memory_binds(self.problem):
@@ -460,45 +477,48 @@ class ScheduleStrategy(Strategy[PlanningProblem, Plan]):
             if gated is not None:
                 self.ledger.offer(gated.plan, "construction", "construct")
 
-    def take(self, plan: Plan) -> None:
-        """Offer a plan of the search."""
+    def offer_annealed(self, plan: Plan) -> None:
+        """Offer a plan of the annealing."""
         from .compaction import tight
 
         self.ledger.offer(tight(self.problem, plan), ANNEALING, "anneal")
 
     @property
-    def searched(self) -> bool:
-        """Whether annealing replaces a model of clusters that the settings do not ask for."""
-        found = self.ledger.formulation
-        asked = self.settings.target is not None or found is None or found.found.name != OWN
-        return self.stages.clusters and self.anneals and not asked
+    def annealing_replaces_model(self) -> bool:
+        """Whether annealing replaces the model of a heuristically coarsened problem.
+
+        It does unless the settings ask for that model: by a target, or by another formulation.
+        """
+        solver = self.ledger.formulation
+        requested = self.settings.target is not None or solver is None or solver.found.name != OWN
+        return self.two_stages.clusters and self.anneals and not requested
 
     def search_windows(self) -> None:
-        """Small models around the best plan."""
+        """Solve small models around the best plan."""
         from ..window_search.search import search_windows
 
         search_windows(self.ledger)
 
     @property
-    def compiles_search(self) -> bool:
-        """Whether loops of annealing are being compiled beside."""
-        beside = self.compiling
-        return beside is not None and beside.at_work((LIST_SCHEDULES, MOVES))
+    def search_is_compiling(self) -> bool:
+        """Whether loops of annealing are being compiled in the background."""
+        compiling = self.compiling
+        return compiling is not None and compiling.at_work((LIST_SCHEDULES, MOVES))
 
-    def search_near_beside(self) -> None:
-        """Small models around the best plan while the loops of the search are compiled."""
+    def search_windows_while_compiling(self) -> None:
+        """Solve small models around the best plan while the loops of annealing are compiled."""
         from ..window_search.search import search_windows
 
-        search_windows(self.ledger, until=lambda: not self.compiles_search)
+        search_windows(self.ledger, until=lambda: not self.search_is_compiling)
 
-    def search_near_first(self) -> None:
-        """A few small models before the one of everything: they find more in the same time.
+    def search_windows_first(self) -> None:
+        """Solve a few small models before the whole one: they find more in the same time.
 
-        Not where rounds or nodes are counted: those are of the search behind the model.
+        Not where rounds or nodes are limited: the search after the model uses those.
         """
         counted = self.settings.rounds is not None or self.ledger.repeatable
-        if self.stages.coarsening.exact and not counted:
+        if self.two_stages.coarsening.exact and not counted:
             from ..window_search.search import search_windows
 
-            part = self.budget.part("near, first", NEAR_SHARE, of_limit=False)
-            search_windows(self.ledger, part, NEAR_FAILED_ROUNDS)
+            part = self.budget.part("near, first", FIRST_WINDOWS_SHARE, of_limit=False)
+            search_windows(self.ledger, part, FIRST_WINDOWS_MAX_FAILED_ROUNDS)

@@ -1,4 +1,4 @@
-"""Few operators that may run again, or values that may wait on hosts: every order."""
+"""Enumeration of every order where few operators may run again or values may wait on hosts."""
 
 from __future__ import annotations
 
@@ -11,41 +11,41 @@ from milp_plan.run.settings import AUTO
 from ..planners.enumeration.memory_orders import EVERY_ORDER, best_order, suits, works_alone
 
 SHARE = 0.3
-"""Part of the time limit."""
+"""Part of the time limit for the enumeration."""
 
-NO_PLAN = "every order of runs and transfers was looked at; none fits into the memory"
+NO_PLAN = "every order of runs and transfers was examined; none fits into the memory"
 
 
 def is_small(ledger: Ledger[PlanningProblem, Plan]) -> bool:
-    """Whether to enumerate every order; a formulation by name asks for its model instead."""
+    """Return whether to enumerate every order; a formulation that is named is used instead."""
     return ledger.settings.formulation == AUTO and suits(ledger.problem)
 
 
 def offer_orders(ledger: Ledger[PlanningProblem, Plan]) -> None:
-    """Enumerate every order: gives a plan if there is one, the best where one device works."""
+    """Enumerate every order; it finds a plan if there is one, the best if one device works."""
     problem, part = ledger.problem, ledger.budget.part(EVERY_ORDER, SHARE)
     with ledger.budget.phase(EVERY_ORDER):
-        found = best_order(problem, part)
-        if found.plan is None:
-            if found.complete:
+        result = best_order(problem, part)
+        if result.plan is None:
+            if result.complete:
                 ledger.refute(NO_PLAN)
             return
-        ledger.offer(found.plan, EVERY_ORDER, EVERY_ORDER)
+        ledger.offer(result.plan, EVERY_ORDER, EVERY_ORDER)
         if problem.objective is Objective.PEAK_MEMORY:
-            _halve_peaks(ledger, part)
-        elif found.complete and works_alone(problem):
-            ledger.prove(Bound(EVERY_ORDER, found.plan.stop_ticks, "no order takes fewer ticks"))
+            _bisect_peaks(ledger, part)
+        elif result.complete and works_alone(problem):
+            ledger.prove(Bound(EVERY_ORDER, result.plan.stop_ticks, "no order takes fewer ticks"))
 
 
-def _halve_peaks(ledger: Ledger[PlanningProblem, Plan], budget: Budget) -> None:
-    """Halve the peaks between bound and value until they meet."""
+def _bisect_peaks(ledger: Ledger[PlanningProblem, Plan], budget: Budget) -> None:
+    """Bisect between bound and value of the peak until they meet."""
     while not ledger.done and ledger.value is not None and not budget.over:
         low = ledger.lower or 0
         middle = (low + ledger.value - 1) // 2
-        found = best_order(ledger.problem, budget, middle)
-        if found.plan is not None:
-            ledger.offer(found.plan, EVERY_ORDER, EVERY_ORDER)
-        elif found.complete:
+        result = best_order(ledger.problem, budget, middle)
+        if result.plan is not None:
+            ledger.offer(result.plan, EVERY_ORDER, EVERY_ORDER)
+        elif result.complete:
             ledger.prove(Bound(EVERY_ORDER, middle + 1, "no order has a lower peak"))
         else:
             return

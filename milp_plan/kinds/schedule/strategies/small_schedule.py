@@ -19,47 +19,52 @@ from ..planners.learning import ClauseLearning
 if TYPE_CHECKING:
     from ..planners.enumeration.search import Enumeration
 
-SHARE, LOOKED_AT = 0.15, 500_000
-"""Part of the time limit; choices and schedules looked at where a run must be repeatable: fewer for
-many operators, of which each takes a time that grows with the square of their number."""
+SHARE = 0.15
+"""Part of the time limit for each of the two searches."""
 
-CONFLICTS = 200_000
-"""Conflicts of the search that learns where a run must be repeatable, over the operators."""
+MAX_NODES = 500_000
+"""Choices and schedules that the enumeration of a repeatable run examines; fewer for more than
+:data:`FULL_SPEED_OPERATORS`, since the time of each grows with the square of their number."""
 
-AT_ONCE_S, LEAST_S = 2.0, 5.0
-"""Seconds before the bounds, and the least that must be left: loading its loops takes a second."""
+FULL_SPEED_OPERATORS = 40
+"""Operators up to which a repeatable run examines :data:`MAX_NODES`."""
 
-MANY = 40
-"""Operators from which on fewer are looked at."""
+MAX_CONFLICTS = 200_000
+"""Conflicts of clause learning in a repeatable run, times the number of operators."""
 
-FEW = 20
-"""Operators below which bounds come first: they take milliseconds, mostly prove, load nothing."""
+BEGIN_S, LEAST_S = 2.0, 5.0
+"""Seconds of the search before the bounds, and the seconds that must be left for it: loading the
+loops takes one."""
+
+BOUNDS_FIRST = 20
+"""Number of operators below which bounds come first: they take milliseconds, mostly prove the
+optimum, and load nothing."""
 
 EVERY_PLAN_SHARE = 0.3
 """Part of the time limit for every plan of a tiny problem."""
 
-NO_PLAN = "every placement and every order was looked at; none keeps the laws"
+NO_PLAN = "every placement and every order was examined; none keeps the laws"
 
 
 class SmallSearch:
-    """Every placement and order of a small problem, but those that cannot be better.
+    """Complete search over the placements and orders of a small problem.
 
-    Where each operator has one option, on one device, a search that learns clauses takes them;
-    enumeration takes the others, and what the first leaves open.
+    Clause learning applies where each operator has one option, on one device; enumeration
+    applies to other problems, and to those that clause learning does not finish.
 
     Parameters
     ----------
     ledger
-        Of the run, or of a coarse problem.
+        The ledger of the run or of a coarse problem.
     """
 
     def __init__(self, ledger: Ledger[PlanningProblem, Plan]) -> None:
         self.ledger = ledger
         self._learning: ClauseLearning | None = None
         self._enumeration: Enumeration | None = None
-        free = ledger.settings.formulation == AUTO  # who names a formulation asks for its model
-        self.learns = free and ClauseLearning.suits(ledger.problem)
-        self.enumerates = free and is_small(ledger.problem)
+        automatic = ledger.settings.formulation == AUTO  # a formulation that is named is used
+        self.learns = automatic and ClauseLearning.suits(ledger.problem)
+        self.enumerates = automatic and is_small(ledger.problem)
 
     @property
     def suits(self) -> bool:
@@ -68,37 +73,37 @@ class SmallSearch:
 
     @property
     def loops(self) -> tuple[LoopPart, ...]:
-        """Parts of the compiled loops that it needs."""
+        """Compiled loops that the searches need."""
         first = (LEARNING,) if self.learns else ()
         return (*first, LIST_SCHEDULES, ENUMERATION) if self.enumerates else first
 
     @property
     def leads(self) -> bool:
-        """Whether baselines and a moment of it come before the bounds."""
-        return self.suits and len(self.ledger.problem.graph.operators) >= FEW
+        """Whether baselines and a short search come before the bounds."""
+        return self.suits and self.operators >= BOUNDS_FIRST
 
     @property
     def ready(self) -> bool:
-        """Whether it can begin before the bounds: nothing to compile, and time for them left."""
+        """Whether it can begin before the bounds: loops are compiled and there is enough time."""
         ledger = self.ledger
-        enough = not ledger.repeatable and ledger.budget.left_s >= LEAST_S
-        return self.leads and enough and (LEARNING if self.learns else ENUMERATION).on_disk
+        has_time = not ledger.repeatable and ledger.budget.left_s >= LEAST_S
+        return self.leads and has_time and (LEARNING if self.learns else ENUMERATION).on_disk
 
     @property
     def operators(self) -> int:
-        """Operators of the problem."""
+        """Number of operators."""
         return len(self.ledger.problem.graph.operators)
 
     def begin(self) -> None:
         """Search briefly, which is enough for most problems."""
-        part = self.ledger.budget.at_most("enumerate", AT_ONCE_S)
+        part = self.ledger.budget.at_most("enumerate", BEGIN_S)
         if self.learns:
             self.learn(part)
         else:
             self._enumerate(part)
 
     def go(self) -> None:
-        """Search on."""
+        """Continue the search."""
         if self.learns:
             self.learn(self.ledger.budget.part("enumerate", SHARE))
         if self.enumerates and not self.ledger.done:
@@ -115,8 +120,8 @@ class SmallSearch:
                     search.follow(ledger.plan)
             if ledger.value is not None:
                 search.cut(ledger.value)
-            most = CONFLICTS // self.operators if ledger.repeatable else None
-            for plan in search.plans(part, most):
+            max_conflicts = MAX_CONFLICTS // self.operators if ledger.repeatable else None
+            for plan in search.plans(part, max_conflicts):
                 ledger.offer(plan, plan.planner, "enumerate")
         if search.least is not None:
             ledger.prove(Bound("clause learning", search.least, "every shorter plan contradicts"))
@@ -124,24 +129,24 @@ class SmallSearch:
     def _enumerate(self, part: Budget) -> None:
         from ..planners.enumeration.search import Enumeration
 
-        ledger, many = self.ledger, max(MANY, self.operators)
-        most = LOOKED_AT * MANY**2 // many**2
+        ledger, size = self.ledger, max(FULL_SPEED_OPERATORS, self.operators)
+        max_nodes = MAX_NODES * FULL_SPEED_OPERATORS**2 // size**2
         with ledger.budget.phase("enumerate"):
             search = self._enumeration = self._enumeration or Enumeration(ledger.problem)
             search.cut(ledger.value)
-            for plan in search.plans(part, most if ledger.repeatable else None):
+            for plan in search.plans(part, max_nodes if ledger.repeatable else None):
                 ledger.offer(plan, plan.planner, "enumerate")
         if search.least is not None:
             ledger.prove(Bound("enumeration", search.least, "no placement and no order is shorter"))
 
 
 def is_tiny(ledger: Ledger[PlanningProblem, Plan]) -> bool:
-    """Whether to enumerate every plan; a formulation by name asks for its model instead."""
+    """Return whether to enumerate every plan; a formulation that is named is used instead."""
     return ledger.settings.formulation == AUTO and sizes.is_tiny(ledger.problem)
 
 
 def offer_best_of_all(ledger: Ledger[PlanningProblem, Plan]) -> None:
-    """Enumerate the plans of a tiny problem that may be better than the best one."""
+    """Enumerate the plans of a tiny problem that may be better than the best known one."""
     from ..planners.enumeration.every import EVERY_PLAN, MOST_STEPS, EveryPlan
 
     search = EveryPlan(ledger.problem, ledger.value)

@@ -1,11 +1,10 @@
-"""Both stages for a schedule: a coarse problem, its plan by the exact model, the way back."""
+"""The two-stage method for schedules: coarsen, plan the coarse problem, expand its plan."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from milp_plan.backends import Limits
 from milp_plan.core import Objective, Plan, PlanningProblem
@@ -15,7 +14,7 @@ from milp_plan.run.ledger import Ledger
 from milp_plan.run.strategy import Step
 
 from ..coarsen.reduction import Coarsening
-from ..loops import NEAR
+from ..loops import WINDOWS
 from ..planners.planner import Planner
 from ..planners.portfolio import LISTS, best_plan, list_start
 
@@ -23,21 +22,21 @@ BASELINE_SHARE = 0.1
 """Part of the time limit that baselines may take."""
 
 EXACT_SHARE, COARSE_SHARE = 0.7, 0.3
-"""Parts of the time left that the model may take: on a problem with the original's optimum, whose
-bound counts, and on a heuristically coarsened one, after which the search goes on."""
+"""Parts of the time left that the model may take: of a problem with the original's optimum, whose
+bound counts, and of a heuristically coarsened one, after which the search goes on."""
 
 SERIES_SHARE = 0.5
-"""Part of the time left for coarse problems where both stages plan alone; small models near the
-plan of the original problem take the rest."""
+"""Part of the time left for coarse problems with ``two_stage``; small models near the plan of the
+original problem take the rest."""
 
-MOMENT_SHARE, MOMENT_CLUSTERS = 0.05, 60
-"""Part of the time left for coarse problems before a search that takes the rest, and their size."""
+BRIEF_SHARE, BRIEF_CLUSTERS = 0.05, 60
+"""Part of the time left for coarse problems before the annealing, and their most clusters."""
 
 TARGET = 25
-"""Operators that stage one aims at, unless the settings say otherwise."""
+"""Operators that coarsening aims at, unless the settings name a target."""
 
 MOST_EXACT = 1.8
-"""Heuristic coarsening starts where exact steps leave more than this many times the target."""
+"""Heuristic coarsening starts where exact steps leave more than this multiple of the target."""
 
 
 def offer_baselines(
@@ -56,12 +55,19 @@ def offer_baselines(
 
 
 class TwoStages:
-    """The two stages of a run.
+    """Coarsening as stage one, and the exact model or a series of coarse problems as stage two.
 
     Parameters
     ----------
     ledger
-        Of the run.
+        The run's ledger.
+
+    Attributes
+    ----------
+    coarsening
+        What exact steps leave of the problem.
+    clusters
+        Whether that is still too large for one model, so that heuristic clusters are needed.
     """
 
     def __init__(self, ledger: Ledger[PlanningProblem, Plan]) -> None:
@@ -71,28 +77,23 @@ class TwoStages:
         self.clusters = False
 
     def choose_coarsening(self) -> None:
-        """Exact steps alone if they suffice; else the exact stage clusters as well."""
+        """Take the exact steps of coarsening, and decide whether heuristic ones are needed."""
         if self.problem.needs_schedule:
-            self.coarsen(exact_only=True)
-            left = len(self.coarsening.problem.graph.operators)
-            self.clusters = left > MOST_EXACT * self.target
-        self.describe_coarsening()
+            with self.budget.phase("coarsen"):
+                from ..coarsen.steps import coarsen
 
-    def coarsen(self, **how: Any) -> None:
-        """Make the problem of the exact stage."""
-        with self.budget.phase("coarsen"):
-            from ..coarsen.stage import coarsen
-
-            self.coarsening = coarsen(self.problem, self.target, **how)
-        self.describe_coarsening()
+                self.coarsening = coarsen(self.problem, self.target, exact_only=True)
+            remaining = len(self.coarsening.problem.graph.operators)
+            self.clusters = remaining > MOST_EXACT * self.target
+        self.record_coarsening()
 
     @property
     def target(self) -> int:
-        """Operators that stage one aims at."""
+        """Operators that coarsening aims at."""
         return self.settings.target or TARGET
 
-    def describe_coarsening(self) -> None:
-        """For the record."""
+    def record_coarsening(self) -> None:
+        """Enter the coarsening into the record."""
         self.ledger.details |= {
             "coarse_operators": len(self.coarsening.problem.graph.operators),
             "coarsening": [row._asdict() for row in self.coarsening.table()],
@@ -100,7 +101,7 @@ class TwoStages:
         }
 
     def steps(self) -> Iterable[Step]:
-        """The method by itself: list schedules, coarse problems, small models near the plan."""
+        """Return the steps of ``two_stage``: list schedules, coarse problems, windows."""
         from ..window_search.search import search_windows
 
         lists = partial(offer_baselines, self.ledger, LISTS)
@@ -111,48 +112,50 @@ class TwoStages:
             Step("list schedules", lists, run_after_time_limit=True),
             Step("obstacle", self.ledger.prove_infeasible, lambda: self.ledger.plan is None),
             Step("model", self.plan_exactly, lambda: not (self.clusters or self.ledger.done)),
-            Step("stages", partial(self.plan, SERIES_SHARE), lambda: self.clusters, loops=(NEAR,)),
-            Step("windows", windows, lambda: near, loops=(NEAR,)),
+            Step(
+                "coarse problems",
+                partial(self.plan, SERIES_SHARE),
+                lambda: self.clusters,
+                loops=(WINDOWS,),
+            ),
+            Step("windows", windows, lambda: near, loops=(WINDOWS,)),
         )
 
     def plan(self, share: float = COARSE_SHARE) -> None:
-        """Plan coarse problems that lose the optimum, or the one that keeps it.
+        """Plan a series of heuristic coarse problems, or the exact one if it is small enough.
 
         Parameters
         ----------
         share
-            Part of the time left for the former.
+            Part of the time left for the series.
         """
-        from .stage_series import StageSeries
+        from .coarse_series import CoarseSeries
 
         if self.clusters:
             share = 1.0 if self.settings.only else share
-            StageSeries(self.ledger).run(self.budget.part("stages", share, of_limit=False))
+            CoarseSeries(self.ledger).run(self.budget.part("stages", share, of_limit=False))
         else:
             self.plan_exactly()
 
-    def plan_for_a_moment(self) -> None:
-        """Plan a few coarse problems small enough for one model, while it takes little time.
+    def plan_briefly(self) -> None:
+        """Plan a few small coarse problems in little time: one more start for the annealing."""
+        from .coarse_series import CoarseSeries
 
-        Before the annealing, for which their plan is one more start.
-        """
-        from .stage_series import StageSeries
-
-        part = self.budget.part("stages", MOMENT_SHARE, of_limit=False)
-        StageSeries(self.ledger).run(part, MOMENT_CLUSTERS, patient=False)
+        part = self.budget.part("stages", BRIEF_SHARE, of_limit=False)
+        CoarseSeries(self.ledger).run(part, BRIEF_CLUSTERS, patient=False)
 
     def plan_exactly(self) -> None:
-        """Plan the problem that exact steps leave by the model, whose bound counts; expand."""
-        from ..stages import Stage
-        from .stage_series import report_progress
+        """Solve the model of what exact steps leave, whose bound counts, and expand its plan."""
+        from ..coarse_problem import CoarseProblemRow
+        from .coarse_series import report_progress
 
         ledger, began = self.ledger, now()
         start = self.coarse_start()
         coarse = self.coarsening.problem
-        stage = Stage("exact steps", len(coarse.graph.operators), before=ledger.value)
-        ledger.say("model", f"{stage.clusters} operators")
+        row = CoarseProblemRow("exact steps", len(coarse.graph.operators), before=ledger.value)
+        ledger.say("model", f"{row.clusters} operators")
         cutoff = None if start is None else start[1]
-        stage.start = cutoff
+        row.start = cutoff
         answer = ledger.solver.run(
             coarse,
             Guide(cutoff, ledger.lower),
@@ -174,12 +177,12 @@ class TwoStages:
         finally:
             for plan in expanded:
                 self.offer_compact(plan, name)
-            stage.answered(answer)
-            stage.after, stage.seconds = ledger.value, now() - began
-            ledger.details.setdefault("coarse_stages", []).append(stage.as_row())
+            row.set_model(answer)
+            row.after, row.seconds = ledger.value, now() - began
+            ledger.details.setdefault("coarse_stages", []).append(row.as_row())
 
     def offer_compact(self, plan: Plan, name: str) -> None:
-        """The expanded plan with every task as early as its order allows."""
+        """Offer the expanded plan with every task as early as its order allows."""
         if self.problem.needs_schedule:
             from .compaction import compact
 
@@ -188,8 +191,8 @@ class TwoStages:
             self.ledger.offer(tight, name, "compact")
 
     def coarse_start(self) -> tuple[Plan, int] | None:
-        """Return the best plan known of the problem that exact steps leave, with its value."""
-        from .stage_series import StageSeries
+        """Return the best known plan of the problem that exact steps leave, with its value."""
+        from .coarse_series import CoarseSeries
 
         coarse = self.coarsening.problem
         if coarse is self.problem and self.ledger.plan is not None:
@@ -200,7 +203,7 @@ class TwoStages:
         if coarse is self.problem:
             return None
         part = self.budget.part("lists", BASELINE_SHARE)
-        plan, value = StageSeries(self.ledger).start(self.coarsening, part)
+        plan, value = CoarseSeries(self.ledger).start(self.coarsening, part)
         if plan is None or value is None:
             return None
         expanded = self.coarsening.undo(plan)
@@ -209,7 +212,7 @@ class TwoStages:
         return plan, value
 
     def model_limits(self) -> Limits:
-        """Part of the time left, or nodes, for the model."""
+        """Return the limits of the model: a part of the time left, or nodes."""
         followed = self.problem.objective is Objective.MAKESPAN and not self.settings.only
         share = EXACT_SHARE if followed else 1.0
         part = self.budget.part("model", share, of_limit=False)

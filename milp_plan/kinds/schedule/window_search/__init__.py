@@ -1,1 +1,1 @@
-"""Search near a schedule by small models, built from arrays: many rounds a second."""
+"""Large-neighbourhood search by small models, built from arrays: many rounds a second."""

@@ -1,4 +1,4 @@
-"""Which kind of neighbourhood is worth the next round: credit per second, with its size."""
+"""Adaptive choice of the kind and size of the next neighbourhood, by improvement per second."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 SMALLEST, FIRST, LARGEST = 4.0, 12.0, 80.0
-"""Operators that a neighbourhood frees: at least, at first, at most."""
+"""Number of operators that a neighbourhood frees: least, first and largest."""
 
 GROWTH, SHRINKAGE = 1.1, 0.85
+"""Factors on the size of a neighbourhood after a round that was too small, or too large."""
 
 FADING = 0.97
-"""What credit and cost of a kind are worth after a round of any kind."""
+"""Factor on the gain and cost of every kind after each round."""
 
 LEAST_CHANCE = 1.0
-"""Chance of every kind beside its rate, as a part of the mean rate: first luck is no rule."""
+"""Weight that every kind gets in addition to its rate, as a multiple of the mean rate: one early
+success should not decide."""
 
 
 @dataclass(slots=True)
@@ -25,14 +27,14 @@ class Arm:
     Parameters
     ----------
     name
-        Of the kind.
+        Name of the kind.
     size
-        Operators that it frees. It grows while they are searched to the end in vain, and shrinks
-        when a model runs into its limit.
+        Number of operators that it frees. It grows after models without a better plan, and
+        shrinks after models that run into their limit.
     gain, cost
-        Improvement as a part of the value, and what it took; both fade.
+        Improvements as a part of the value, and seconds; both fade.
     rounds, better
-        Models solved, and plans that were the best.
+        Number of models solved, and of plans that were the best so far.
     """
 
     name: str
@@ -57,7 +59,7 @@ class Arm:
 
 
 class Arms:
-    """All kinds, and the choice among them: the chance of a kind goes with its rate.
+    """All kinds of neighbourhoods; the chance of a kind grows with its rate.
 
     Source: S. Ropke, D. Pisinger, Transportation Science 40 (2006), for the adaptive choice.
     """
@@ -66,7 +68,7 @@ class Arms:
         self.arms = {name: Arm(name) for name in names}
 
     def choose(self, rng: random.Random) -> Arm:
-        """Return a kind at random; those never tried first."""
+        """Return a kind at random; kinds that were never tried come first."""
         arms = list(self.arms.values())
         new = [arm for arm in arms if not arm.cost]
         if new:
@@ -74,8 +76,8 @@ class Arms:
         mean = sum(arm.rate for arm in arms) / len(arms)
         return rng.choices(arms, [arm.rate + LEAST_CHANCE * mean + 1e-12 for arm in arms])[0]
 
-    def settle(self, arm: Arm, gain: float, cost: float) -> None:
-        """Enter what a round brought and took."""
+    def update(self, arm: Arm, gain: float, cost: float) -> None:
+        """Add the gain and the cost of a round."""
         for other in self.arms.values():
             other.gain *= FADING
             other.cost *= FADING

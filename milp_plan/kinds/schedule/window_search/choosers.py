@@ -1,6 +1,6 @@
-"""Which operators a round of the search frees, and where they may go.
+"""Neighbourhoods: which operators a round of the search frees, and where they may go.
 
-Every chooser starts at a task on a critical path: a window that leaves one whole cannot help.
+Every chooser starts at a task on a critical path: a window without one cannot improve the plan.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .tape import Tape
+from .timeline import Timeline
 
 
 class WindowChoice(NamedTuple):
@@ -22,46 +22,54 @@ class WindowChoice(NamedTuple):
     order_only: bool = False
 
 
-Chooser = Callable[[Tape, random.Random, int], WindowChoice]
+Chooser = Callable[[Timeline, random.Random, int], WindowChoice]
 
 MOST_SITES = 4
-"""Sites beside its own that a free operator may go to, where there are many."""
+"""Most sites other than its own that a free operator may go to."""
 
 ORDER_FACTOR = 3
 """Factor on the number of free operators where only their order is free."""
 
 
-class Around:
-    """A plan seen from a critical moment."""
+class CriticalMoment:
+    """A random critical task of a plan, its time, and what is near it.
 
-    def __init__(self, tape: Tape, rng: random.Random) -> None:
-        self.tape, self.rng, self.view = tape, rng, tape.view
-        self.critical = tape.critical
+    Parameters
+    ----------
+    timeline
+        The plan.
+    rng
+        Random choices.
+    """
+
+    def __init__(self, timeline: Timeline, rng: random.Random) -> None:
+        self.timeline, self.rng, self.view = timeline, rng, timeline.view
+        self.critical = timeline.critical
         self.task = rng.choice(self.critical)
-        self.moment = int(tape.start[self.task]) * 2 + int(tape.length[self.task])
+        self.moment = int(timeline.start[self.task]) * 2 + int(timeline.length[self.task])
 
     def ends(self) -> list[int]:
-        """The operator at the moment, or the makers and readers of the transfer there."""
+        """Return the critical operator, or the maker and readers of the critical transfer."""
         n = self.view.num_operators
         if self.task < n:
             return [self.task]
-        journey = self.tape.journeys[self.task - n]
-        return [self.view.producer[journey.key[0]], *self.tape.readers[self.task - n]]
+        journey = self.timeline.journeys[self.task - n]
+        return [self.view.producer[journey.key[0]], *self.timeline.readers[self.task - n]]
 
     def nearest(self, operators: Sequence[int], size: int) -> list[int]:
-        """The operators nearest to the moment in time."""
-        tape, among = self.tape, np.asarray(operators, dtype=np.int64)
-        far = np.abs(2 * tape.start[among] + tape.length[among] - self.moment)
-        found: list[int] = among[np.argsort(far, kind="stable")[:size]].tolist()
-        return found
+        """Return the operators nearest to the moment in time."""
+        timeline, among = self.timeline, np.asarray(operators, dtype=np.int64)
+        distance = np.abs(2 * timeline.start[among] + timeline.length[among] - self.moment)
+        nearest: list[int] = among[np.argsort(distance, kind="stable")[:size]].tolist()
+        return nearest
 
     def devices(self) -> set[int]:
-        """Devices at the moment."""
-        return {device for op in self.ends() for device in self.tape.spots[op].devices}
+        """Return the devices of the operators at the moment."""
+        return {device for op in self.ends() for device in self.timeline.spots[op].devices}
 
     def sites(self, operators: Iterable[int]) -> frozenset[int] | None:
-        """Sites worth a try: of neighbours in the graph, and a few at random."""
-        view, spots = self.view, self.tape.spots
+        """Return a few sites: those of neighbours in the graph, then random ones."""
+        view, spots = self.view, self.timeline.spots
         if len(view.sites) <= MOST_SITES + 1:
             return None
         near = {
@@ -75,62 +83,62 @@ class Around:
         return frozenset([*known, *others][:MOST_SITES])
 
     def with_units(self, chosen: Iterable[int], size: int) -> tuple[int, ...]:
-        """Add the rest of colocation groups, as far as the size allows, so that they can move."""
-        found = dict.fromkeys(chosen)
+        """Complete colocation groups by at most ``size`` operators, so that they can move."""
+        operators = dict.fromkeys(chosen)
         room = size
-        for op in list(found):
+        for op in list(operators):
             members = self.view.units[self.view.unit[op]]
-            new = [other for other in members if other not in found]
+            new = [other for other in members if other not in operators]
             if len(new) <= room:
-                found.update(dict.fromkeys(new))
+                operators.update(dict.fromkeys(new))
                 room -= len(new)
-        return tuple(found)
+        return tuple(operators)
 
 
-def time_window(tape: Tape, rng: random.Random, size: int) -> WindowChoice:
-    """Everything that runs around a critical moment."""
-    around = Around(tape, rng)
-    chosen = around.nearest(range(tape.view.num_operators), size)
+def time_window(timeline: Timeline, rng: random.Random, size: int) -> WindowChoice:
+    """Free the operators that run around a critical moment."""
+    around = CriticalMoment(timeline, rng)
+    chosen = around.nearest(range(timeline.view.num_operators), size)
     return WindowChoice(around.with_units(chosen, size), around.sites(chosen))
 
 
-def order_window(tape: Tape, rng: random.Random, size: int) -> WindowChoice:
-    """Everything that runs around a critical moment; only its order is free."""
-    around = Around(tape, rng)
-    chosen = around.nearest(range(tape.view.num_operators), ORDER_FACTOR * size)
+def order_window(timeline: Timeline, rng: random.Random, size: int) -> WindowChoice:
+    """Free the order, but not the places, of operators that run around a critical moment."""
+    around = CriticalMoment(timeline, rng)
+    chosen = around.nearest(range(timeline.view.num_operators), ORDER_FACTOR * size)
     return WindowChoice(tuple(chosen), None, True)
 
 
-def device_pair(tape: Tape, rng: random.Random, size: int) -> WindowChoice:
-    """What runs on two devices around a critical moment; it may change places."""
-    around = Around(tape, rng)
+def device_pair(timeline: Timeline, rng: random.Random, size: int) -> WindowChoice:
+    """Free operators on two devices around a critical moment; they may go to either device."""
+    around = CriticalMoment(timeline, rng)
     pair = set(rng.sample(sorted(around.devices()), 1))
-    used = sorted({d for spot in tape.spots for d in spot.devices} - pair)
+    used = sorted({d for spot in timeline.spots for d in spot.devices} - pair)
     pair.update(rng.sample(used, min(1, len(used))))
-    names = [op for op, spot in enumerate(tape.spots) if pair & set(spot.devices)]
+    names = [op for op, spot in enumerate(timeline.spots) if pair & set(spot.devices)]
     chosen = around.nearest(names, size)
     return WindowChoice(around.with_units(chosen, size), frozenset(pair))
 
 
-def region(tape: Tape, rng: random.Random, size: int) -> WindowChoice:
-    """What is around a critical task in the graph."""
-    around = Around(tape, rng)
-    found = dict.fromkeys(around.ends())
-    frontier = list(found)
-    view = tape.view
-    while frontier and len(found) < size:
+def region(timeline: Timeline, rng: random.Random, size: int) -> WindowChoice:
+    """Free the operators around a critical task in the graph."""
+    around = CriticalMoment(timeline, rng)
+    operators = dict.fromkeys(around.ends())
+    frontier = list(operators)
+    view = timeline.view
+    while frontier and len(operators) < size:
         near = [n for op in frontier for n in (*view.predecessors[op], *view.successors[op])]
-        frontier = [op for op in dict.fromkeys(near) if op not in found]
+        frontier = [op for op in dict.fromkeys(near) if op not in operators]
         rng.shuffle(frontier)
-        found.update(dict.fromkeys(frontier[: size - len(found)]))
-    chosen = list(found)
+        operators.update(dict.fromkeys(frontier[: size - len(operators)]))
+    chosen = list(operators)
     return WindowChoice(around.with_units(chosen, size), around.sites(chosen))
 
 
-def boundary(tape: Tape, rng: random.Random, size: int) -> WindowChoice:
-    """Whole groups at both ends of a cut between two devices, in all micro-batches."""
-    around = Around(tape, rng)
-    view, spots = tape.view, tape.spots
+def boundary(timeline: Timeline, rng: random.Random, size: int) -> WindowChoice:
+    """Free whole groups at both ends of a cut between two devices, in all micro-batches."""
+    around = CriticalMoment(timeline, rng)
+    view, spots = timeline.view, timeline.spots
     crossing = [
         (op, other)
         for op in around.critical
@@ -139,7 +147,7 @@ def boundary(tape: Tape, rng: random.Random, size: int) -> WindowChoice:
         if spots[op].site != spots[other].site
     ]
     if not crossing:
-        return region(tape, rng, size)
+        return region(timeline, rng, size)
     ends = rng.choice(crossing)
     sites = frozenset(spots[op].site for op in ends)
     units = dict.fromkeys(view.unit[op] for op in ends)
@@ -161,10 +169,10 @@ def boundary(tape: Tape, rng: random.Random, size: int) -> WindowChoice:
     return WindowChoice(tuple(chosen), sites)
 
 
-def blocks(tape: Tape, rng: random.Random, size: int) -> WindowChoice:
-    """A few neighbouring groups in all micro-batches, free to go to a few sites."""
-    around = Around(tape, rng)
-    view = tape.view
+def blocks(timeline: Timeline, rng: random.Random, size: int) -> WindowChoice:
+    """Free a few neighbouring groups in all micro-batches; they may go to a few sites."""
+    around = CriticalMoment(timeline, rng)
+    view = timeline.view
     units = dict.fromkeys(view.unit[op] for op in around.ends())
     frontier = list(units)
     chosen: list[int] = []

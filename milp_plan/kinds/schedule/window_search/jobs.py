@@ -1,4 +1,4 @@
-"""What a window's model orders: jobs, and the fixed tasks on their resources."""
+"""Jobs that a window's model orders, and the fixed tasks on their resources."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from .rows import Part, Terms
 from .scope import Edge
-from .tape import Key
+from .timeline import Key
 
 Name = int | Key | tuple[int, int]
-"""Of a job: see :class:`Job`."""
+"""Name of a job: see :class:`Job`."""
 
 Meeting = tuple["Job", "Job", tuple[int, ...]]
 """Two jobs and the resources that both may use."""
@@ -18,7 +18,7 @@ Meeting = tuple["Job", "Job", tuple[int, ...]]
 
 @dataclass
 class Job:
-    """A free operator, or a transfer that free operators touch, in the model.
+    """A free operator in the model, or a transfer that free operators make or read.
 
     Parameters
     ----------
@@ -26,17 +26,17 @@ class Job:
         Number of the operator; copy of the transfer; or (value, reader) of a transfer whose copy
         depends on where the reader is.
     head, last, ticks
-        Least start, latest stop, and least length.
+        Earliest start, latest stop, and least duration, in ticks.
     length
-        Its length in units.
+        Terms of its duration in units.
     holds, lasts
-        When it holds each resource, and the least ticks it then lasts.
+        Resource -> terms that are 1 where it holds it, and its least duration there in ticks.
     before, after
         Free operators before and after it in every plan, as bits.
     begun, done
-        When it runs in the plan; an operator's stop where the plan has no such transfer.
+        Start and stop in the plan; the maker's stop where the plan has no such transfer.
     column
-        Of its start; -1 while it has none.
+        Column of its start; -1 while it has none.
     """
 
     name: Name
@@ -53,7 +53,7 @@ class Job:
     column: int = -1
 
     def stop(self, factor: float = 1.0) -> tuple[Part, Part]:
-        """Multiple of its stop."""
+        """Return a multiple of its stop as parts of a row."""
         return (factor, {self.column: 1.0}), (factor, self.length)
 
     @property
@@ -63,9 +63,9 @@ class Job:
 
 
 class Gap(NamedTuple):
-    """Where a job may stand among the kept tasks of a resource.
+    """Positions of a job among the fixed tasks of a resource.
 
-    After the first ``low`` of them, before those from ``high`` on.
+    It comes after the first ``low`` of them and before those from ``high`` on.
     """
 
     job: Job
@@ -84,14 +84,15 @@ class Gap(NamedTuple):
 
 
 def apart(job: Job, begun: int, done: int) -> int:
-    """Ticks between a job and another task in the plan."""
+    """Return the ticks between a job and another task in the plan."""
     return max(0, begun - job.done, job.begun - done)
 
 
 class Lane(NamedTuple):
-    """Kept tasks on a resource, in order.
+    """The fixed tasks on a resource, in order.
 
-    Their earliest stops and latest starts, and when they run in the plan.
+    ``stops`` are their earliest stops, ``latest`` their latest starts; ``begun`` and ``done`` say
+    when they run in the plan.
     """
 
     tasks: list[int]
@@ -104,8 +105,8 @@ class Lane(NamedTuple):
 class Decided(NamedTuple):
     """Two jobs that may meet on common resources.
 
-    ``first`` is the bit that says that ``one`` is before ``other``: :data:`~.rows.ONE` where that
-    is sure, ``None`` where it is impossible.
+    ``first`` is the bit that is 1 where ``one`` is before ``other``: :data:`~.rows.ONE` where that
+    is certain, ``None`` where it is impossible.
     """
 
     one: Job
@@ -115,7 +116,7 @@ class Decided(NamedTuple):
 
 
 class Carried(NamedTuple):
-    """A transfer, who makes its value, and when each reader needs it."""
+    """A transfer, the maker of its value, and terms that are 1 where a reader needs it."""
 
     job: Job
     maker: int

@@ -1,9 +1,9 @@
 """Longest paths through the tasks of a plan, compiled.
 
-All loops go through tasks in the order of the plan. A task is *kept* or *free*; kept tasks follow
-each other on every resource as they do in the plan, free ones hold nothing here. ``gone`` marks
-transfers that the placement of free operators decides: their values' arcs are not followed, the
-``extra`` arcs stand for them.
+All loops go through tasks in the order of the plan. A task is *fixed* (``state`` 0), *free* (1) or
+*gone* (2). Fixed tasks follow each other on every resource as in the plan; free ones hold no
+resource here. Gone are transfers that depend on the placement of free operators: the arcs of their
+values are skipped, and ``extra`` arcs replace them.
 """
 
 # ruff: noqa: PLR0917, C901, PLR0912 (compiled loops over arrays)
@@ -34,10 +34,10 @@ def forward(
     last: Integers,
     head: Integers,
 ) -> None:
-    """Earliest start of every task that is there.
+    """Fill ``head`` with the earliest start of every task that is not gone.
 
-    ``state`` is 0 for kept, 1 for free, 2 for gone. ``arcs`` is (first of each task, from, value),
-    ``extra`` (first, from, lag), ``held`` (first, resource); ``last`` has one zero per resource.
+    ``arcs`` is (first of each task, from, value), ``extra`` (first, from, lag), ``held`` (first,
+    resource); ``last`` has one zero per resource.
     """
     first, origin, value = arcs
     extra_first, extra_origin, lag = extra
@@ -72,7 +72,7 @@ def backward(
     last: Integers,
     tail: Integers,
 ) -> None:
-    """Least time from the stop of every task to the end; ``tail`` comes as zeros."""
+    """Fill ``tail``, which must be zeros, with the least time from each task's stop to the end."""
     first, origin, value = arcs
     extra_first, extra_origin, lag = extra
     held_first, resource = held
@@ -107,10 +107,10 @@ def ancestry(
     before: Masks,
     after: Masks,
 ) -> None:
-    """Free operators that every plan of the window has before, and after, each task.
+    """Fill the free operators that every plan of the window has before and after each task.
 
-    ``before`` and ``after``, shape (tasks, words), come with the bit of each free operator in its
-    own row of both; ``last`` as zeros, shape (resources, words).
+    ``before`` and ``after``, shape (tasks, words), must have the bit of each free operator in its
+    own row; ``last``, shape (resources, words), must be zeros.
     """
     first, origin, value = arcs
     extra_first, extra_origin, _ = extra
@@ -168,11 +168,11 @@ def contract(
     tail: Integers,
     last: Integers,
 ) -> None:
-    """Least time between the starts of marked kept tasks, by way of kept tasks alone.
+    """Fill the least times between the starts of marked fixed tasks, along fixed tasks only.
 
-    ``marked`` are tasks in plan order, ``number`` their number or -1 per task; ``gap``, shape
-    (marked, marked), comes filled with -1, and ``tail``, one per marked task, with zeros: it
-    becomes the least time from its stop to the end by way of tasks that are not marked.
+    ``marked`` are tasks in plan order, ``number`` their number or -1 per task. ``gap``, shape
+    (marked, marked), must be filled with -1, and ``tail``, one per marked task, with zeros; it
+    becomes the least time from its stop to the end along tasks that are not marked.
     """
     first, origin, value = arcs
     held_first, resource = held

@@ -1,8 +1,8 @@
-"""The mixed-integer model of a window, from arrays, and the plan that its solution says.
+"""The mixed-integer model of a window, built from arrays.
 
-Columns: start of each free operator, of each transfer that may have to wait, and of those kept
-tasks that they meet; placements; order bits; the makespan. All other kept tasks are paths: the
-least time between two kept tasks that have a column is one row.
+Columns: starts of free operators, of transfers that may have to wait, and of fixed tasks that
+compete with them; placements; order bits; the makespan. All other fixed tasks are paths: the least
+time between two fixed tasks that have a column is one row.
 
 ==============  =================================================================================
 ``place``       sum of an operator's placements = 1; a free colocation group has one site
@@ -10,16 +10,16 @@ least time between two kept tasks that have a column is one row.
 ``supply``      start[k] >= start[i] + length[i] + sum of (longest journey of p,q) flow[p,q]
 ``travel``      start[t] >= stop[maker];  start[k] >= stop[t] where k reads it
 ``order``       start[k] >= stop[i] - M (1 - first[i,k]);  both bits where the two may not meet
-``position``    a free task against the kept ones of a resource: one bit per kept task it may come
+``position``    a free task and the fixed ones of a resource: one bit per fixed task it may come
                 before, monotone along their order, at most 1 where it does not hold the resource
-``position``    start[i] >= heads of the kept tasks before it, and stop[i] <= latest starts after
-``chain``       start[b] >= start[a] + least time by way of tasks that have no column
+``position``    start[i] >= heads of the fixed tasks before it, and stop[i] <= latest starts after
+``chain``       start[b] >= start[a] + least time along tasks that have no column
 ``end``         makespan >= stop[i] + tail
 ==============  =================================================================================
 
 Big-M values come from the windows [head, horizon - tail] of the tasks. Memory is not in the model:
-the checker decides. Source: this project; the disjunctive skeleton is Manne's (1960), bits per
-position after Applegate and Cook's (1991) use of windows, neighbourhoods that keep the rest of the
+the checker decides. Source: this project. The disjunctive form is Manne's (1960), the bits per
+position follow Applegate and Cook's (1991) use of windows, and neighbourhoods keep the rest of the
 order as in Pesant and Gendreau (1996).
 """
 
@@ -40,31 +40,31 @@ from .scope import Edge, Scope
 from .work import Work
 
 UNITS = 1000.0
-"""Units of time that the ticks from the first start to the horizon make, where they are more."""
+"""Most units of time between the first start and the horizon; with fewer ticks a unit is a tick."""
 
 MOST_BITS = 200
-"""Order bits that HiGHS searches within seconds."""
+"""Most order bits, about, that HiGHS searches within seconds."""
 
 
 class Model:
-    """The model of a scope that is open.
+    """The model of an open window.
 
     Parameters
     ----------
     scope
-        What is free.
+        The window; it must be open.
     most_bits
-        Order bits that it may have, about; where more would be open, tasks that are far from each
-        other in the plan keep their order where they meet.
+        Most order bits, about. If more would be free, tasks that are far from each other in the
+        plan keep their order.
 
     Attributes
     ----------
     impossible
-        Whether it is known to have no solution; then it need not be solved.
+        Whether the model is known to have no solution, so that it need not be solved.
     """
 
     def __init__(self, scope: Scope, most_bits: int = MOST_BITS) -> None:
-        self.scope, self.tape, self.view = scope, scope.tape, scope.view
+        self.scope, self.timeline, self.view = scope, scope.timeline, scope.view
         self.rows = Rows()
         origin = min(scope.head[scope.free].tolist())
         self.clock = Clock(origin, max(1.0, (scope.horizon - origin) / UNITS))
@@ -73,8 +73,8 @@ class Model:
         self.placing = Placing(self.rows, scope)
         self.work = Work(self.rows, self.placing, self.clock, scope)
         self.heads, self.ticks, self.ends = self.work.heads, self.work.ticks, self.work.ends
-        self.of = {job.name: job for job in self.work.jobs}
-        self.kept_columns: dict[int, int] = {}
+        self.job_of = {job.name: job for job in self.work.jobs}
+        self.fixed_columns: dict[int, int] = {}
         self.gaps: list[tuple[Gap, list[int]]] = []
         self.decided: list[Decided] = []
         gaps, pairs, self.far = self.work.meetings(most_bits)
@@ -95,7 +95,7 @@ class Model:
         self._chain()
 
     def compiled(self) -> CompiledModel:
-        """The matrix."""
+        """Return the model as a matrix."""
         return self.rows.model(self.makespan)
 
     # -- times -------------------------------------------------------------------------------------
@@ -106,41 +106,41 @@ class Model:
         if job.length.keys() - {ONE}:
             rows.row("end", -inf, self.clock.at(job.last), *job.stop())
 
-    def kept(self, task: int) -> int:
-        """Column of a kept task's start."""
-        column = self.kept_columns.get(task)
+    def fixed(self, task: int) -> int:
+        """Return the column of a fixed task's start; add it if there is none."""
+        column = self.fixed_columns.get(task)
         if column is None:
             latest = self.ends[task] - self.ticks[task]
             low, high = self.clock.at(self.heads[task]), self.clock.at(latest)
-            column = self.kept_columns[task] = self.rows.column("kept", low, high)
+            column = self.fixed_columns[task] = self.rows.column("fixed", low, high)
         return column
 
     def _begun(self, task: int) -> Part:
         """Return the start of an operator."""
-        job = self.of.get(task)
-        return 1.0, {self.kept(task) if job is None else job.column: 1.0}
+        job = self.job_of.get(task)
+        return 1.0, {self.fixed(task) if job is None else job.column: 1.0}
 
     def _stopped(self, task: int) -> tuple[Part, ...]:
-        """Return minus the stop of a free operator or of any kept task."""
-        job = self.of.get(task)
+        """Return minus the stop of a free operator or of a fixed task."""
+        job = self.job_of.get(task)
         if job is not None:
             return job.stop(-1.0)
-        return ((-1.0, {self.kept(task): 1.0, ONE: self.ticks[task] / self.clock.unit}),)
+        return ((-1.0, {self.fixed(task): 1.0, ONE: self.ticks[task] / self.clock.unit}),)
 
     def _supply(self) -> None:
-        """Readers after makers, with the longest journey between their placements."""
-        ways: dict[tuple[int, int], dict[tuple[Spot, Spot], int]] = {}
+        """Add rows for readers after makers, with the longest journey between their placements."""
+        delays: dict[tuple[int, int], dict[tuple[Spot, Spot], int]] = {}
         edges: dict[tuple[int, int], Edge] = {}
         for edge in self.scope.edges:
             ends = edge.maker, edge.reader
             edges[ends] = edge
-            known = ways[ends] if ends in ways else dict.fromkeys(edge.legs, 0)
-            ways[ends] = {
+            known = delays[ends] if ends in delays else dict.fromkeys(edge.legs, 0)
+            delays[ends] = {
                 pair: max([known[pair], *(leg.duration for leg in legs)])
                 for pair, legs in edge.legs.items()
                 if pair in known
             }
-        for (maker, reader), table in ways.items():
+        for (maker, reader), table in delays.items():
             if self.ends[maker] + max(table.values(), default=0) <= self.heads[reader]:
                 continue
             wait: dict[int, float] = {}
@@ -152,7 +152,7 @@ class Model:
             self.rows.at_least("supply", begun, *stopped, (-1.0, wait))
 
     def _travel(self, carried: Carried) -> None:
-        """A transfer after its maker, readers after the transfer."""
+        """Add rows for a transfer after its maker, and for readers after the transfer."""
         job, rows = carried.job, self.rows
         if job.column < 0:
             return
@@ -167,7 +167,7 @@ class Model:
             self._when("travel", ticks, [(1.0, need)], self._begun(edge.reader), *job.stop(-1.0))
 
     def _when(self, family: str, ticks: int, need: list[Part], *parts: Part) -> None:
-        """Row ``sum of parts >= 0`` where a need holds; ``ticks`` is the most it can lack."""
+        """Add ``sum of parts >= 0`` for where ``need`` is 1, with ``ticks`` as its big M."""
         if len(need) == 1 and need[0][1] == SURE:
             self.rows.at_least(family, *parts)
         else:
@@ -178,7 +178,7 @@ class Model:
     # -- order -------------------------------------------------------------------------------------
 
     def _position(self, gap: Gap) -> None:
-        """Bits of a job against the kept tasks of a resource."""
+        """Add bits and rows for a job among the fixed tasks of a resource."""
         job, resource = gap.job, gap.resource
         lane, hold, rows = self.work.lane(resource), job.holds[resource], self.rows
         bits = [rows.bit("position") for _ in range(gap.low, gap.high)]
@@ -201,16 +201,16 @@ class Model:
     def _follows(self, job: Job, task: int, need: list[Part]) -> None:
         ticks = self.ends[task] - job.head
         if ticks > 0:
-            stop = {self.kept(task): 1.0, ONE: self.ticks[task] / self.clock.unit}
+            stop = {self.fixed(task): 1.0, ONE: self.ticks[task] / self.clock.unit}
             self._when("order", ticks, need, (1.0, {job.column: 1.0}), (-1.0, stop))
 
     def _precedes(self, job: Job, task: int, need: list[Part]) -> None:
         ticks = job.last - self.heads[task]
         if ticks > 0:
-            self._when("order", ticks, need, (1.0, {self.kept(task): 1.0}), *job.stop(-1.0))
+            self._when("order", ticks, need, (1.0, {self.fixed(task): 1.0}), *job.stop(-1.0))
 
     def _bounds(self, gap: Gap, bits: list[int]) -> None:
-        """Heads of what is before a job, and latest starts of what is after it, by its position."""
+        """Bound a job's times by heads of tasks before it and latest starts of those after it."""
         job, lane, hold = gap.job, self.work.lane(gap.resource), gap.job.holds[gap.resource]
         unit = self.clock.unit
         low: dict[int, float] = {}
@@ -236,7 +236,7 @@ class Model:
             self.rows.row("position", -inf, last, *job.stop(), (1.0, high))
 
     def _order(self, meeting: Meeting) -> None:
-        """Bits of two jobs that may meet."""
+        """Add bits and rows for two jobs that may compete for resources."""
         one, other, common = meeting
         ahead = any(self._may(one, other, r) for r in common)
         behind = any(self._may(other, one, r) for r in common)
@@ -264,7 +264,7 @@ class Model:
         self.decided.append(Decided(one, other, first, common))
 
     def _unsure(self, meeting: Meeting, ahead: bool, behind: bool) -> int | None:
-        """Bits of two jobs that may be where they do not meet; return the first."""
+        """Add bits for two jobs that may also be on different resources; return the first bit."""
         one, other, common = meeting
         rows = self.rows
         first = rows.bit("before") if ahead else None
@@ -286,7 +286,7 @@ class Model:
 
     @staticmethod
     def _may(one: Job, other: Job, resource: int) -> bool:
-        """Whether one job can be on a resource before another."""
+        """Return whether one job can be on a resource before another."""
         return one.head + one.lasts[resource] <= other.last - other.lasts[resource]
 
     def _before(self, one: Job, other: Job, bit: Terms) -> None:
@@ -295,30 +295,30 @@ class Model:
             parts = (1.0, {other.column: 1.0}), *one.stop(-1.0)
             self._when("order", ticks, [(1.0, bit)], *parts)
 
-    # -- what is kept ------------------------------------------------------------------------------
+    # -- fixed tasks -------------------------------------------------------------------------------
 
     def _chain(self) -> None:
-        """Kept tasks with a column among each other, and everything against the end."""
-        tape, scope, rows = self.tape, self.scope, self.rows
-        marked = sorted(self.kept_columns, key=lambda task: int(tape.place[task]))
-        number = np.full(tape.num_tasks, -1, np.int64)
+        """Add rows between fixed tasks that have a column, and from all tasks to the end."""
+        timeline, scope, rows = self.timeline, self.scope, self.rows
+        marked = sorted(self.fixed_columns, key=lambda task: int(timeline.place[task]))
+        number = np.full(timeline.num_tasks, -1, np.int64)
         number[marked] = np.arange(len(marked))
         gap = np.full((len(marked), len(marked)), -1, np.int64)
         tail = np.zeros(len(marked), np.int64)
         contract(
-            tape.order, tape.place, scope.state, scope.length, tape.arcs, scope.touched, tape.held,
-            np.array(marked, dtype=np.int64), number, gap, tail,
+            timeline.order, timeline.place, scope.state, scope.length, timeline.arcs,
+            scope.touched, timeline.held, np.array(marked, dtype=np.int64), number, gap, tail,
             np.zeros(self.view.num_resources, np.int64),
         )  # fmt: skip
         heads = self.heads
         for a, b in np.argwhere(gap >= 0).tolist():
             one, other, ticks = marked[a], marked[b], int(gap[a, b])
             if self.ends[one] - self.ticks[one] + ticks > heads[other]:
-                between = {self.kept(other): 1.0, self.kept(one): -1.0}
+                between = {self.fixed(other): 1.0, self.fixed(one): -1.0}
                 rows.row("chain", ticks / self.clock.unit, inf, (1.0, between))
         for task, rest in zip(marked, tail.tolist(), strict=True):
             if self.ends[task] + rest > scope.least:
-                left = {self.makespan: 1.0, self.kept(task): -1.0}
+                left = {self.makespan: 1.0, self.fixed(task): -1.0}
                 rows.row("end", (self.ticks[task] + rest) / self.clock.unit, inf, (1.0, left))
         for operator, job in zip(scope.free, self.work.jobs, strict=True):
             if not self.view.successors[operator] and job.last > scope.least:

@@ -1,4 +1,4 @@
-"""Columns of a window's model that say where free operators go."""
+"""Placement columns of a window's model."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class Placing:
     rows
         The model that gets the columns.
     scope
-        What is free.
+        The window.
 
     Attributes
     ----------
     places
-        Free operator -> placement -> its column; :data:`~.rows.ONE` where it is sure.
+        Free operator -> placement -> its column; :data:`~.rows.ONE` where it is certain.
     """
 
     def __init__(self, rows: Rows, scope: Scope) -> None:
@@ -33,7 +33,7 @@ class Placing:
             self._flow(edge)
 
     def _place(self) -> None:
-        """One placement per free operator; one site per free group."""
+        """Add one placement per free operator and one site per free group."""
         rows, view, scope = self.rows, self.view, self.scope
         for unit in dict.fromkeys(view.unit[op] for op in scope.free):
             members = [op for op in view.units[unit] if op in scope.spots]
@@ -61,19 +61,19 @@ class Placing:
         self._deciders[operator] = tuple(dict.fromkeys(self.places[operator].values()))
 
     def column(self, operator: int, spot: Spot) -> int:
-        """Column of a placement; :data:`ONE` where it is sure."""
+        """Return the column of a placement; :data:`ONE` where it is certain."""
         table = self.places.get(operator)
         return ONE if table is None else table[spot]
 
     def both(self, edge: Edge, made: Spot, read: Spot) -> int:
-        """Column that is 1 where the maker and the reader of a value are placed so."""
+        """Return the column that is 1 where maker and reader of a value have these placements."""
         one, other = self.column(edge.maker, made), self.column(edge.reader, read)
         if one in (ONE, other):
             return other
         return one if other == ONE else self._flows[one, other]
 
     def _flow(self, edge: Edge) -> None:
-        """Columns for pairs of placements that two free units decide."""
+        """Add columns for pairs of placements of two free units."""
         if edge.maker not in self.places or edge.reader not in self.places:
             return
         ones, others = self._deciders[edge.maker], self._deciders[edge.reader]

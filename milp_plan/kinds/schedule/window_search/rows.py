@@ -16,7 +16,7 @@ Terms = Mapping[int, float]
 ONE = -1
 
 SURE: Terms = {ONE: 1.0}
-"""What always holds."""
+"""The constant 1 as terms: a condition that is always true."""
 
 
 Part = tuple[float, Terms]
@@ -50,7 +50,7 @@ class Rows:
         self.families: list[str] = []
 
     def column(self, family: str, low: float, high: float, *, integer: bool = False) -> int:
-        """Add a column; return its number."""
+        """Add a column and return its number."""
         self.low.append(low)
         self.high.append(high)
         self.integer.append(int(integer))
@@ -58,7 +58,7 @@ class Rows:
         return len(self.low) - 1
 
     def bit(self, family: str) -> int:
-        """Add a column that is 0 or 1."""
+        """Add a column that is 0 or 1 and return its number."""
         return self.column(family, 0.0, 1.0, integer=True)
 
     def row(self, family: str, lower: float, upper: float, *parts: Part) -> None:
@@ -81,7 +81,7 @@ class Rows:
         self.row(family, 0.0, inf, *parts)
 
     def model(self, objective: int) -> CompiledModel:
-        """Pack it: minimise one column."""
+        """Return the packed model, which minimises one column."""
         from scipy.sparse import csr_array
 
         cost = np.zeros(len(self.low))
@@ -107,9 +107,9 @@ class Rows:
 
 
 def total(*parts: Part) -> dict[int, float]:
-    """Sum of multiples of terms."""
-    found: dict[int, float] = {}
+    """Return the sum of multiples of terms."""
+    terms_sum: dict[int, float] = {}
     for factor, terms in parts:
         for column, entry in terms.items():
-            found[column] = found.get(column, 0.0) + factor * entry
-    return found
+            terms_sum[column] = terms_sum.get(column, 0.0) + factor * entry
+    return terms_sum

@@ -1,8 +1,8 @@
-"""What a window leaves open: placements of free operators, the values they touch, and times.
+"""A window of a plan: placements of free operators, the values they touch, and time limits.
 
-Kept operators keep their placement and their order among each other on every resource, and so do
-transfers between them. From that and a horizon follow a head and a tail of every task, and which
-free operators come before or after it in every plan of the window.
+Fixed operators keep their placement and their order among each other on every resource, and so do
+transfers between them. This and a horizon give every task a head and a tail, and the free
+operators that come before or after it in every plan of the window.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from ..planners.indexed import Leg, Spot
 from .loops import Integers, ancestry, backward, forward
-from .tape import Tape
+from .timeline import Timeline
 
 Pair = tuple[Spot, Spot]
 """Placements of the maker and of a reader of a value."""
@@ -22,13 +22,13 @@ Pair = tuple[Spot, Spot]
 Packed = tuple[Integers, Integers, Integers]
 """(first of each task, task before it, ticks between)."""
 
-KEPT, FREE, GONE = 0, 1, 2
-"""States of a task: gone are the plan's transfers that free operators touch."""
+FIXED, FREE, GONE = 0, 1, 2
+"""States of a task. The plan's transfers of values that free operators make or read are gone."""
 
 
 @dataclass(slots=True, eq=False)
 class Edge:
-    """A reader of a touched value, and the transfers that each pair of placements calls for."""
+    """A reader of a touched value, and the transfers that each pair of placements needs."""
 
     value: int
     maker: int
@@ -36,7 +36,7 @@ class Edge:
     legs: dict[Pair, tuple[Leg, ...]]
 
     def ticks(self, pair: Pair) -> int:
-        """Longest journey of a pair of placements."""
+        """Return the duration of the longest transfer for a pair of placements."""
         legs = self.legs[pair]
         if not legs:
             return 0
@@ -44,47 +44,48 @@ class Edge:
 
 
 class Scope:
-    """A window of a plan; what is in it may be placed and ordered anew.
+    """A window of a plan, whose free operators may be placed and ordered anew.
 
     Parameters
     ----------
-    tape
+    timeline
         The plan.
     free
-        Operators that may move; those of a colocation group keep its site unless all of it is free.
+        Operators that may move. Those of a colocation group keep its site unless the whole group
+        is free.
     horizon
-        Ticks by which the last operator must have stopped.
+        Latest stop of the last operator, in units of the view.
     sites
-        Where operators may move beside where they are; ``None`` for everywhere.
+        Sites to which operators may move; ``None`` for all.
     order_only
-        Whether placements are kept as well.
+        Whether placements are fixed, so that only the order is free.
 
     Attributes
     ----------
     open
         Whether heads and tails leave room for a plan of the window by the horizon.
     spots
-        Free operator -> its admissible placements.
+        Free operator -> its possible placements.
     edges
         Readers of the values that free operators make or read.
     head, tail
-        Per task, least ticks before its start and after its stop.
+        Per task, least time before its start and after its stop.
     state
-        Per task, whether it is kept, free or gone.
+        Per task, whether it is fixed, free or gone.
     """
 
     def __init__(
         self,
-        tape: Tape,
+        timeline: Timeline,
         free: Iterable[int],
         horizon: int,
         *,
         sites: Collection[int] | None = None,
         order_only: bool = False,
     ) -> None:
-        self.tape, self.view, self.horizon = tape, tape.view, horizon
+        self.timeline, self.view, self.horizon = timeline, timeline.view, horizon
         self.sites, self.order_only = sites, order_only
-        self.free = sorted(free, key=lambda operator: int(tape.place[operator]))
+        self.free = sorted(free, key=lambda operator: int(timeline.place[operator]))
         chosen = set(self.free)
         self.movable = {
             unit
@@ -98,21 +99,21 @@ class Scope:
         self.values = [v for v in dict.fromkeys(values) if view.producer[v] >= 0]
         self.touched = np.zeros(len(view.values), np.bool_)
         self.touched[self.values] = True
-        self.state = np.zeros(tape.num_tasks, np.int64)
+        self.state = np.zeros(timeline.num_tasks, np.int64)
         self.state[self.free] = FREE
         for value in self.values:
-            self.state[tape.touching[value]] = GONE
+            self.state[timeline.touching[value]] = GONE
         self.edges: list[Edge] = []
         self._measure()
-        if self.open:  # else it is closed whatever journeys take
+        if self.open:  # otherwise it is closed even without transfer times
             self.edges = [edge for value in self.values for edge in self._edges(value)]
             self._measure()
         if self.open and self._prune():
             self._measure()
 
     def _candidates(self, operator: int) -> list[Spot]:
-        """List the placements an operator may take; first the one it has."""
-        here, unit = self.tape.spots[operator], self.view.unit[operator]
+        """Return the placements an operator may take, its own first."""
+        here, unit = self.timeline.spots[operator], self.view.unit[operator]
         if self.order_only:
             return [here]
         allowed = {here.site}
@@ -120,12 +121,12 @@ class Scope:
             allowed.update(
                 s for s in self.view.unit_sites[unit] if self.sites is None or s in self.sites
             )
-        found = [s for s in self.view.spots[operator] if s.site in allowed and s is not here]
-        return [here, *found]
+        others = [s for s in self.view.spots[operator] if s.site in allowed and s is not here]
+        return [here, *others]
 
     def of(self, operator: int) -> list[Spot]:
-        """Admissible placements of any operator; of a kept one where it is."""
-        return self.spots.get(operator) or [self.tape.spots[operator]]
+        """Return the possible placements of an operator; a fixed one has its own."""
+        return self.spots.get(operator) or [self.timeline.spots[operator]]
 
     def _edges(self, value: int) -> Iterable[Edge]:
         view = self.view
@@ -136,41 +137,41 @@ class Scope:
             for made in self.of(maker):
                 for read in self.of(reader):
                     if not together or made.site == read.site:
-                        found = view.legs_between(value, made, read)
-                        if found is not None:
-                            legs[made, read] = found
+                        route = view.legs_between(value, made, read)
+                        if route is not None:
+                            legs[made, read] = route
             yield Edge(value, maker, reader, legs)
 
     # -- times -------------------------------------------------------------------------------------
 
     def _measure(self) -> None:
-        tape = self.tape
-        self.length = tape.length.copy()
+        timeline = self.timeline
+        self.length = timeline.length.copy()
         for operator, spots in self.spots.items():
             self.length[operator] = min(spot.duration for spot in spots)
         self.extra = self._extra()
         self.head, self.tail = np.zeros_like(self.length), np.zeros_like(self.length)
-        for loop, found in ((forward, self.head), (backward, self.tail)):
+        for loop, result in ((forward, self.head), (backward, self.tail)):
             last = np.zeros(self.view.num_resources, np.int64)
             loop(
-                tape.order,
+                timeline.order,
                 self.state,
                 self.length,
-                tape.arcs,
+                timeline.arcs,
                 self.touched,
                 self.extra,
-                tape.held,
+                timeline.held,
                 last,
-                found,
+                result,
             )
         there = self.state != GONE
         self.least = int((self.head + self.length + self.tail)[there].max(initial=0))
         self.open = self.least <= self.horizon and all(edge.legs for edge in self.edges)
 
     def _extra(self) -> Packed:
-        """Arcs from makers to readers of touched values, with the least time on the way.
+        """Return arcs from makers to readers of touched values, with the least transfer time.
 
-        No time while the edges are not known.
+        It is 0 while the edges are not known.
         """
         into: dict[int, list[tuple[int, int]]] = {}
         for edge in self.edges:
@@ -180,14 +181,14 @@ class Scope:
             for reader in self.view.consumers[value]:
                 into.setdefault(reader, []).append((self.view.producer[value], 0))
         readers = sorted(into)
-        counts = np.zeros(self.tape.num_tasks + 1, np.int64)
+        counts = np.zeros(self.timeline.num_tasks + 1, np.int64)
         counts[[reader + 1 for reader in readers]] = [len(into[reader]) for reader in readers]
         flat = [row for reader in readers for row in into[reader]]
         rows = np.array(flat, dtype=np.int64).reshape(-1, 2)
         return np.cumsum(counts), rows[:, 0].copy(), rows[:, 1].copy()
 
     def _prune(self) -> bool:
-        """Leave out placements that no plan by the horizon has; say whether there were any."""
+        """Remove placements that no plan by the horizon has; return whether there were any."""
         head, tail, length = self.head, self.tail, self.length
         early: dict[Spot, int] = {}
         late: dict[Spot, int] = {}
@@ -226,11 +227,11 @@ class Scope:
             self.open = False
             return False
         for edge in self.edges:
-            edge.legs = {pair: way for pair, way in edge.legs.items() if gone.isdisjoint(pair)}
+            edge.legs = {pair: legs for pair, legs in edge.legs.items() if gone.isdisjoint(pair)}
         return True
 
     def _same_sites(self, gone: set[Spot]) -> None:
-        """A unit may only go where all its members can."""
+        """Add placements of units at sites where not all members of the unit can be."""
         for unit in self.movable:
             members = self.view.units[unit]
             common = set.intersection(
@@ -239,24 +240,24 @@ class Scope:
             gone.update(s for op in members for s in self.spots[op] if s.site not in common)
 
     def masks(self) -> tuple[list[int], list[int]]:
-        """Per task, the free operators before it and after it in every plan, as bits.
+        """Return, per task, the free operators before and after it in every plan, as bits.
 
         Bit k is the k-th free operator; an operator's own bit is in both of its masks.
         """
-        tape = self.tape
+        timeline = self.timeline
         words = (len(self.free) + 63) // 64
-        before = np.zeros((tape.num_tasks, words), np.uint64)
+        before = np.zeros((timeline.num_tasks, words), np.uint64)
         for number, operator in enumerate(self.free):
             before[operator, number // 64] |= np.uint64(1 << (number % 64))
         after = before.copy()
         last = np.zeros((self.view.num_resources, words), np.uint64)
         ancestry(
-            tape.order,
+            timeline.order,
             self.state,
-            tape.arcs,
+            timeline.arcs,
             self.touched,
             self.extra,
-            tape.held,
+            timeline.held,
             last,
             before,
             after,
@@ -265,9 +266,9 @@ class Scope:
 
 
 def _whole(words: np.ndarray) -> list[int]:
-    """One integer per row of words."""
+    """Return one integer per row of words."""
     columns = [words[:, k].tolist() for k in range(words.shape[1])]
-    found: list[int] = columns[0]
+    masks: list[int] = columns[0]
     for k, column in enumerate(columns[1:], 1):
-        found = [mask | word << (64 * k) for mask, word in zip(found, column, strict=True)]
-    return found
+        masks = [mask | word << (64 * k) for mask, word in zip(masks, column, strict=True)]
+    return masks

@@ -1,8 +1,8 @@
-"""Large-neighbourhood search near a schedule, in as many threads as the run may use.
+"""Large-neighbourhood search from the best schedule, in all threads of the run.
 
-Each round frees a few operators around a critical moment, asks their model for something better,
-times what it says in exact ticks and offers it. HiGHS runs in a process per thread, so threads
-share nothing but the best plan and the credit of the kinds of neighbourhoods.
+Each round frees a few operators around a critical moment and solves their model for a better plan,
+which is timed in exact ticks and offered. HiGHS runs in a process per thread, so threads share only
+the best plan and the statistics of the kinds of neighbourhoods.
 """
 
 from __future__ import annotations
@@ -30,36 +30,39 @@ from .choosers import CHOOSERS
 from .model import Model
 from .reading import read
 from .scope import Scope
-from .tape import Tape
+from .timeline import Timeline
 
 ROUND_S = 1.0
-"""Seconds of a model at most: many small ones find more than few large ones."""
+"""Most seconds of a model: many small models find more than few large ones."""
 
 LEAST_S = 0.3
-"""Seconds without which no round is begun."""
+"""Seconds that must be left to begin a round."""
 
 GRACE_S, LAST_GRACE_S = 5.0, 0.5
-"""Seconds that a solver may overrun its limit (it may have to start first), and the run's."""
+"""Seconds by which a solver may exceed its own limit, as it may have to start, and the run's."""
 
 MAX_PROPOSALS = 20
-"""Neighbourhoods proposed until one may contain an improvement."""
+"""Most neighbourhoods proposed in a round until one may contain an improvement."""
 
 MIN_IMPROVEMENT = 5e-4
-"""Part of the value by which a round has to improve it, in ticks at least one, but by no more than
-half of what is above the bound: nothing is below that."""
+"""Improvement that a round must reach, as a part of the value; at least a tick, but at most half
+of the difference to the bound."""
 
 PATIENCE = 10
-"""Rounds without success after which the required improvement is halved."""
+"""Rounds without improvement after which the required improvement is halved."""
 
 AMBITIOUS_SHARE = 0.3
-"""Part of the rounds that ask for more than a step: their models are smaller."""
+"""Part of the rounds that require a larger improvement, which makes their models smaller."""
 
 ROUNDS_WITH_NODE_LIMIT = 40
+"""Rounds of a repeatable run whose settings name no number."""
+
 MAX_FAILED_ROUNDS = 300
-"""Rounds one after the other that find nothing while no neighbourhood can grow."""
+"""Consecutive rounds without improvement after which the search ends if no neighbourhood can
+grow."""
 
 MOST_FAILURES = 3
-"""Solves one after the other that may fail."""
+"""Consecutive crashes of the solver after which the search ends."""
 
 HIGHS_OPTIONS: dict[str, bool | int | float | str] = {
     "mip_heuristic_effort": 0.0,
@@ -68,15 +71,19 @@ HIGHS_OPTIONS: dict[str, bool | int | float | str] = {
     "mip_heuristic_run_rins": False,
     "mip_heuristic_run_root_reduced_cost": False,
 }
-"""HiGHS's own heuristics are models of the same size again; diving in the tree finds as much."""
+"""HiGHS's own heuristics solve models of the same size; diving in the tree finds as much."""
 
 MIP_GAP = 1e-4
+"""Relative gap at which HiGHS stops."""
+
+CLAIM_TOLERANCE = 1e-5
+"""Part of the horizon by which a plan may take longer than its model says: HiGHS's tolerances."""
 
 LARGEST_SUM = 2**50
-"""What all operators and transfers of a plan may last together, in units of its arrays."""
+"""Largest sum of the durations of all operators and transfers, in units of a plan's arrays."""
 
 PLANNER_NAME = "window search"
-"""Who made the plans."""
+"""Planner of the plans."""
 
 
 def search_windows(
@@ -90,18 +97,19 @@ def search_windows(
     Parameters
     ----------
     ledger
-        Of the run.
+        The run's ledger.
     budget
-        A part of the run's, if the search may not take all that is left.
+        A part of the run's budget; by default all that is left.
     max_failed_rounds
-        Rounds one after the other that may find nothing, whether or not neighbourhoods can grow.
+        Consecutive rounds without improvement after which the search ends, whether or not
+        neighbourhoods can grow.
     until
-        Asked before each round: whether to end the search.
+        Called before each round; returns whether to end the search.
 
     Raises
     ------
     KeyboardInterrupt
-        So is the run.
+        The run was interrupted.
     """
     budget = budget or ledger.budget
     if ledger.plan is None or ledger.settings.rounds == 0 or budget.left_s < LEAST_S:
@@ -112,7 +120,7 @@ def search_windows(
 
 
 class WindowSearch:
-    """What the threads of a search share."""
+    """The state that the threads of a search share."""
 
     def __init__(
         self,
@@ -128,16 +136,16 @@ class WindowSearch:
         self.lock = RLock()
         self.stopped = False
         self.rounds = self.failed_rounds = self.failed = 0
-        self.most = ledger.settings.rounds
-        if self.most is None and ledger.repeatable:
-            self.most = ROUNDS_WITH_NODE_LIMIT
-        self._tape: Tape | None = None
-        known = ledger.details.get("window_search")  # of an earlier search in this run
-        self.before = known or {"rounds": 0, "improvements": {}, "models": {}}
-        self.figures = ledger.details["window_search"] = {**self.before}
+        self.max_rounds = ledger.settings.rounds
+        if self.max_rounds is None and ledger.repeatable:
+            self.max_rounds = ROUNDS_WITH_NODE_LIMIT
+        self._timeline: Timeline | None = None
+        earlier = ledger.details.get("window_search")  # statistics of an earlier search in this run
+        self.previous_stats = earlier or {"rounds": 0, "improvements": {}, "models": {}}
+        self.stats = ledger.details["window_search"] = {**self.previous_stats}
 
     def _view(self) -> Indexed:
-        """The problem in units of time of which sums fit into arrays."""
+        """Return the problem in units of time whose sums fit into arrays."""
         problem, plan = self.ledger.problem, self.ledger.plan
         assert plan is not None
         view = indexed(problem)
@@ -146,9 +154,9 @@ class WindowSearch:
         return view if most <= LARGEST_SUM else Indexed(problem, ceil_div(most, LARGEST_SUM))
 
     def run(self, threads: int) -> None:
-        """Search in this thread and in others beside it."""
+        """Search in this thread and in further ones."""
         threads = 1 if self.ledger.repeatable else max(1, threads)
-        workers = [Worker(self, number) for number in range(threads)]
+        workers = [WindowThread(self, number) for number in range(threads)]
         others = [BackgroundThread(worker.run) for worker in workers[1:]]
         for thread in others:
             thread.start()
@@ -164,7 +172,7 @@ class WindowSearch:
             thread.check()
 
     def finished(self) -> bool:
-        """Whether to stop."""
+        """Return whether to end the search."""
         if self.stopped or self.ledger.settled or self.budget.left_s < LEAST_S or self.until():
             return True
         if self.failed >= MOST_FAILURES:
@@ -173,38 +181,39 @@ class WindowSearch:
             return True
         if self.max_failed_rounds is not None and self.failed_rounds >= self.max_failed_rounds:
             return True
-        return self.most is not None and self.rounds >= self.most
+        return self.max_rounds is not None and self.rounds >= self.max_rounds
 
-    def tape(self) -> Tape:
-        """The best plan, read once by whoever sees it first."""
+    def timeline(self) -> Timeline:
+        """Return the best plan as arrays, which the first thread that needs them makes."""
         with self.lock:
             plan = self.ledger.plan
             assert plan is not None
-            if self._tape is None or self._tape.plan is not plan:
-                self._tape = Tape(self.view, plan)
-            return self._tape
+            if self._timeline is None or self._timeline.plan is not plan:
+                self._timeline = Timeline(self.view, plan)
+            return self._timeline
 
-    def choose(self, rng: random.Random) -> Arm:
-        """Begin a round."""
+    def begin_round(self, rng: random.Random) -> Arm:
+        """Count a round and return its kind of neighbourhood."""
         with self.lock:
             self.rounds += 1
-            self.figures["rounds"] = self.before["rounds"] + self.rounds
+            self.stats["rounds"] = self.previous_stats["rounds"] + self.rounds
             return self.arms.choose(rng)
 
     def end_round(self, arm: Arm, gain: float, seconds: float) -> None:
-        """End a round; where runs are repeatable every round costs the same."""
+        """Update the statistics after a round; in a repeatable run all rounds cost the same."""
         with self.lock:
-            self.arms.settle(arm, gain, 1.0 if self.ledger.repeatable else seconds)
+            self.arms.update(arm, gain, 1.0 if self.ledger.repeatable else seconds)
             self.failed_rounds = 0 if gain else self.failed_rounds + 1
             arms = self.arms.arms.values()
             models = {arm.name: arm.rounds for arm in arms if arm.rounds}
-            made = {arm.name: arm.better for arm in arms if arm.better}
-            self.figures["models"] = _sum(self.before["models"], models)
-            self.figures["improvements"] = _sum(self.before["improvements"], made)
+            improvements = {arm.name: arm.better for arm in arms if arm.better}
+            previous = self.previous_stats
+            self.stats["models"] = _add_counts(previous["models"], models)
+            self.stats["improvements"] = _add_counts(previous["improvements"], improvements)
 
 
-class Worker:
-    """One thread of a search, with its own random choices and its own process of HiGHS."""
+class WindowThread:
+    """One thread of a search, with its own random choices and its own HiGHS process."""
 
     def __init__(self, search: WindowSearch, number: int) -> None:
         self.search, self.ledger = search, search.ledger
@@ -213,10 +222,10 @@ class Worker:
         self.session = Session()
 
     def run(self) -> None:
-        """Rounds until the search is over."""
+        """Run rounds until the search is over."""
         with self.session:
             while not self.search.finished():
-                arm = self.search.choose(self.rng)
+                arm = self.search.begin_round(self.rng)
                 began, value = now(), self.ledger.value
                 assert value is not None
                 better = self.round(arm)
@@ -224,71 +233,76 @@ class Worker:
                 self.search.end_round(arm, gain, now() - began)
 
     def round(self, arm: Arm) -> bool:
-        """Solve one neighbourhood; say whether it led to the best plan."""
-        tape = self.search.tape()
-        scope = self._scope(tape, arm)
+        """Solve one neighbourhood and return whether it improved the best plan."""
+        timeline = self.search.timeline()
+        scope = self._scope(timeline, arm)
         model = None if scope is None else Model(scope)
         if model is None or model.impossible:
             arm.grow()
             return False
         ledger = self.ledger
         left = self.search.budget.left_s
-        most = left if ledger.repeatable else min(ROUND_S, left)
+        limit_s = left if ledger.repeatable else min(ROUND_S, left)
         limits = Limits(
-            time_s=most,
+            time_s=limit_s,
             nodes=ledger.settings.node_limit,
             gap=MIP_GAP,
             seed=self.seed,
-            grace_s=min(GRACE_S, left - most + LAST_GRACE_S),
+            grace_s=min(GRACE_S, left - limit_s + LAST_GRACE_S),
         )
         report = self.session.solve(model.compiled(), limits, options=HIGHS_OPTIONS)
         if report.stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
         with self.search.lock:
             arm.rounds += 1
-            self._account(report.stop)
+            self._count_failure(report.stop)
         if report.solution is not None:
-            return self._take(model, report.solution, arm)
+            return self._offer_solution(model, report.solution, arm)
         if report.stop is Stop.INFEASIBLE:
             arm.grow()
         else:
             arm.shrink()
         return False
 
-    def _account(self, stop: Stop) -> None:
+    def _count_failure(self, stop: Stop) -> None:
+        """Count consecutive crashes of the solver; another stop resets the count."""
         if stop in (Stop.KILLED, Stop.ERROR) and not self.search.stopped:
             self.search.failed += 1
             self.ledger.fail("the solver process was ended from outside or crashed")
         else:
             self.search.failed = 0
 
-    def _scope(self, tape: Tape, arm: Arm) -> Scope | None:
-        """A neighbourhood with room for an improvement; ``None`` where none is found soon."""
-        value = tape.makespan
+    def _scope(self, timeline: Timeline, arm: Arm) -> Scope | None:
+        """Return a neighbourhood that may contain an improvement; ``None`` if none is found."""
+        value = timeline.makespan
         bound = (self.ledger.lower or 0) // self.search.view.tick
         horizon = target_makespan(value, bound, self.search.failed_rounds)
         for _ in range(MAX_PROPOSALS):
-            choice = CHOOSERS[arm.name](tape, self.rng, int(arm.size))
+            choice = CHOOSERS[arm.name](timeline, self.rng, int(arm.size))
             free, sites, order_only = choice
-            scope = Scope(tape, free, horizon, sites=sites, order_only=order_only)
+            scope = Scope(timeline, free, horizon, sites=sites, order_only=order_only)
             if not scope.open:
                 continue
             if self.rng.random() < AMBITIOUS_SHARE:
-                asked = horizon - int((horizon - scope.least) * self.rng.random() / 2)
-                bold = Scope(tape, free, asked, sites=sites, order_only=order_only)
-                scope = bold if bold.open else scope
+                earlier = horizon - int((horizon - scope.least) * self.rng.random() / 2)
+                ambitious = Scope(timeline, free, earlier, sites=sites, order_only=order_only)
+                scope = ambitious if ambitious.open else scope
             return scope
         return None
 
-    def _take(self, model: Model, solution: NDArray[np.float64], arm: Arm) -> bool:
-        """Offer what a solution says; where memory does not admit it, in another order."""
-        found = read(model, solution)
-        plan, ledger = found.plan, self.ledger
+    def _offer_solution(self, model: Model, solution: NDArray[np.float64], arm: Arm) -> bool:
+        """Offer a solution's plan, or the same placement in another order if memory is exceeded.
+
+        Returns whether the plan is the best one.
+        """
+        window_plan = read(model, solution)
+        plan, ledger = window_plan.plan, self.ledger
         if plan is None:
             return False
-        if plan.stop_ticks > found.claimed + 1 + 1e-5 * model.scope.horizon * model.view.tick:
+        tolerance = 1 + CLAIM_TOLERANCE * model.scope.horizon * model.view.tick
+        if plan.stop_ticks > window_plan.claimed + tolerance:
             text = partial(time_text, ledger.problem.units)
-            taken, claimed = text(plan.stop_ticks), text(round(found.claimed))
+            taken, claimed = text(plan.stop_ticks), text(round(window_plan.claimed))
             ledger.dispute(f"{PLANNER_NAME}: a plan of {taken} was said to take {claimed}")
         phase = f"near: {arm.name}"
         binds = model.view.memory_binds
@@ -307,14 +321,14 @@ class Worker:
 
 
 def target_makespan(value: int, bound: int, failed_rounds: int) -> int:
-    """When a round has to end its plan, beside a plan of some value and a bound below it.
+    """Return the makespan that a round must reach, from the best value and the bound.
 
-    Later after rounds in vain: what is left to find may be less than a step.
+    It grows after rounds without improvement, since the next improvement may be small.
     """
     step = MIN_IMPROVEMENT / 2 ** min(failed_rounds // PATIENCE, 60)
     return value - max(1, min(int(value * step), (value - bound) // 2))
 
 
-def _sum(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
-    """Counts by name, added."""
+def _add_counts(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
+    """Return the sums of two tables of counts."""
     return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}

@@ -12,34 +12,34 @@ from ..planners.indexed import Leg, Spot
 from .jobs import Carried, Gap, Job, Lane, Meeting, Name, apart
 from .placing import Placing
 from .rows import SURE, Clock, Rows, Terms, total
-from .scope import KEPT, Edge, Scope
-from .tape import Key
+from .scope import FIXED, Edge, Scope
+from .timeline import Key
 
 Copy = dict[Spot, tuple[Leg, dict[Edge, Terms]]]
-"""Placement of the maker -> how a copy leaves from there, and when each reader calls for it."""
+"""Placement of the maker -> how a copy leaves from there, and where each reader needs it."""
 
 
 class Work:
-    """Jobs of an open scope.
+    """Jobs of an open window.
 
     Parameters
     ----------
     rows, placing, clock
-        The model, where its operators go, and its unit of time.
+        The model, its placement columns, and its unit of time.
     scope
-        What is free.
+        The window.
 
     Attributes
     ----------
     jobs, carried
-        Free operators; transfers that may carry what they make or read.
+        Free operators, and transfers of what they make or read.
     impossible
         Whether a job has no position on a resource.
     """
 
     def __init__(self, rows: Rows, placing: Placing, clock: Clock, scope: Scope) -> None:
         self.rows, self.placing, self.clock, self.scope = rows, placing, clock, scope
-        self.tape, self.view = scope.tape, scope.view
+        self.timeline, self.view = scope.timeline, scope.view
         self.heads, self.ticks = scope.head.tolist(), scope.length.tolist()
         self.ends = (scope.horizon - scope.tail).tolist()
         self.before, self.after = scope.masks()
@@ -53,7 +53,7 @@ class Work:
 
     @property
     def everything(self) -> list[Job]:
-        """Operators and transfers."""
+        """All jobs: operators and transfers."""
         return [*self.jobs, *(carried.job for carried in self.carried)]
 
     def _operator(self, operator: int) -> Job:
@@ -80,11 +80,11 @@ class Work:
         )
 
     def _interval(self, task: int) -> tuple[int, int]:
-        begun = int(self.tape.start[task])
-        return begun, begun + int(self.tape.length[task])
+        begun = int(self.timeline.start[task])
+        return begun, begun + int(self.timeline.length[task])
 
     def _transfers(self, value: int) -> list[Carried]:
-        """Transfers that may carry a touched value."""
+        """Return the transfers that may carry a touched value."""
         edges = [edge for edge in self.scope.edges if edge.value == value]
         if len(edges) == 1 and all(len(legs) <= 1 for legs in edges[0].legs.values()):
             edge = edges[0]
@@ -94,18 +94,18 @@ class Work:
                 for leg in legs
             ]
             return [self._carried((value, edge.reader), uses, {edge: SURE})] if uses else []
-        found: dict[Key, Copy] = {}
+        copies: dict[Key, Copy] = {}
         for edge in edges:
             for (made, read), legs in edge.legs.items():
                 column = self.placing.both(edge, made, read)
                 for leg in legs:
-                    copy = found.setdefault((value, leg.target, leg.layout), {})
+                    copy = copies.setdefault((value, leg.target, leg.layout), {})
                     calls = copy.setdefault(made, (leg, {}))[1]
                     calls[edge] = total((1.0, calls.get(edge, {})), (1.0, {column: 1.0}))
-        return [self._shared(key, copy) for key, copy in found.items()]
+        return [self._shared(key, copy) for key, copy in copies.items()]
 
     def _shared(self, key: Key, copy: Copy) -> Carried:
-        """A copy that any of several readers may call for."""
+        """Return a copy that several readers may need."""
         uses: list[tuple[Terms, Leg]] = []
         needs: dict[Edge, Terms] = {}
         several = len({edge for _, calls in copy.values() for edge in calls}) > 1
@@ -114,14 +114,14 @@ class Work:
                 needs[edge] = total((1.0, needs.get(edge, {})), (1.0, terms))
             maker = next(iter(calls)).maker
             whole = {self.placing.column(maker, made): 1.0}
-            wanted = list(calls.values())
+            needed = list(calls.values())
             if not several:
-                uses.append((wanted[0], leg))
-            elif whole in wanted:
+                uses.append((needed[0], leg))
+            elif whole in needed:
                 uses.append((whole, leg))
             else:
                 use = self.rows.column("use", 0.0, 1.0)
-                for terms in wanted:
+                for terms in needed:
                     self.rows.at_least("use", (1.0, {use: 1.0}), (-1.0, terms))
                 uses.append(({use: 1.0}, leg))
         if not several:
@@ -155,12 +155,14 @@ class Work:
         return Carried(job, maker, dict(needs))
 
     def _copy_in_plan(self, name: Name) -> int | None:
-        """The plan's transfer that a job stands for, if there is one."""
+        """Return the plan's transfer that a job stands for, if there is one."""
         assert not isinstance(name, int)
         n = self.view.num_operators
-        for task in self.tape.touching[name[0]]:
-            reader, key = name[1], self.tape.journeys[task - n].key
-            if key == name or (isinstance(reader, int) and reader in self.tape.readers[task - n]):
+        for task in self.timeline.touching[name[0]]:
+            reader, key = name[1], self.timeline.journeys[task - n].key
+            if key == name or (
+                isinstance(reader, int) and reader in self.timeline.readers[task - n]
+            ):
                 return task
         return None
 
@@ -169,7 +171,7 @@ class Work:
     def meetings(self, most_bits: int) -> tuple[list[Gap], list[Meeting], int]:
         """Return gaps and pairs to decide, and the distance beyond which their order is fixed.
 
-        Jobs that are in none of them need no start; those that are get a column other than -1.
+        Jobs in none of them need no start; the others get a column other than -1.
         """
         jobs = self.everything
         gaps = [gap for job in jobs for resource in job.holds if (gap := self._gap(job, resource))]
@@ -197,29 +199,29 @@ class Work:
         return gaps, pairs, far
 
     def _threshold(self, gaps: list[Gap], pairs: list[Meeting], most_bits: int) -> int:
-        """Ticks between two tasks of the plan beyond which their order is kept."""
+        """Return the distance in ticks beyond which two tasks keep the plan's order."""
         far = [apart(a, b.begun, b.done) for a, b, _ in pairs]
         for gap in gaps:
             lane = self.lane(gap.resource)
             begun, done = lane.begun[gap.low : gap.high], lane.done[gap.low : gap.high]
             far += [apart(gap.job, *times) for times in zip(begun, done, strict=True)]
         if len(far) <= most_bits:
-            return self.scope.horizon + self.tape.makespan
+            return self.scope.horizon + self.timeline.makespan
         return int(np.partition(far, most_bits)[most_bits])
 
     def lane(self, resource: int) -> Lane:
-        """Kept tasks of a resource."""
-        found = self._lanes.get(resource)
-        if found is None:
+        """Return the fixed tasks of a resource."""
+        lane = self._lanes.get(resource)
+        if lane is None:
             state = self.scope.state
-            tasks = [task for task in self.tape.chains[resource] if state[task] == KEPT]
+            tasks = [task for task in self.timeline.chains[resource] if state[task] == FIXED]
             stops = [self.heads[task] + self.ticks[task] for task in tasks]
             latest = [self.ends[task] - self.ticks[task] for task in tasks]
-            begun, length = self.tape.start, self.tape.length
+            begun, length = self.timeline.start, self.timeline.length
             starts = [int(begun[task]) for task in tasks]
             ends = [int(begun[task] + length[task]) for task in tasks]
-            found = self._lanes[resource] = Lane(tasks, stops, latest, starts, ends)
-        return found
+            lane = self._lanes[resource] = Lane(tasks, stops, latest, starts, ends)
+        return lane
 
     def _gap(self, job: Job, resource: int) -> Gap | None:
         """Return the positions of a job on a resource; ``None`` where no fixed task conflicts."""

@@ -1,4 +1,4 @@
-"""Earliest finish plus load: one micro-batch placed unit by unit; all others do as it does.
+"""Earliest finish plus load: one micro-batch is placed unit by unit, the others like it.
 
 Operators are taken by longest remaining path, or in another order. A unit goes where its first
 operator finishes earliest, the load of the devices there counted with a weight: at weight 0 a
@@ -42,7 +42,7 @@ class Regions(NamedTuple):
 
 
 class Care(NamedTuple):
-    """How memory counts where an assignment chooses.
+    """Settings of the memory penalty in an assignment.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Care(NamedTuple):
 
 
 NUM_ORDERS = 3
-"""Orders in which :meth:`Assignment.place` can take operators."""
+"""Number of orders in which :meth:`Assignment.place` can take operators."""
 
 
 class Assignment:
@@ -132,9 +132,9 @@ class Assignment:
         used = sorted(set(sites))
         number = {site: n for n, site in enumerate(used)}
         region = np.array([number[site] for site in sites], dtype=np.int64)
-        found = self._run([[site] for site in used], region, (0.0, 0.0, 0.0, 1.0), 0)
-        assert found is not None, "a unit on a site where it cannot run"
-        return found
+        result = self._run([[site] for site in used], region, (0.0, 0.0, 0.0, 1.0), 0)
+        assert result is not None, "a unit on a site where it cannot run"
+        return result
 
     def _run(
         self,
@@ -158,14 +158,14 @@ class Assignment:
         return Assigned(tuple(int(site) for site in chosen), options)
 
     def tails(self, assigned: Assigned) -> Floats:
-        """Longest path from each operator's start to the end."""
+        """Return the longest path from each operator's start to the end."""
         chosen = np.array(assigned.sites, dtype=np.int64)[self._unit]
         return _tails(self._ways, self._topological, chosen, assigned.options)
 
 
 @compiled
 def _way(ways: _Ways, edge: int, origin: int, made: int, site: int, taken: int) -> float:  # noqa: PLR0917 (compiled)
-    """Ticks until a value is where and as an option reads it, as the law of supply says."""
+    """Return the ticks until a value is in the place and layout in which an option reads it."""
     _, _, value_of, written_in, read_in, _, size_of, change, travel, starts, device, _ = ways
     value = value_of[edge]
     written, read = written_in[edge, made], read_in[edge, taken]
@@ -285,5 +285,5 @@ def _earliest(  # noqa: C901, PLR0912, PLR0915 (one loop nest)
 
 @view
 def assignment(problem: PlanningProblem) -> Assignment:
-    """Return what places units by earliest finish plus load."""
+    """Return the assignment of a problem."""
     return Assignment(problem)

@@ -1,4 +1,4 @@
-"""What families of placements share: sites of stages, memory, names."""
+"""Common parts of families of placements: sites of stages, memory, names."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .loads import LayerLoads, loads
 from .shapes import lines
 
 WEIGHTS = (0.03, 0.05, 0.01, 0.002, 0.1, 0.02, 0.2, 0.0, 0.005, 0.07, 0.3, 0.15, 0.5, 1.0)
-"""Weights of load against finish that are tried."""
+"""Weights of the load relative to the finish that are tried."""
 
 CARES = (Care(0.0, False), Care(1.0, True), Care(1.0, False), Care(0.0, True), Care(2.0, True))
-"""How memory counts where it binds."""
+"""Settings of the memory penalty that are tried where memory binds."""
 
 _MEMORIES = (("1F1B", True), ("1F1B", False), ("all", True), ("one", False))
-"""Micro-batches in flight, and whether stages on one site part its memory."""
+"""Micro-batches in flight, and whether stages on one site share its memory."""
 
 
 class Layout(NamedTuple):
@@ -51,13 +51,13 @@ class Base:
 
     @cached_property
     def num_memories(self) -> int:
-        """How many ways to count memory make a difference."""
+        """Number of different ways to count memory."""
         if not self.tight:
             return 1
         return len(_MEMORIES) if self.at_once > 1 else 2
 
     def memory(self, stages: int, way: int) -> Memory:
-        """What each stage may hold."""
+        """Return what each stage may hold."""
         batches = self.at_once
         flying, parted = _MEMORIES[way]
         steady = [min(batches, stages - stage) for stage in range(stages)]
@@ -65,7 +65,7 @@ class Base:
         return Memory(ways[flying], parted)
 
     def inside(self, row: Sequence[int]) -> list[int]:
-        """Sites that some unit can use within the devices of a row of sites."""
+        """Return the sites that some unit can use within the devices of a row of sites."""
         view = self.loads.view
         devices = {device for site in row for device in view.sites[site]}
         return [site for site in sorted(self.used) if devices.issuperset(view.sites[site])]
@@ -73,20 +73,20 @@ class Base:
     def expanded(
         self, name: str, sites: Sequence[int], bounds: Sequence[int] | None
     ) -> Layout | None:
-        """Sites of all units from those of the stages."""
+        """Return the sites of all units from those of the stages."""
         if bounds is None:
             return None
-        found = [-1] * len(self.loads.view.units)
+        result = [-1] * len(self.loads.view.units)
         for stage, site in enumerate(sites):
             for units in self.structure.layers[bounds[stage] : bounds[stage + 1]]:
                 for unit in units:
-                    found[unit] = self.loads.home(unit, site)
-        return Layout(name, self.assignment.equip(found)) if min(found) >= 0 else None
+                    result[unit] = self.loads.home(unit, site)
+        return Layout(name, self.assignment.equip(result)) if min(result) >= 0 else None
 
     def placed(
         self, name: str, where: Regions, weight: int, care: int, order: int
     ) -> Layout | None:
-        """Earliest finish plus load."""
+        """Return the planner of assignments by earliest finish plus load."""
         assigned = self.assignment.place(where, WEIGHTS[weight], CARES[care], order)
         if assigned is None:
             return None
@@ -94,5 +94,5 @@ class Base:
 
     @property
     def num_cares(self) -> int:
-        """How many ways to count memory in an assignment make a difference."""
+        """Number of different ways to count memory in an assignment."""
         return len(CARES) if self.tight else 1

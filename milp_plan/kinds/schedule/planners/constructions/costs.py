@@ -1,4 +1,4 @@
-"""What running operators and moving values costs on each site, for compiled loops."""
+"""Costs of running operators and moving values on each site, for compiled loops."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 
 class Ways(NamedTuple):
-    """What it takes to run operators somewhere and to bring values there.
+    """Durations of operators on sites, and times of transfers to them.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Ways(NamedTuple):
 
 
 class Holds(NamedTuple):
-    """What units load and fill devices with.
+    """Work and bytes of units on devices.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class Holds(NamedTuple):
 
 
 class Costs(NamedTuple):
-    """Both."""
+    """Durations and loads."""
 
     ways: Ways
     holds: Holds
@@ -116,7 +116,7 @@ class _Compiler:
         return Costs(ways, holds)
 
     def _edges(self, layouts: dict[str, int]) -> tuple[Ints, Ints, Ints, Ints, Ints]:
-        """Inputs of operators, with the layouts of both ends."""
+        """Return the inputs of operators, with the layouts of both ends."""
         view, operators = self.view, self.problem.graph.operators
         most = max(len(operator.options) for operator in operators)
         reads = [[value for value, _ in spots[0].reads] for spots in view.spots]

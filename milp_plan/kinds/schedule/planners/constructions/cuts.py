@@ -1,4 +1,4 @@
-"""Cutting layers in the order of depth into consecutive stages, by dynamic programme.
+"""Cuts of layers, in the order of depth, into consecutive stages by dynamic programming.
 
 A stage costs its load, what crosses the cut before it, and, with a weight, how long its device must
 wait for its first work: load plus head is a lower bound of the makespan, for all of its work and
@@ -31,7 +31,7 @@ MOST_LAYERS = 768
 
 
 class Balance(NamedTuple):
-    """What the costs of stages are made of.
+    """Weights in the cost of a stage.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class Balance(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What stages may hold.
+    """Memory limits of stages.
 
     Parameters
     ----------
@@ -78,11 +78,11 @@ def cut(
     Parameters
     ----------
     loads
-        Of the problem.
+        Loads of the problem.
     sites
         Site of each stage.
     memory, balance
-        What a stage may hold, and what it costs.
+        Memory limits and cost weights of a stage.
     extra
         Ticks that each stage's site has to do besides.
     count
@@ -133,7 +133,7 @@ def cut(
 
 
 def _bundles(work: Floats) -> Ints:
-    """Positions where cuts are allowed, both ends included."""
+    """Return the positions where cuts are allowed, both ends included."""
     if len(work) <= MOST_LAYERS:
         return np.arange(len(work) + 1)
     before = np.cumsum(np.where(np.isfinite(work), work, 0.0))

@@ -1,4 +1,4 @@
-"""Fewer micro-batches at once, for tight memory: each begins when an earlier one has ended.
+"""Fewer micro-batches at once, for tight memory: each begins after an earlier one has ended.
 
 A schedule that never waits starts as many forward passes as it can, and what they keep may leave no
 room for anything backward. With a gate, the first operators of micro-batch ``m`` wait for the last
@@ -22,7 +22,7 @@ from .portfolio import Start, best_starts, placed
 from .structure import Pass, Structure, structure
 
 FEWER_SCHEDULES = 200
-"""Schedules for each number of micro-batches at once."""
+"""Most schedules for each number of micro-batches at once."""
 
 
 class Gated(NamedTuple):
@@ -47,7 +47,7 @@ class Gated(NamedTuple):
 
 
 def memory_binds(problem: PlanningProblem) -> bool:
-    """Whether a device has a memory limit that plans can exceed."""
+    """Return whether a device has a memory limit that plans can exceed."""
     return bool(compiled_problem(problem).memory.size(LIMITED))
 
 
@@ -70,9 +70,9 @@ def best_gated(
     for window in _windows(problem):
         if budget.over and best is not None:
             break
-        found = _constructed(problem, window, budget, most)
-        if found is not None and (best is None or found.plan.stop_ticks < best.plan.stop_ticks):
-            best = found
+        result = _constructed(problem, window, budget, most)
+        if result is not None and (best is None or result.plan.stop_ticks < best.plan.stop_ticks):
+            best = result
     return best
 
 
@@ -112,12 +112,12 @@ def gated(problem: PlanningProblem, window: int) -> PlanningProblem:
     window
         At least 1.
     """
-    found = structure(problem)
+    result = structure(problem)
     known = {value.name for value in problem.graph.values}
     gates: list[Value] = []
-    for operator, last in _ends(found, window):
+    for operator, last in _ends(result, window):
         name = _unused(f"gate {len(gates)}", known)
-        names = found.view.names
+        names = result.view.names
         gates.append(Value(name, names[last], (names[operator],), {FULL: 0}))
     graph = replace(problem.graph, values=(*problem.graph.values, *gates))
     return replace(problem, graph=graph)
@@ -130,7 +130,7 @@ def ungated(problem: PlanningProblem, plan: Plan) -> Plan:
 
 
 def _ends(found: Structure, window: int) -> list[tuple[int, int]]:
-    """First operators of a micro-batch, each with the operator it waits for."""
+    """Return the first operators of a micro-batch, each with the operator it waits for."""
     view, batches = found.view, found.num_batches
     rows: list[list[int]] = [[] for _ in range(batches + 1)]
     for operator in view.topological:

@@ -164,10 +164,10 @@ class Branches:
     def __init__(self, base: Base) -> None:
         self._base = base
         self._parts = [
-            (f"{line.name}, {name}", found)
+            (f"{line.name}, {name}", entry)
             for line in base.lines
-            for name, found in regions(base.loads, line.sites)
-            if len(found) > 1
+            for name, entry in regions(base.loads, line.sites)
+            if len(entry) > 1
         ]
         self._stages: dict[tuple[int, int, int], list[int] | None] = {}
 
@@ -194,7 +194,7 @@ class Branches:
         return self._base.placed(name, where, weight, care, order)
 
     def _stage_of(self, found: Sequence[Sequence[int]], rounds: int, way: int) -> list[int] | None:
-        """Layer -> region, by a cut over the sites of all regions in turn."""
+        """Return layer -> region, by a cut over the sites of all regions in turn."""
         base = self._base
         sites = [site for region in found for site in region] * rounds
         bounds = cut(base.loads, sites, base.memory(len(sites), way), BALANCES[0])

@@ -1,4 +1,4 @@
-"""What layers and units load a site with: ticks and bytes, as arrays."""
+"""Loads of layers and units on sites: ticks and bytes, as arrays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 
 class Rows(NamedTuple):
-    """LayerLoads of every layer on a site.
+    """Loads of every layer on a site.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Rows(NamedTuple):
 
 
 class LayerLoads:
-    """LayerLoads by unit and by layer; sites of the same device classes share their arrays.
+    """Loads by unit and by layer; sites of the same device classes share their arrays.
 
     Attributes
     ----------
@@ -62,12 +62,12 @@ class LayerLoads:
         self.speed = [self._speed(self.kind[device]) for device in range(self.view.num_devices)]
 
     def room(self, site: int) -> float:
-        """Bytes of the smallest device of a site."""
+        """Return the bytes of the smallest device of a site."""
         limits = [self.view.memory[device] for device in self.view.sites[site]]
         return float(min((limit for limit in limits if limit is not None), default=np.inf))
 
     def home(self, unit: int, site: int) -> int:
-        """Site inside that site where a unit runs best; -1 if none can run it.
+        """Return the site inside that site where a unit runs best; -1 if none can run it.
 
         A unit without an option as wide as a process group runs on one of its devices.
         """
@@ -82,12 +82,12 @@ class LayerLoads:
         return self._home[key]
 
     def ticks(self, unit: int, site: int) -> int:
-        """Ticks of all operators of a unit on a site it can run on."""
+        """Return the ticks of all operators of a unit on a site it can run on."""
         best = self.structure.best
         return sum(best[operator][site].duration for operator in self.view.units[unit])
 
     def rows(self, site: int) -> Rows:
-        """LayerLoads of every layer on a site."""
+        """Return the loads of every layer on a site."""
         kind = self.kind[site]
         if kind not in self._rows:
             self._rows[kind] = self._compile(self._example[kind])
@@ -126,13 +126,13 @@ class LayerLoads:
     def heads(self) -> tuple[Floats, Floats]:
         """Layer -> earliest start of its forward pass, and of all that comes after it."""
         s = self.structure
-        found = np.full((2, len(s.layers)), np.inf)
+        result = np.full((2, len(s.layers)), np.inf)
         for operator in s.template:
             layer = s.layer_of[self.view.unit[operator]]
             later = int(s.passes[operator] is not Pass.FORWARD)
-            found[later, layer] = min(found[later, layer], s.head[operator])
-        found[~np.isfinite(found)] = 0.0
-        return found[0], found[1]
+            result[later, layer] = min(result[later, layer], s.head[operator])
+        result[~np.isfinite(result)] = 0.0
+        return result[0], result[1]
 
     @cached_property
     def widest(self) -> list[int]:

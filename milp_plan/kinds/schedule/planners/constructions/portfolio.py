@@ -1,4 +1,4 @@
-"""Schedules all constructions and returns the best few: where searches start."""
+"""Schedules of all constructions, of which the best few are starts of searches."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 MOST_SCHEDULES = 1500
-"""Schedules in all, unless the budget ends first."""
+"""Most schedules of all constructions."""
 
 FIRST_URGENCIES = 2
 """Priorities with which every placement is scheduled; the best placements get all of them."""
 
 REFINED = 12
-"""Placements that are scheduled with all priorities."""
+"""Number of placements that are scheduled with all priorities."""
 
 APART = 0.02
-"""Part of the operators that must be placed otherwise for a start to count as another one."""
+"""Least part of the operators that two starts must place differently."""
 
 
 class Start(NamedTuple):
@@ -41,7 +41,7 @@ class Start(NamedTuple):
     Parameters
     ----------
     name
-        What construction it is.
+        Name of the construction.
     value
         Stop of the last operator of its list schedule, in units of the decoder.
     sites
@@ -49,7 +49,7 @@ class Start(NamedTuple):
     spots
         Index of each operator's spot.
     priority
-        Of each operator, the largest first.
+        Priority of each operator; the largest comes first.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Start(NamedTuple):
 
 
 def placed(decoder: Decoder, start: Start) -> tuple[Ints, Ints, Ints]:
-    """Site, option and rank of every operator, in the decoder's order."""
+    """Return the site, option and rank of every operator, in the decoder's order."""
     view, order = decoder.compiled.view, decoder.compiled.order
     site, option = decoder.of_spots([view.spots[n][k] for n, k in enumerate(start.spots)])
     urgent = -np.array(start.priority)[order]
@@ -103,7 +103,7 @@ def best_starts(
     problem
         What to plan.
     decoder
-        Of this problem.
+        Decoder of this problem.
     budget
         Nothing further is scheduled when it is over.
     count
@@ -189,7 +189,7 @@ class _Portfolio:
                         self._choose(best.family, choice)
 
     def _choose(self, family: int, choice: tuple[int, ...]) -> None:
-        """Schedule a member of a family, if neither it nor one like it was scheduled before."""
+        """Schedule a member of a family, unless it or an equal one was scheduled before."""
         if (family, choice) in self.chosen:
             return
         self.chosen.add((family, choice))
@@ -205,7 +205,7 @@ class _Portfolio:
             heappush(self.open, _Choice(value, len(self.chosen), family, choice))
 
     def _urgencies(self, layout: Layout) -> dict[str, Floats]:
-        """Priorities by what remains to be done on these sites."""
+        """Return the priorities by what remains to be done on these sites."""
         return urgencies(self.structure, assignment(self.problem).tails(layout.assigned))
 
     @property
@@ -239,11 +239,11 @@ class _Portfolio:
         return sorted(self.trials, key=lambda trial: trial[:2])
 
     def _best_layouts(self, count: int) -> list[Layout]:
-        found = {trial.layout.key: trial.layout for trial in reversed(self._ranked())}
-        return list(reversed(found.values()))[:count]
+        result = {trial.layout.key: trial.layout for trial in reversed(self._ranked())}
+        return list(reversed(result.values()))[:count]
 
     def _different(self, count: int) -> list[_Trial]:
-        """Best trials; each places a part of the operators otherwise than every one before it."""
+        """Return the best trials that place enough operators differently from each other."""
         chosen: list[_Trial] = []
         for trial in self._ranked():
             here = trial.layout.assigned
@@ -254,12 +254,12 @@ class _Portfolio:
         return chosen
 
     def _apart(self, one: Assigned, other: Assigned) -> float:
-        """Part of the operators with another site or option."""
+        """Return the part of the operators with another site or option."""
         sites = np.array(one.sites)[self.unit] != np.array(other.sites)[self.unit]
         return float((sites | (one.options != other.options)[self.order]).mean())
 
     def _spots(self, assigned: Assigned) -> list[int]:
-        """Index of each operator's spot."""
+        """Return the index of each operator's spot."""
         view, found = self.view, []
         for number, operator in enumerate(self.problem.graph.operators):
             site = assigned.sites[view.unit[number]]

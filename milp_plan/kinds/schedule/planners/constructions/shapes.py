@@ -1,4 +1,4 @@
-"""Which sites the stages of a pipeline stand on: how many, in which order, how often each."""
+"""Sites of the stages of a pipeline: how many, in which order, how often each."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def lines(loads: LayerLoads) -> Iterator[Shape]:
 
 
 def _groups(loads: LayerLoads) -> Iterator[tuple[int, list[int]]]:
-    """Width, and disjoint process groups of that width that some option uses."""
+    """Yield the width, and disjoint process groups of that width that some option uses."""
     view = loads.view
     used = {site for sites in view.unit_sites for site in sites}
     for width in sorted({len(view.sites[site]) for site in used if len(view.sites[site]) > 1}):
@@ -52,7 +52,7 @@ def _groups(loads: LayerLoads) -> Iterator[tuple[int, list[int]]]:
 
 
 def _counts(most: int, edges: set[int]) -> list[int]:
-    """How many sites to use, the most promising first."""
+    """Return how many sites to use, the most promising first."""
     parts = [most, most * 3 // 4, most // 2, *sorted(edges), most - 1, most // 4, 2, 3, 1]
     return [count for count in dict.fromkeys(parts) if 1 <= count <= most]
 

@@ -1,4 +1,4 @@
-"""Placements in which parallel branches lie as a search over them found best.
+"""Placements with parallel branches where a search over regions found them best.
 
 The bounds search the branches between a fork and its join, both ways of a training step together,
 for the placement that takes least time (:mod:`.region_times`). What lies between
@@ -15,10 +15,10 @@ from .cuts import Balance, cut
 from .shapes import Shape
 
 LARGEST = 2000
-"""Operators beyond which no regions are searched."""
+"""Most operators of a graph whose regions are searched."""
 
 TURNS = 3
-"""Ways to choose the devices beside the fork's: the next ones, those before it, the idle ones."""
+"""Number of ways to choose devices other than the fork's: next ones, earlier ones, idle ones."""
 
 
 class Solved:
@@ -57,8 +57,8 @@ class Solved:
         plain = base.expanded(name, sites, bounds)
         if plain is None:
             return None
-        found = self._arranged(list(plain.assigned.sites), turn, not several)
-        return Layout(name, base.assignment.equip(found))
+        result = self._arranged(list(plain.assigned.sites), turn, not several)
+        return Layout(name, base.assignment.equip(result))
 
     def _chosen(self) -> dict[int, list[dict[int, tuple[int, int]]]]:
         """Regions by the unit of their fork, the largest first, each unit in one of them."""

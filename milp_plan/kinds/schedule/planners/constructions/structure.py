@@ -1,4 +1,4 @@
-"""What a training graph is made of: micro-batches, passes, layers in the order of depth.
+"""Structure of a training graph: micro-batches, passes, layers in the order of depth.
 
 Everything is read from structure: kinds, micro-batch numbers, colocation groups and who reads
 what. Names mean nothing.
@@ -90,18 +90,18 @@ class Structure:
         view = self.view
         if self.num_batches == 1:
             return list(view.topological)
-        found = [op for op in view.topological if self.batch[op] in (0, self.num_batches)]
-        shared = len({view.unit[op] for op in found}) == len(view.units)
-        return found if shared else list(view.topological)
+        result = [op for op in view.topological if self.batch[op] in (0, self.num_batches)]
+        shared = len({view.unit[op] for op in result}) == len(view.units)
+        return result if shared else list(view.topological)
 
     @property
     def trains(self) -> bool:
         """Whether there is a backward pass."""
-        return any(found in _RETURNING for found in self.passes)
+        return any(entry in _RETURNING for entry in self.passes)
 
     @cached_property
     def repeats(self) -> int:
-        """How often the template runs per step."""
+        """Number of micro-batches per step."""
         return 1 if len(self.template) == self.view.num_operators else self.num_batches
 
     @cached_property
@@ -169,12 +169,12 @@ class Structure:
 
 
 def _by_site(spots: list[Spot]) -> dict[int, Spot]:
-    found: dict[int, Spot] = {}
+    result: dict[int, Spot] = {}
     for spot in spots:
-        known = found.get(spot.site)
+        known = result.get(spot.site)
         if known is None or spot.duration < known.duration:
-            found[spot.site] = spot
-    return found
+            result[spot.site] = spot
+    return result
 
 
 class _Layers:
@@ -193,7 +193,7 @@ class _Layers:
                 self._meet(operator)
 
     def _meet(self, operator: int) -> None:
-        """Note an operator of the forward pass, and which forward units it leads to."""
+        """Record an operator of the forward pass, and which forward units it leads to."""
         passes, unit = self.s.passes, self.view.unit
         self.forward[unit[operator]] = True
         for reader in self.view.successors[operator]:
@@ -238,12 +238,12 @@ class _Layers:
         return depth
 
     def _backward_units(self) -> list[int]:
-        """Units without a forward operator, those that run last first."""
+        """Return the units without a forward operator, those that run last first."""
         unit = self.view.unit
         order = (unit[op] for op in reversed(self.s.template) if not self.forward[unit[op]])
-        found = list(dict.fromkeys(order))
+        result = list(dict.fromkeys(order))
         missing = [u for u, there in enumerate(self.forward) if not there]
-        return found + [u for u in missing if u not in set(found)]
+        return result + [u for u in missing if u not in set(result)]
 
     def _depth_behind(self, unit: int, depth: list[float]) -> float:
         """Depth of the deepest unit that reads its gradients, or whose values it reads."""
@@ -262,7 +262,7 @@ class _Layers:
         return max(known, default=0.0)
 
     def _mirror(self, unit: int) -> int:
-        """Forward unit without a backward pass of its own that fits best, or -1.
+        """Return the forward unit without a backward pass of its own that fits best, or -1.
 
         A backward operator reads what its forward operator made, or what that one read; its
         gradients come from the layers behind, and go to those before.
@@ -289,7 +289,7 @@ class _Layers:
         return best
 
     def _forward_ends(self, operator: int) -> list[int]:
-        """Units that made the activations an operator reads, or read them in the forward pass."""
+        """Return units that made an operator's activations, or read them in the forward pass."""
         view, passes, found = self.view, self.s.passes, []
         for value, _ in view.spots[operator][0].reads:
             producer = view.producer[value]
@@ -311,11 +311,11 @@ class _Layers:
         return [self.mirror.get(each, each) for each in found]
 
     def _returns(self, unit: int) -> bool:
-        """Whether a unit has a backward pass of its own."""
+        """Return whether a unit has a backward pass of its own."""
         return any(self.s.passes[op] in _RETURNING for op in self.view.units[unit])
 
 
 @view
 def structure(problem: PlanningProblem) -> Structure:
-    """Return what a problem's graph is made of."""
+    """Return the structure of a problem's graph."""
     return Structure(problem)

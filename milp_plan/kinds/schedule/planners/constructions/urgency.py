@@ -33,16 +33,16 @@ def urgencies(
     path = np.array(structure.tail if tail is None else tail, dtype=float)
     batch = np.array(structure.batch, dtype=float)
     longest = max(1.0, float(path.max(initial=1.0)))
-    found: dict[str, Floats] = {}
+    result: dict[str, Floats] = {}
     if structure.trains:
-        found["steady"] = _ranked(structure, STEADY, path, batch, longest)
+        result["steady"] = _ranked(structure, STEADY, path, batch, longest)
     if structure.num_batches > 1:
         for part in DISCOUNTS:
-            found[f"discount {part}"] = path - part * longest * batch
-    found["critical path"] = path
+            result[f"discount {part}"] = path - part * longest * batch
+    result["critical path"] = path
     if structure.trains:
-        found["freeing"] = _ranked(structure, _FREEING, path, batch, longest)
-    return found
+        result["freeing"] = _ranked(structure, _FREEING, path, batch, longest)
+    return result
 
 
 def _ranked(

@@ -1,4 +1,4 @@
-"""What a placement still has before it: least units behind each task, and work of each resource.
+"""Lower bounds of a placement: least time behind each task, and work of each resource.
 
 A schedule that has come so far cannot stop before a task that has begun is done and all that waits
 for it in turn, nor before a device, channel or port has worked off what is left for it and what
@@ -73,7 +73,7 @@ def look_ahead(a: Ints, t: Ints) -> int:
 
 @inlined
 def units_at(a: Ints, t: Ints, operator: int) -> int:
-    """Units of an operator where it stands."""
+    """Return the units of an operator where it stands."""
     return int(a[t[TICKS] + a[t[OPTION] + operator] * t[SITES] + a[t[SITE] + operator]])
 
 
@@ -85,7 +85,7 @@ def _count(load: Ints, ahead: Ints, resource: int, units: int, tail: int) -> Non
 
 @inlined
 def _behind(a: Ints, t: Ints, load: Ints, ahead: Ints, tails: Ints, value: int) -> int:  # noqa: PLR0917 (compiled)
-    """Least units from the moment a value is made: its readers, here and over legs."""
+    """Return the least units from the moment a value is made: its readers, here and over legs."""
     longest = 0
     for i in range(a[t[READER_PTR] + value], a[t[READER_PTR] + value + 1]):
         if a[t[NATIVE] + a[t[READER_EDGE] + i]]:

@@ -57,7 +57,7 @@ class Decoder:
     # -- names and numbers -----------------------------------------------------------------------
 
     def place(self, placements: Mapping[str, Placement]) -> tuple[Ints, Ints]:
-        """Site and option of every operator, as arrays."""
+        """Return the site and option of every operator, as arrays."""
         view, compiled = self.compiled.view, self.compiled
         chosen = [placements[operator.name] for operator in compiled.operators]
         site = [view.site_index[placement.devices] for placement in chosen]
@@ -65,13 +65,13 @@ class Decoder:
         return np.array(site, dtype=np.int64), np.array(option, dtype=np.int64)
 
     def of_spots(self, spots: Sequence[IndexedSpot]) -> tuple[Ints, Ints]:
-        """The same from a spot of each operator, in the order of ``planners.indexed``."""
+        """Return the same from a spot of each operator, in the order of ``planners.indexed``."""
         return self.place(
             {self.compiled.view.names[spot.operator]: spot.placement for spot in spots}
         )
 
     def ranks(self, priority: Mapping[str, float]) -> Ints:
-        """Ranks (the smallest is the most urgent) from priorities (the largest is)."""
+        """Return the ranks (the smallest is the most urgent) from priorities (the largest is)."""
         weights = np.array([-priority[operator.name] for operator in self.compiled.operators])
         return np.unique(weights, return_inverse=True)[1].astype(np.int64)
 
@@ -119,8 +119,8 @@ class Decoder:
         """
         self.site[:], self.option[:] = site, option
         self.memory.part(at.RANK)[: self.size] = rank
-        found = decode(self.memory.a, self.memory.t, (patient, soft, holding), aside, cutoff)
-        return None if found == NEVER else int(found)
+        result = decode(self.memory.a, self.memory.t, (patient, soft, holding), aside, cutoff)
+        return None if result == NEVER else int(result)
 
     def fixed(self, site: Ints, option: Ints, start: Ints, planner: str = "") -> Plan:
         """A placement whose schedule is known: starts of operators, then of its legs, in units."""
@@ -137,11 +137,11 @@ class Decoder:
         return int(max(0, peak.max())) if self.limited else 0
 
     def ticks(self, units: int) -> int:
-        """Units as ticks."""
+        """Return the units as ticks."""
         return units * self.compiled.unit
 
     def plan(self, planner: str = "") -> Plan:
-        """The last schedule as a plan."""
+        """Return the last schedule as a plan."""
         compiled, start = self.compiled, self.memory.part(at.START)
         names = compiled.view.site_names
         runs: dict[int, OperatorRun] = {}
@@ -168,12 +168,12 @@ class Decoder:
         home = int(self.site[maker])
         native = compiled.flat[self.option[maker]].layout_written(name)
         # A send goes to one device: the law's way there is one leg.
-        found = view.legs(value, (home, native), (site, layout))
-        assert found is not None, "a transfer that the law does not allow"
+        result = view.legs(value, (home, native), (site, layout))
+        assert result is not None, "a transfer that the law does not allow"
         devices = view.problem.cluster.device_names
-        source = tuple(devices[device] for device in found[0].source)
+        source = tuple(devices[device] for device in result[0].source)
         target = view.site_names[site]
-        return Transfer(name, source, target, layout, start, start + found[0].duration)
+        return Transfer(name, source, target, layout, start, start + result[0].duration)
 
 
 @compiled

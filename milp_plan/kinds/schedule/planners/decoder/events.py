@@ -1,4 +1,4 @@
-"""The schedule of a placement by events: whatever is free takes the most urgent task that waits.
+"""The schedule of a placement by events: a free resource takes its most urgent waiting task.
 
 Such a schedule is *non-delay*: nothing that could run is kept waiting, but for memory, where
 ``patient`` for a more urgent operator that waits for one of the same devices, and where ``holding``
@@ -94,7 +94,7 @@ from .queues import idle, join, leave, next_at, outranked, serve
 
 @inlined
 def begin(a: Ints, t: Ints, task: int, time: int, units: int) -> None:
-    """Begin a task, which takes so many units."""
+    """Begin a task of some duration in units."""
     a[t[START] + task] = time
     a[t[STOP] + task] = time + units
     a[t[HEAD]] = max(a[t[HEAD]], time + units + a[t[TAIL] + task])
@@ -124,7 +124,7 @@ def _begin_operator(a: Ints, t: Ints, operator: int, time: int) -> None:
 
 @inlined
 def _leg_may(a: Ints, t: Ints, leg: int) -> bool:
-    """Whether a leg can start: everything it holds is free, and its targets have memory."""
+    """Return whether a leg can start: everything it holds is free, and its targets have memory."""
     devices = t[DEVICES]
     for i in range(a[t[LEG_HELD_PTR] + leg], a[t[LEG_HELD_PTR] + leg + 1]):
         if a[t[BUSY] + devices + a[t[LEG_HELD] + i]]:
@@ -138,7 +138,7 @@ def _leg_may(a: Ints, t: Ints, leg: int) -> bool:
 
 @inlined
 def _share(a: Ints, t: Ints, leg: int, other: int) -> bool:
-    """Whether two legs hold a resource in common."""
+    """Return whether two legs hold a resource in common."""
     for i in range(a[t[LEG_HELD_PTR] + leg], a[t[LEG_HELD_PTR] + leg + 1]):
         for j in range(a[t[LEG_HELD_PTR] + other], a[t[LEG_HELD_PTR] + other + 1]):
             if a[t[LEG_HELD] + i] == a[t[LEG_HELD] + j]:
@@ -148,7 +148,7 @@ def _share(a: Ints, t: Ints, leg: int, other: int) -> bool:
 
 @compiled
 def _holds(a: Ints, t: Ints, leg: int, time: int) -> bool:
-    """Whether a leg would be in the way of a more urgent one whose value is being made."""
+    """Return whether a leg would be in the way of a more urgent one whose value is being made."""
     rank = a[t[RANK] + t[OPERATORS] + leg]
     until = time + a[t[LEG_UNITS] + leg]
     for device in range(t[DEVICES]):
@@ -180,7 +180,7 @@ def _begin_leg(a: Ints, t: Ints, leg: int, time: int) -> None:
 @compiled
 def _next_leg(a: Ints, t: Ints, queue: int, time: int, holding: bool) -> int:
     """Take the most urgent leg that can start out of a queue; -1 if none can."""
-    found, passed = -1, 0
+    result, passed = -1, 0
     first = t[SITES]
     last = t[QUEUES] - 1
     while a[t[QUEUE] + queue] >= 0:
@@ -189,13 +189,13 @@ def _next_leg(a: Ints, t: Ints, queue: int, time: int, holding: bool) -> int:
         task = leave(a, t, queue)
         leg = task - t[OPERATORS]
         if _leg_may(a, t, leg) and not (holding and _holds(a, t, leg, time)):
-            found = task
+            result = task
             break
         a[t[ASIDE] + passed] = task
         passed += 1
     for i in range(passed):
         join(a, t, queue, a[t[ASIDE] + i])
-    return found
+    return result
 
 
 @compiled
@@ -262,7 +262,7 @@ def _start_operators(a: Ints, t: Ints, time: int, patient: bool) -> None:
 
 @inlined
 def queue_leg(a: Ints, t: Ints, leg: int) -> None:
-    """Have a leg wait for what it holds."""
+    """Add a leg to the queues of its resources."""
     first = t[SITES]
     holds = a[t[LEG_HELD_PTR] + leg + 1] > a[t[LEG_HELD_PTR] + leg]
     queue = first + a[t[LEG_HELD] + a[t[LEG_HELD_PTR] + leg]] if holds else t[QUEUES] - 1
@@ -292,7 +292,7 @@ def _end_operator(a: Ints, t: Ints, operator: int, time: int) -> None:
 
 @compiled
 def _deliver(a: Ints, t: Ints, value: int, time: int) -> None:
-    """A value is there: serve who reads it here, send it to the others."""
+    """Handle an arrived value: serve its readers here, send it to the others."""
     for j in range(a[t[READER_PTR] + value], a[t[READER_PTR] + value + 1]):
         if a[t[NATIVE] + a[t[READER_EDGE] + j]]:
             reader = a[t[READER] + j]
@@ -307,7 +307,7 @@ def _deliver(a: Ints, t: Ints, value: int, time: int) -> None:
 
 @compiled
 def _release_ends(a: Ints, t: Ints, operator: int) -> None:
-    """An operator has stopped: it needs neither what it made nor what it read any more."""
+    """Handle the stop of an operator: release its inputs and outputs."""
     site = a[t[SITE] + operator]
     for i in range(a[t[OUTPUT_PTR] + operator], a[t[OUTPUT_PTR] + operator + 1]):
         release_native(a, t, a[t[OUTPUT_VALUE] + i], (-1, site))
@@ -343,7 +343,7 @@ def _end_leg(a: Ints, t: Ints, leg: int) -> None:
 
 @compiled
 def prepare(a: Ints, t: Ints) -> None:
-    """Nothing has begun; what waits for no copy is ready."""
+    """Reset the schedule; operators that wait for no copy are ready."""
     operators = t[OPERATORS]
     a[t[QUEUE] : t[QUEUE] + t[QUEUES]] = -1
     a[t[BUSY] : t[BUSY] + t[RESOURCES]] = False
@@ -370,7 +370,7 @@ def prepare(a: Ints, t: Ints) -> None:
 
 @compiled
 def _force(a: Ints, t: Ints, time: int, soft: bool) -> bool:
-    """Nothing runs and nothing can start: look everywhere once more, or begin without memory."""
+    """If nothing runs and nothing can start, check everything once more, or ignore memory."""
     sites = t[SITES]
     best = -1
     for queue in range(t[QUEUES]):
@@ -444,7 +444,7 @@ def run_events(a: Ints, t: Ints, rules: tuple[bool, bool, bool], cutoff: int) ->
 
 @compiled
 def _retry(a: Ints, t: Ints, time: int, patient: bool) -> bool:
-    """Look at every site and leg once more; whether anything began."""
+    """Check every site and leg once more; return whether anything began."""
     for site in range(t[SITES]):
         look_at_site(a, t, site)
     _start_operators(a, t, time, patient)

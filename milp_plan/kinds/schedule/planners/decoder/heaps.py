@@ -24,7 +24,7 @@ def push(times: Ints, tasks: Ints, count: int, time: int, task: int) -> None:
 
 @inlined
 def drop(times: Ints, tasks: Ints, count: int) -> None:
-    """Remove the earliest event, which stands first, from a binary heap; so many are left."""
+    """Remove the earliest event, the first one, from a binary heap; ``count`` are left."""
     time, task = times[count], tasks[count]
     at = 0
     while True:

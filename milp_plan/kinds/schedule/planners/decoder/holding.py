@@ -1,4 +1,4 @@
-"""Memory of a schedule that is being made: who holds what, and who may go on when it is freed."""
+"""Memory of a growing schedule: what is held, and which tasks may start when it is freed."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ from .layout import (
 
 @inlined
 def look_at(a: Ints, t: Ints, device: int) -> None:
-    """Something changed on a device: its sites, and legs that wait for memory, may go on."""
+    """After a change on a device, mark its sites and the legs that wait for its memory."""
     for i in range(a[t[BESIDE_PTR] + device], a[t[BESIDE_PTR] + device + 1]):
         look_at_site(a, t, a[t[BESIDE] + i])
 
 
 @inlined
 def look_at_site(a: Ints, t: Ints, site: int) -> None:
-    """Something changed for the operators that wait for a site."""
+    """After a change, mark a site whose operators wait."""
     if not a[t[DIRTY] + site] and a[t[QUEUE] + site] >= 0:
         a[t[DIRTY] + site] = True
         a[t[DIRTY_LIST] + a[t[COUNT] + 2]] = site
@@ -72,7 +72,7 @@ def look_at_site(a: Ints, t: Ints, site: int) -> None:
 
 @compiled
 def native_uses(a: Ints, t: Ints, value: int) -> None:
-    """Count who needs the native copy of a value, per device: its maker, readers, transfers.
+    """Count the tasks that need the native copy of a value, per device: maker, readers, transfers.
 
     What stays has one need more, which nothing ends.
     """
@@ -97,7 +97,7 @@ def native_uses(a: Ints, t: Ints, value: int) -> None:
 
 @compiled
 def release_native(a: Ints, t: Ints, value: int, by: tuple[int, int]) -> None:
-    """One task less needs a native copy: on one device, or on those of a site."""
+    """Count one task less that needs a native copy, on one device or on those of a site."""
     device, site = by
     home = a[t[SITE] + a[t[PRODUCER] + value]]
     option = a[t[OPTION] + a[t[PRODUCER] + value]]
@@ -115,7 +115,7 @@ def release_native(a: Ints, t: Ints, value: int, by: tuple[int, int]) -> None:
 
 @inlined
 def release_leg(a: Ints, t: Ints, leg: int) -> None:
-    """One task less needs the copy that a leg makes."""
+    """Count one task less that needs the copy of a leg."""
     a[t[LEG_USES] + leg] -= 1
     if a[t[LEG_USES] + leg] == 0:
         target = a[t[LEG_TARGET] + leg]
@@ -155,7 +155,7 @@ def has_room(a: Ints, t: Ints, site: int, need: int, grows: bool) -> bool:
 
 @inlined
 def take(a: Ints, t: Ints, site: int, need: int) -> None:
-    """Hold so many bytes more on every device of a site."""
+    """Hold more bytes on every device of a site."""
     for i in range(a[t[SITE_PTR] + site], a[t[SITE_PTR] + site + 1]):
         device = a[t[SITE_DEVICE] + i]
         a[t[USED] + device] += need
@@ -179,7 +179,7 @@ def set_aside(a: Ints, t: Ints, share: float) -> None:
 
 @compiled
 def static_excess(a: Ints, t: Ints) -> int:
-    """Bytes that the fullest device holds too many without a clock (law ``static``).
+    """Return the bytes that the fullest device holds too many without a clock (law ``static``).
 
     Where there are none, no order of the tasks holds too many at any instant.
     """

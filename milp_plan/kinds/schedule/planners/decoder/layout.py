@@ -1,4 +1,4 @@
-"""What lies where: everything a decoder knows and needs, in one array of integers.
+"""Layout of the memory of a decoder: everything it needs, in one array of integers.
 
 Compiled loops get two arrays: ``a``, the data, and ``t``, which says at ``t[NAME]`` where the part
 of that name begins in ``a`` (or, for a size, the size itself). So entry ``i`` of a part is
@@ -108,13 +108,13 @@ class Memory:
         self.a: Ints = np.concatenate(rows)
 
     def copy(self) -> Memory:
-        """The same with an array of its own, for another thread."""
+        """Return the same with an array of its own, for another thread."""
         other = object.__new__(Memory)
         other.t, other.a = self.t, self.a.copy()
         return other
 
     def part(self, number: int) -> Ints:
-        """The entries of a part, to read and to write."""
+        """Return the entries of a part, to read and to write."""
         return self.a[self.t[number] : self.t[number + 1]]
 
     def size(self, number: int) -> int:

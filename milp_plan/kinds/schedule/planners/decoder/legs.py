@@ -118,7 +118,7 @@ def reshard_units(
 
 @inlined
 def _leg_to(a: Ints, t: Ints, value: int, target: int, layout: int) -> int:
-    """The leg of a value, of those known, that makes a copy; -1 if there is none yet."""
+    """Return the leg of a value, of those known, that makes a copy; -1 if there is none yet."""
     for leg in range(a[t[LEG_FIRST] + value], a[t[LEG_COUNT]]):
         if a[t[LEG_TARGET] + leg] == target and a[t[LEG_LAYOUT] + leg] == layout:
             return leg
@@ -152,7 +152,7 @@ def _hold_between(a: Ints, t: Ints, home: int, target: int) -> None:
 
 @inlined
 def _new_leg(a: Ints, t: Ints, value: int, ends: tuple[int, int, int, int], units: int) -> int:
-    """A transfer from a site, or one device of it, to a site, in a layout."""
+    """Return a transfer from a site, or one device of it, to a site, in a layout."""
     home, source, target, layout = ends
     leg, devices = a[t[LEG_COUNT]], t[DEVICES]
     a[t[LEG_VALUE] + leg] = value
@@ -275,7 +275,7 @@ def persistent_bytes(a: Ints, t: Ints) -> None:
 
 @compiled
 def busiest(a: Ints, t: Ints) -> int:
-    """Units of work of the busiest device, channel or port; legs are known."""
+    """Return the units of work of the busiest device, channel or port; legs are known."""
     a[t[LOAD] : t[LOAD] + t[RESOURCES]] = 0
     for operator in range(t[OPERATORS]):
         site = a[t[SITE] + operator]

@@ -1,4 +1,4 @@
-"""The schedule of :mod:`.events` where memory need not be watched and no operator has two devices.
+"""The schedule of :mod:`.events` without memory limits and with one device per operator.
 
 Then what waits for one device is all there is to choose from, and nothing is passed over. Most
 schedules of a search are of this kind. The parts of the array that every step needs are taken out
@@ -55,7 +55,7 @@ from .layout import (
 
 @compiled
 def is_plain(a: Ints, t: Ints) -> bool:
-    """Whether each operator stands on one device."""
+    """Return whether each operator stands on one device."""
     for operator in range(t[OPERATORS]):
         site = a[t[SITE] + operator]
         if a[t[SITE_PTR] + site + 1] - a[t[SITE_PTR] + site] != 1:

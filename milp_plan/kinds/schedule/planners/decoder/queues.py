@@ -53,7 +53,7 @@ def serve(a: Ints, t: Ints, site: int, operator: int) -> None:
 
 @inlined
 def idle(a: Ints, t: Ints, site: int) -> bool:
-    """Whether every device of a site is free."""
+    """Return whether every device of a site is free."""
     for i in range(a[t[SITE_PTR] + site], a[t[SITE_PTR] + site + 1]):
         if a[t[BUSY] + a[t[SITE_DEVICE] + i]]:
             return False
@@ -62,7 +62,7 @@ def idle(a: Ints, t: Ints, site: int) -> bool:
 
 @inlined
 def fits(a: Ints, t: Ints, operator: int) -> bool:
-    """Whether there is memory for an operator on its site, if memory is watched."""
+    """Return whether there is memory for an operator on its site, if memory is watched."""
     if not a[t[TIMED]]:
         return True
     need = a[t[MADE] + operator] + a[t[BESIDES] + operator]
@@ -72,22 +72,22 @@ def fits(a: Ints, t: Ints, operator: int) -> bool:
 @inlined
 def next_at(a: Ints, t: Ints, site: int) -> int:
     """Take the most urgent operator with enough memory out of a site's queue; -1 if none has."""
-    found, passed = -1, 0
+    result, passed = -1, 0
     while a[t[QUEUE] + site] >= 0:
         operator = leave(a, t, site)
         if fits(a, t, operator):
-            found = operator
+            result = operator
             break
         a[t[ASIDE] + passed] = operator
         passed += 1
     for i in range(passed):
         join(a, t, site, a[t[ASIDE] + i])
-    return found
+    return result
 
 
 @inlined
 def outranked(a: Ints, t: Ints, operator: int) -> bool:
-    """Whether a more urgent operator waits for one of the same devices."""
+    """Return whether a more urgent operator waits for one of the same devices."""
     site = a[t[SITE] + operator]
     for i in range(a[t[SITE_PTR] + site], a[t[SITE_PTR] + site + 1]):
         device = a[t[SITE_DEVICE] + i]

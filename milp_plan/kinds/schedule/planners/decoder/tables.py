@@ -1,4 +1,4 @@
-"""A schedule problem as flat arrays: what compiled loops look things up in.
+"""A schedule problem as flat arrays for compiled loops.
 
 Operators are numbered in topological order, sites as in ``planners.indexed`` (a device and the
 site that consists of it share a number), options over all operators, layouts with ``full`` as 0.
@@ -125,7 +125,7 @@ class Compiled:
         return np.array(rows, dtype=object)
 
     def _wire(self, channels: list[tuple[int, int]]) -> tuple[Ints, NDArray[Any]]:
-        """Distinct payloads, and the exact ticks of each over each kind of channel."""
+        """Return the distinct payloads, and the exact ticks of each over each kind of channel."""
         cluster = self.problem.cluster
         sample = {
             (channel.latency_ticks, channel.bandwidth_bytes_per_s): channel
@@ -171,12 +171,12 @@ class Compiled:
     # -- values --------------------------------------------------------------------------------
 
     def _ends(self) -> dict[int, Any]:
-        """What operators read, make and hold, with the layouts of each option."""
+        """Return what operators read, make and hold, with the layouts of each option."""
         graph, number = self.problem.graph, self.view.value_index
         names = [operator.name for operator in self.operators]
         inputs = {name: [v for v in graph.inputs[name] if not v.persistent] for name in names}
         held = {name: [v for v in graph.inputs[name] if v.persistent] for name in names}
-        found: dict[int, Any] = {}
+        result: dict[int, Any] = {}
         for first, values, layout in (
             (at.INPUT_PTR, inputs, Option.layout_read),
             (at.OUTPUT_PTR, graph.outputs, Option.layout_written),
@@ -188,9 +188,9 @@ class Compiled:
                 for option in operator.options
             ]
             lists = [[number[v.name] for v in values[name]] for name in names]
-            found[first], found[first + 1] = rows(lists)
-            found[first + 2], found[first + 3] = rows(layouts)
-        return found
+            result[first], result[first + 1] = rows(lists)
+            result[first + 2], result[first + 3] = rows(layouts)
+        return result
 
     def _values(self) -> dict[int, Any]:
         """Who makes values and who reads them, and how large they are."""
@@ -205,15 +205,15 @@ class Compiled:
                 place[view.value_index[value.name]] = position
         producer = [-1 if made < 0 else self.position[made] for made in view.producer]
         readers = [
-            [self.position[reader] for reader in found] if made >= 0 else []
-            for made, found in zip(producer, view.consumers, strict=True)
+            [self.position[reader] for reader in entry] if made >= 0 else []
+            for made, entry in zip(producer, view.consumers, strict=True)
         ]
         amounts = np.full((len(view.values), len(self.layouts)), -1, dtype=np.int64)
         for number, value in enumerate(view.values):
             for layout, amount in value.bytes.items():
                 amounts[number, self.layouts[layout]] = amount
         reader_ptr, reader = rows(readers)
-        numbers = [[edges[number, r] for r in found] for number, found in enumerate(readers)]
+        numbers = [[edges[number, r] for r in entry] for number, entry in enumerate(readers)]
         return {
             at.PRODUCER: producer,
             at.OUTPUT_PLACE: place,
@@ -228,7 +228,7 @@ class Compiled:
         """Operators that leave more bytes behind than they are the last, in order, to read."""
         stays = self.view.stays
         size = [min(value.bytes.values()) for value in self.view.values]
-        last = [max((self.position[r] for r in found), default=-1) for found in self.view.consumers]
+        last = [max((self.position[r] for r in entry), default=-1) for entry in self.view.consumers]
         made_ptr, made = parts[at.OUTPUT_PTR], parts[at.OUTPUT_VALUE]
         read_ptr, read = parts[at.INPUT_PTR], parts[at.INPUT_VALUE]
         return [
@@ -264,7 +264,7 @@ class Compiled:
         }
 
     def _room(self, widest: int) -> dict[int, Any]:
-        """Zeros for placements, legs and schedules."""
+        """Return the zeros for placements, legs and schedules."""
         sizes = self._sizes(0)
         operators, values = sizes[at.OPERATORS], sizes[at.VALUES]
         devices, sites, queues = sizes[at.DEVICES], sizes[at.SITES], sizes[at.QUEUES]
@@ -319,7 +319,7 @@ def _layouts(problem: PlanningProblem) -> dict[str, int]:
 
 
 def _links(problem: PlanningProblem) -> tuple[Ints, list[tuple[int, int]]]:
-    """Kind of the channel between each two devices, and the kinds."""
+    """Return the kind of the channel between each two devices, and the kinds."""
     cluster = problem.cluster
     number = {name: n for n, name in enumerate(cluster.device_names)}
     kinds: dict[tuple[int, int], int] = {}

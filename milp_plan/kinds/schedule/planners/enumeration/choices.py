@@ -1,4 +1,4 @@
-"""What may be chosen for each operator, and the least time between operators by their choices."""
+"""Choices of each operator, and the least time between operators under these choices."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ ENDLESS = 1 << 59
 """Stands for 'impossible'; a few of them can be added."""
 
 LARGEST = 1 << 20
-"""Pairs of choices over all edges, at most: tables of more take too long."""
+"""Most pairs of choices over all edges: larger tables take too long."""
 
 
 class Choices(NamedTuple):
-    """Options on sites, by operator in topological order; units of the decoder.
+    """Options on sites of all operators in topological order; times in units of the decoder.
 
     Parameters
     ----------
     first
-        Operator -> its choices, which stand together.
+        Operator -> its first choice; those of an operator are consecutive.
     site, option, ticks, bytes
-        Of a choice; bytes that lie on each of its devices while it runs, persistent ones apart.
+        Choice -> site, option, duration, and bytes on each device while it runs, without
+        persistent ones.
     least, area
-        Fewest units of an operator, and fewest units times devices.
+        Least duration of an operator, and least product of duration and devices.
     unit
         Operator -> colocation group.
     edge_at, edge_from
@@ -40,11 +41,11 @@ class Choices(NamedTuple):
     lag_at, lag
         Edge -> table by choice of its ends: row 0 and column 0 for an end that is open.
     rest
-        Of a choice: least units after it, whatever is chosen for those that follow.
+        Choice -> least time after it, over all choices of later operators.
     after
         ``after[v, w]``: whether w comes after v.
     twins
-        Device -> class of devices that may change places, or -1.
+        Device -> class of interchangeable devices, or -1.
     turn
         Operators in the order in which they are placed (see :func:`_turns`).
     """
@@ -68,7 +69,7 @@ class Choices(NamedTuple):
 
 
 def choices_of(compiled: Compiled) -> Choices | None:
-    """Read the choices of a problem; ``None`` where there are too many."""
+    """Return the choices of a problem; ``None`` where there are too many."""
     view, memory = compiled.view, compiled.memory
     ticks = memory.part(at.TICKS).reshape(-1, len(view.sites))
     owned: list[list[tuple[int, int, int, int]]] = []
@@ -93,7 +94,7 @@ def choices_of(compiled: Compiled) -> Choices | None:
     if lag_at[-1] > LARGEST or not len(flat):
         return None
     site, option, units, bytes_held = (np.ascontiguousarray(flat[:, n]) for n in range(4))
-    found = Choices(
+    choices = Choices(
         first,
         site,
         option,
@@ -111,21 +112,21 @@ def choices_of(compiled: Compiled) -> Choices | None:
         _twins(compiled),
         np.arange(len(before), dtype=np.int64),
     )
-    found.turn[:] = _turns(found)
-    fill_lags(memory.a, memory.t, found)
-    fill_rests(found)
-    return found
+    choices.turn[:] = _turns(choices)
+    fill_lags(memory.a, memory.t, choices)
+    fill_rests(choices)
+    return choices
 
 
 def _flat(owned: list[list[tuple[int, int, int, int]]]) -> tuple[Ints, NDArray[np.int64]]:
-    first = np.cumsum([0, *(len(found) for found in owned)], dtype=np.int64)
+    first = np.cumsum([0, *(len(row) for row in owned)], dtype=np.int64)
     if (np.diff(first) == 0).any():
         return first, np.zeros((0, 4), dtype=np.int64)
-    return first, np.array([entry for found in owned for entry in found], dtype=np.int64)
+    return first, np.array([entry for row in owned for entry in row], dtype=np.int64)
 
 
 def _turns(c: Choices) -> list[int]:
-    """Operators in the order in which they are placed.
+    """Return the operators in the order in which they are placed.
 
     Groups come first, the one with the most work before all others and each as a whole: where
     they lie decides most, and a bound under all of a group is tight before anything is known of
@@ -134,16 +135,16 @@ def _turns(c: Choices) -> list[int]:
     members: dict[int, list[int]] = {}
     for operator, unit in enumerate(c.unit.tolist()):
         members.setdefault(unit, []).append(operator)
-    groups = [found for found in members.values() if len(found) > 1]
-    groups.sort(key=lambda found: -int(c.area[found].sum()))
-    grouped = [operator for found in groups for operator in found]
-    return grouped + [found[0] for found in members.values() if len(found) == 1]
+    groups = [group for group in members.values() if len(group) > 1]
+    groups.sort(key=lambda group: -int(c.area[group].sum()))
+    grouped = [operator for group in groups for operator in group]
+    return grouped + [group[0] for group in members.values() if len(group) == 1]
 
 
 def _reach(before: list[list[int]]) -> Ints:
     after = np.zeros((len(before), len(before)), dtype=np.int64)
-    for number, found in enumerate(before):
-        for other in found:
+    for number, entry in enumerate(before):
+        for other in entry:
             after[:, number] |= after[:, other]
             after[other, number] = 1
     return after
@@ -159,7 +160,7 @@ def _twins(compiled: Compiled) -> Ints:
 
 @compiled
 def supply_units(a: Ints, t: Ints, value: int, made: tuple[int, int], read: tuple[int, int]) -> int:
-    """Units until a reader has all it needs of a value; -1 where the law allows no way.
+    """Return the units until a reader has all it needs of a value; -1 where the law allows no way.
 
     From (site, layout) to (site, layout), as :func:`..decoder.legs.find_legs` has it.
     """
@@ -227,7 +228,7 @@ def fill_rests(c: Choices) -> None:
 
 @compiled
 def _between(a: Ints, t: Ints, c: Choices, edge: tuple[int, int], ends: tuple[int, int]) -> int:
-    """Units of all values of one edge for one choice of each end."""
+    """Return the units of all values of one edge for one choice of each end."""
     u, v = edge
     home, here = c.site[ends[0]], c.site[ends[1]]
     if c.unit[u] == c.unit[v] and home != here:

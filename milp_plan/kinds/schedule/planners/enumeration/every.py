@@ -1,9 +1,9 @@
-"""The best plan of a tiny problem, whatever counts: every placement, and what schedules it has.
+"""The best plan of a tiny problem under any objective: every placement and its schedules.
 
-Placements are taken by what none of their schedules is below: the critical path or the busiest
-device or channel for the makespan, the busiest device for the span, the bytes that lie beside
-each other for the peak. Those that may be better than the best plan known are scheduled exactly
-(see :mod:`.settling`); a bottleneck depends on the placement alone, so there any schedule will do.
+Placements are sorted by a bound on their schedules: the critical path or the busiest device or
+channel for the makespan, the busiest device for the span, the bytes held at the end for the peak.
+Those that may be better than the best known plan are scheduled exactly (see :mod:`.settling`). The
+bottleneck depends on the placement alone, so there any schedule will do.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from .tasks import Tasks, all_tasks, joint_placements
 EVERY_PLAN = "every plan"
 
 MOST_ROWS = 10_000
-"""Placements with a choice of sources that are kept in memory at once."""
+"""Most placements, with a choice of sources, that are stored at once."""
 
 MOST_STEPS = 60_000
-"""Steps of all searches together where a run must be repeatable."""
+"""Most steps of all searches together in a repeatable run."""
 
 
 class EveryPlan:
@@ -34,14 +34,14 @@ class EveryPlan:
     problem
         Tiny.
     known
-        Value of the best plan known; only better ones are looked for.
+        Value of the best known plan; the search is for better ones.
 
     Attributes
     ----------
     best
-        Least value of a plan so far; ``None`` without any.
+        Least value of a plan so far; ``None`` if there is no plan.
     complete
-        Whether nothing is left to look at: ``best`` is the optimum then, and ``None`` says that
+        Whether the search is complete: ``best`` is then the optimum, and ``None`` means that
         there is no plan.
     """
 
@@ -78,7 +78,7 @@ class EveryPlan:
             self._budget.check()
 
     def _rows(self) -> Iterator[tuple[int, Tasks]]:
-        """Placements that may be better, with every choice of sources, each with its bound."""
+        """Yield bound and tasks of placements that may be better, for every choice of sources."""
         memory = [device.memory_bytes for device in self.problem.cluster.devices]
         rows = 0
         for placement in joint_placements(self.problem):
@@ -94,7 +94,7 @@ class EveryPlan:
                         yield bound, tasks
 
     def _bound(self, tasks: Tasks) -> int:
-        """No schedule of these tasks has less."""
+        """Return a lower bound on the value of every schedule of these tasks."""
         objective = self.problem.objective
         if objective is Objective.MAKESPAN:
             return max([*tasks.tails, tasks.busiest()])
@@ -105,7 +105,7 @@ class EveryPlan:
         return max(tasks.static_bytes if self.static else tasks.lasting)
 
     def _better(self, tasks: Tasks) -> Plan | None:
-        """The best plan of these tasks, if it is better than the best one known."""
+        """Return the best plan of these tasks if it is better than the best known one."""
         objective = self.problem.objective
         if not self.problem.needs_schedule:
             return self._improved(tasks, self._bound(tasks), None)
@@ -129,7 +129,7 @@ class EveryPlan:
         return self._improved(tasks, value, tasks.one_by_one(quiet[0]))
 
     def _below(self) -> list[int | None]:
-        """Bytes of each device in plans whose peak is below the best."""
+        """Return memory limits of devices under which the peak is below the best one."""
         if self.best is None:
             return self.limits
         return [self.best - 1 if m is None else min(m, self.best - 1) for m in self.limits]

@@ -1,4 +1,4 @@
-"""Few operators that may run again, or values that may wait on hosts: every order is tried.
+"""Enumeration of all orders where few operators may run again or values may wait on hosts.
 
 **One after the other suffices for a plan.** Take the tasks of any plan, runs and transfers, one
 after the other in the order of their stops (of equal ones, those that last no time behind the
@@ -33,19 +33,19 @@ from milp_plan.core.budget import Budget
 EVERY_ORDER = "every order"
 
 LARGEST = 10
-"""Operators of problems that are small enough."""
+"""Most operators of a problem."""
 
 MOST_STATES = 200_000
-"""States left before the search gives up: some ten seconds."""
+"""Most expanded states, about ten seconds; then the search stops."""
 
 MOST_LYING = 64
-"""Choices of what persistent values may lie where, at most."""
+"""Most choices of where persistent values are stored."""
 
 EXACT_SHARE = 0.6
-"""Part of the time for the least ticks, before any plan will do."""
+"""Part of the time for a plan of the least ticks; then any plan will do."""
 
-LOOKS = 20
-"""States between two looks at the clock."""
+STATES_PER_CHECK = 20
+"""States between two reads of the clock."""
 
 Spot = tuple[str, str]
 """Value and device."""
@@ -53,7 +53,7 @@ Spot = tuple[str, str]
 
 @dataclass(frozen=True)
 class BestOrder:
-    """What looking at every order has shown.
+    """Result of the enumeration.
 
     Parameters
     ----------
@@ -79,24 +79,24 @@ def best_order(problem: PlanningProblem, budget: Budget, peak: int | None = None
     peak
         Bytes that no device may exceed.
     """
-    found = BestOrder(None, complete=True)
+    result = BestOrder(None, complete=True)
     part = budget.part(EVERY_ORDER, EXACT_SHARE)
     for lying in _lying(problem):
         answer = _Orders(problem, lying, peak).run(part)
-        better = found.plan is None or (
-            answer.plan is not None and answer.plan.stop_ticks < found.plan.stop_ticks
+        better = result.plan is None or (
+            answer.plan is not None and answer.plan.stop_ticks < result.plan.stop_ticks
         )
-        plan = answer.plan if better else found.plan
-        found = BestOrder(plan, found.complete and answer.complete)
+        plan = answer.plan if better else result.plan
+        result = BestOrder(plan, result.complete and answer.complete)
     for lying in _lying(problem):
-        if found.plan is None and not found.complete and not budget.over:
+        if result.plan is None and not result.complete and not budget.over:
             plan = _Orders(problem, lying, peak).run(budget, eager=True).plan
-            found = BestOrder(plan, complete=False)
-    return found
+            result = BestOrder(plan, complete=False)
+    return result
 
 
 def suits(problem: PlanningProblem) -> bool:
-    """Whether a problem has memory ways, and few operators, each on one device without shards."""
+    """Return whether a problem allows memory saving and has few operators, each on one device."""
     return (
         problem.allows_memory_saving
         and 0 < len(problem.graph.operators) <= LARGEST
@@ -111,12 +111,12 @@ def suits(problem: PlanningProblem) -> bool:
 
 
 def works_alone(problem: PlanningProblem) -> bool:
-    """Whether one device does everything there is to do."""
+    """Return whether one device runs every operator and there are no transfers."""
     return len(problem.cluster.devices) == 1
 
 
 def _lying(problem: PlanningProblem) -> Iterator[dict[str, frozenset[str]]]:
-    """Choices of the persistent values that may lie on each device; all of them on a single one."""
+    """Yield choices of the persistent values on each device; all of them on a single one."""
     values = [v for v in problem.graph.values if v.persistent and v.consumers]
     names = [value.name for value in values if value.bytes[FULL]]
     free = frozenset(value.name for value in values) - set(names)
@@ -146,7 +146,7 @@ class _Task(NamedTuple):
 
 
 class _State(NamedTuple):
-    """What has run, what lies where, where newest copies were sent, where groups run."""
+    """Operators that have run, copies in memory, where newest copies were sent, sites of groups."""
 
     ran: frozenset[str]
     native: frozenset[Spot]
@@ -156,7 +156,7 @@ class _State(NamedTuple):
 
 
 class _Reached(NamedTuple):
-    """A state, what it takes at least and has taken, and how it was reached."""
+    """A state with its lower bound, its ticks so far, and the task that led to it."""
 
     rank: tuple[int, int]
     number: int
@@ -167,7 +167,7 @@ class _Reached(NamedTuple):
 
 
 class _Orders:
-    """Orders of tasks, given which persistent values may lie where."""
+    """Search over orders of tasks, for given places of persistent values."""
 
     def __init__(
         self, problem: PlanningProblem, lying: dict[str, frozenset[str]], peak: int | None
@@ -208,7 +208,7 @@ class _Orders:
         }
 
     def run(self, budget: Budget, *, eager: bool = False) -> BestOrder:
-        """Look at everything, or as much as the budget allows.
+        """Examine every order, or as many as the budget allows.
 
         An eager search goes on from where most has run: it finds a plan sooner, not the best.
         """
@@ -229,7 +229,7 @@ class _Orders:
             self.left.append(reached)
             if self._over(reached.state):
                 return BestOrder(self._plan(), complete=not eager)
-            if len(seen) > MOST_STATES or (len(seen) % LOOKS == 0 and budget.over):
+            if len(seen) > MOST_STATES or (len(seen) % STATES_PER_CHECK == 0 and budget.over):
                 return BestOrder(None, complete=False)
             place = len(self.left) - 1
             for task, state in self._steps(reached.state):
@@ -242,7 +242,7 @@ class _Orders:
         return BestOrder(None, complete=True)
 
     def _rest(self, ran: frozenset[str]) -> int:
-        """Least ticks of what has not run."""
+        """Return the least ticks of operators that have not run."""
         return sum(
             min(self.ticks[name, place] for place in places)
             for name, places in self.places.items()
@@ -250,7 +250,7 @@ class _Orders:
         )
 
     def _over(self, state: _State) -> bool:
-        """Whether everything has run, and results lie there to stay."""
+        """Return whether everything has run and all results are in memory."""
         if len(state.ran) < len(self.places):
             return False
         lying = {name for name, _ in state.native}
@@ -261,7 +261,7 @@ class _Orders:
         )
 
     def _may_end(self, state: _State) -> bool:
-        """Whether what is still to be read, and each result, is somewhere or can be made again."""
+        """Return whether all values that are still needed exist or can be made again."""
         there = {name for name, _ in (*state.native, *state.brought)}
         for name in self.graph.topological_order:
             operator = self.graph.operator(name)
@@ -279,7 +279,7 @@ class _Orders:
         return room is None or sum(self.sizes[v] for v, d in spots if d == device) <= room
 
     def _useful(self, value: str, ran: frozenset[str]) -> bool:
-        """Whether a copy of a value may be needed later."""
+        """Return whether a copy of a value may be needed later."""
         made = self.made[value]
         return made.is_kept or any(
             reader not in ran
@@ -359,7 +359,7 @@ class _Orders:
         sent: AbstractSet[tuple[str, str, str]],
         homes: frozenset[tuple[str, str]],
     ) -> _State:
-        """A state without what nobody needs any more."""
+        """Return a state without copies that are no longer needed."""
         return _State(
             ran,
             frozenset(spot for spot in native if self.useful(spot[0], ran)),
@@ -371,7 +371,7 @@ class _Orders:
     def _kept(
         self, state: _State, task: _Task, read: set[Spot], made: set[Spot], more: int
     ) -> Iterator[tuple[frozenset[Spot], frozenset[Spot]]]:
-        """What may go on lying there during a task: as much as fits, all of it where it fits."""
+        """Yield sets of copies that stay during a task: maximal ones, all copies if they fit."""
         native, brought = state.native - made, state.brought - made
         if not task.ticks:
             yield native, brought
@@ -398,7 +398,7 @@ class _Orders:
     def _least(
         self, copies: list[tuple[bool, Spot]], excess: int
     ) -> Iterator[list[tuple[bool, Spot]]]:
-        """Sets of copies, large ones first, that free ``excess`` bytes, and none in vain."""
+        """Yield minimal sets of copies that free ``excess`` bytes, large copies first."""
         left = list(accumulate((self.sizes[spot[0]] for _, spot in reversed(copies)), initial=0))
         left.reverse()
         open_sets: list[tuple[int, int, list[tuple[bool, Spot]]]] = [(excess, 0, [])]
@@ -414,7 +414,7 @@ class _Orders:
     # -- the plan ------------------------------------------------------------------------------
 
     def _plan(self) -> Plan:
-        """The tasks that led to the state left last, one after the other."""
+        """Return the tasks that led to the last state, one after the other."""
         tasks: list[_Task] = []
         at = len(self.left) - 1
         while (task := self.left[at].task) is not None:
@@ -445,8 +445,8 @@ class _Orders:
     def _spare(self, tasks: list[_Task]) -> int | None:
         """Return the place of a task whose copies nobody reads; ``None`` if each is needed.
 
-        Of copies that are complete when it starts, a reader reads the newest: at one instant also
-        one whose maker comes later in the order, where that takes no time.
+        A reader reads the newest of the copies that are complete when it starts: at one instant
+        also one whose maker comes later in the order, where that takes no time.
         """
         stops = list(accumulate(task.ticks for task in tasks))
         copies: dict[Spot, list[int]] = {}
@@ -460,7 +460,7 @@ class _Orders:
                 copies.setdefault((name, task.target), []).append(number)
 
         def newest(among: list[int]) -> int:
-            """What is complete last; of equals what starts last, then runs before transfers."""
+            """Return the sort key: by stop, then start, then runs before transfers."""
             return max(
                 among,
                 key=lambda n: (stops[n], stops[n] - tasks[n].ticks, tasks[n].place is not None, -n),

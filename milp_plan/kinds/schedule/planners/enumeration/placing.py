@@ -38,7 +38,7 @@ schedules tried for complete placements."""
 
 
 class Stack(NamedTuple):
-    """Where the search is.
+    """State of the search.
 
     Parameters
     ----------
@@ -75,12 +75,12 @@ class Stack(NamedTuple):
 
 
 def empty_stack(choices: Choices, sizes: tuple[int, int, int]) -> Stack:
-    """Begin with nothing placed.
+    """Return a state in which nothing is placed.
 
     Parameters
     ----------
     choices
-        Of the problem.
+        Choices of the problem.
     sizes
         Devices; operators and legs; units.
     """
@@ -113,7 +113,7 @@ def _holds(a: Ints, t: Ints, site: int, device: int) -> bool:
 
 @compiled
 def _rest(c: Choices, v: int, k: int) -> int:
-    """Least units after an operator, by what is chosen for it."""
+    """Return the least time after an operator, by its choice."""
     if k >= 0:
         return int(c.rest[c.first[v] + k])
     least = ENDLESS
@@ -124,7 +124,7 @@ def _rest(c: Choices, v: int, k: int) -> int:
 
 @compiled
 def _one_by_one(a: Ints, t: Ints, c: Choices, s: Stack, way: tuple[int, bool]) -> int:
-    """Units until what comes before an operator on its devices is done; after it, backward."""
+    """Return the time until operators before one on its devices are done; after it, backward."""
     v, backward = way
     count, site = len(s.chosen), c.site[c.first[v] + s.chosen[v]]
     times, ticks, some, lengths = s.work[1 if backward else 0], s.work[2], s.work[3], s.work[4]
@@ -132,27 +132,27 @@ def _one_by_one(a: Ints, t: Ints, c: Choices, s: Stack, way: tuple[int, bool]) -
     worst = 0
     for i in range(a[t[at.SITE_PTR] + site], a[t[at.SITE_PTR] + site + 1]):
         device = a[t[at.SITE_DEVICE] + i]
-        found = 0
+        result = 0
         for u in range(low, high):
             follows = c.after[v, u] if backward else c.after[u, v]
             at_all = follows == 1 and s.chosen[u] >= 0
             if at_all and _holds(a, t, c.site[c.first[u] + s.chosen[u]], device):
-                insert(some, lengths, found, times[u], ticks[u])
-                found += 1
-        worst = max(worst, one_by_one(some, lengths, found))
+                insert(some, lengths, result, times[u], ticks[u])
+                result += 1
+        worst = max(worst, one_by_one(some, lengths, result))
     return int(worst)
 
 
 @compiled
 def _lag(c: Choices, s: Stack, e: int, v: int) -> int:
-    """Least units of an edge that ends in v, by what is chosen of its ends."""
+    """Return the least time of an edge that ends in v, by the choices of its ends."""
     width = c.first[v + 1] - c.first[v] + 1
     return int(c.lag[c.lag_at[e] + (s.chosen[c.edge_from[e]] + 1) * width + s.chosen[v] + 1])
 
 
 @compiled
 def _set_heads(a: Ints, t: Ints, c: Choices, s: Stack, since: int) -> int:
-    """Heads of an operator and all behind it; the longest way to the end through one of these.
+    """Fill heads of an operator and all behind it; return the longest path through one of these.
 
     At least ``ENDLESS`` where there is no way for a value. Heads before it stay as they are: what
     comes before an operator comes before it in their order.
@@ -173,7 +173,7 @@ def _set_heads(a: Ints, t: Ints, c: Choices, s: Stack, since: int) -> int:
 
 @compiled
 def _set_tails(a: Ints, t: Ints, c: Choices, s: Stack) -> int:
-    """Tails, by the heads; the longest way through an operator, or one that is too long."""
+    """Fill tails from the heads; return the longest path through an operator, or a too long one."""
     head, tail, ticks, worst = s.work[0], s.work[1], s.work[2], 0
     tail[: len(s.chosen)] = 0
     for v in range(len(s.chosen) - 1, -1, -1):
@@ -191,7 +191,7 @@ def _set_tails(a: Ints, t: Ints, c: Choices, s: Stack) -> int:
 
 @compiled
 def _set_ticks(a: Ints, t: Ints, c: Choices, s: Stack) -> None:
-    """Units of each operator, and times devices; the least ones where it is open."""
+    """Fill duration and device-time of each operator; the least ones where it is open."""
     for v in range(len(s.chosen)):
         s.work[2][v], s.work[7][v] = c.least[v], c.area[v]
         if s.chosen[v] >= 0:
@@ -202,7 +202,7 @@ def _set_ticks(a: Ints, t: Ints, c: Choices, s: Stack) -> None:
 
 @compiled
 def least_time(a: Ints, t: Ints, c: Choices, s: Stack, since: int) -> int:
-    """No plan that has what is placed is shorter; heads before ``since`` stand already."""
+    """Return a lower bound for the partial placement; heads before ``since`` are up to date."""
     count = len(s.chosen)
     head, tail, ticks = s.work[0], s.work[1], s.work[2]
     _set_ticks(a, t, c, s)
@@ -212,13 +212,13 @@ def least_time(a: Ints, t: Ints, c: Choices, s: Stack, since: int) -> int:
     if worst >= s.numbers[BEST] or worst > ENDLESS // (t[at.DEVICES] + 1):
         return int(worst)
     for device in range(t[at.DEVICES]):
-        found = 0
+        result = 0
         for v in range(count):
             if s.chosen[v] >= 0 and _holds(a, t, c.site[c.first[v] + s.chosen[v]], device):
-                s.work[3][found], s.work[4][found], s.work[5][found] = head[v], ticks[v], tail[v]
-                found += 1
-        if found > 1:
-            number = preemptive(s.work[3], s.work[4], s.work[5], found, s.work[6])
+                s.work[3][result], s.work[4][result], s.work[5][result] = head[v], ticks[v], tail[v]
+                result += 1
+        if result > 1:
+            number = preemptive(s.work[3], s.work[4], s.work[5], result, s.work[6])
             worst = max(worst, number)
     if worst >= s.numbers[BEST]:
         return int(worst)
@@ -233,7 +233,7 @@ def least_time(a: Ints, t: Ints, c: Choices, s: Stack, since: int) -> int:
 
 @compiled
 def _least_with_legs(a: Ints, t: Ints, s: Stack) -> int:
-    """The longest that a channel or port is busy with the legs that stand in the arrays."""
+    """Return the longest busy time of a channel or port with the current legs."""
     if not find_legs(a, t):
         return ENDLESS
     head, tail, ticks = s.work[0], s.work[1], s.work[2]
@@ -248,25 +248,25 @@ def _least_with_legs(a: Ints, t: Ints, s: Stack) -> int:
             link = a[t[at.NEXT_OF_LEG] + link]
     worst = 0
     for resource in range(t[at.RESOURCES] - t[at.DEVICES]):
-        found = 0
+        count = 0
         for leg in range(legs):
             for i in range(a[t[at.LEG_HELD_PTR] + leg], a[t[at.LEG_HELD_PTR] + leg + 1]):
                 if a[t[at.LEG_HELD] + i] == resource:
                     maker = a[t[at.PRODUCER] + a[t[at.LEG_VALUE] + leg]]
-                    s.work[3][found] = head[maker] + ticks[maker]
-                    s.work[4][found] = a[t[at.LEG_UNITS] + leg]
-                    s.work[5][found] = follow[leg]
-                    found += 1
+                    s.work[3][count] = head[maker] + ticks[maker]
+                    s.work[4][count] = a[t[at.LEG_UNITS] + leg]
+                    s.work[5][count] = follow[leg]
+                    count += 1
                     break
-        if found > 1:
-            number = preemptive(s.work[3], s.work[4], s.work[5], found, s.work[6])
+        if count > 1:
+            number = preemptive(s.work[3], s.work[4], s.work[5], count, s.work[6])
             worst = max(worst, number)
     return int(worst)
 
 
 @compiled
 def _set(a: Ints, t: Ints, c: Choices, s: Stack, way: tuple[int, int]) -> None:
-    """Place an operator, or take it back (-1)."""
+    """Place an operator, or undo its placement (-1)."""
     v, k = way
     old = s.chosen[v]
     if old >= 0:
@@ -287,7 +287,7 @@ def _set(a: Ints, t: Ints, c: Choices, s: Stack, way: tuple[int, int]) -> None:
 
 @compiled
 def _worth(a: Ints, t: Ints, c: Choices, s: Stack, way: tuple[int, int]) -> bool:
-    """Whether a choice keeps its group together and takes the first of equal free devices."""
+    """Return whether a choice keeps its group together and uses the first of alike free devices."""
     v, k = way
     site = c.site[c.first[v] + k]
     unit = c.unit[v]
@@ -305,7 +305,7 @@ def _worth(a: Ints, t: Ints, c: Choices, s: Stack, way: tuple[int, int]) -> bool
 
 @compiled
 def _too_much(a: Ints, t: Ints, c: Choices, s: Stack) -> bool:
-    """Whether persistent values of what is placed do not fit, beside what runs."""
+    """Return whether persistent values of placed operators do not fit along with what runs."""
     if not t[at.LIMITED]:
         return False
     persistent_bytes(a, t)
@@ -322,7 +322,7 @@ def _too_much(a: Ints, t: Ints, c: Choices, s: Stack) -> bool:
 
 @compiled
 def _since(c: Choices, depth: int) -> int:
-    """First operator whose head may not stand yet when that of a depth is placed.
+    """Return the first operator whose head may be out of date when that of a depth is placed.
 
     As long as operators are placed in topological order, heads before them stay as they are.
     """
@@ -334,7 +334,7 @@ def _since(c: Choices, depth: int) -> int:
 
 @compiled
 def _look(a: Ints, t: Ints, c: Choices, s: Stack) -> None:
-    """Look at every choice of the next operator; the most promising comes last."""
+    """Evaluate every choice of the next operator; the most promising comes last."""
     depth = s.numbers[DEPTH]
     v, since, found = c.turn[depth], _since(c, depth), 0
     for k in range(c.first[v + 1] - c.first[v]):
@@ -358,16 +358,16 @@ def _look(a: Ints, t: Ints, c: Choices, s: Stack) -> None:
 
 @compiled
 def _finish(a: Ints, t: Ints, c: Choices, s: Stack, most: int) -> None:
-    """Schedule a complete placement: first by a rule, then in every order."""
+    """Schedule a complete placement: first by a rule, then over all orders."""
     count = len(s.chosen)
     least = max(s.values[count], least_time(a, t, c, s, _since(c, count - 1)))
     if least >= s.numbers[BEST]:  # then not all tails are set
         return
     for v in range(count):
         a[t[at.RANK] + v] = -s.work[1][v] - s.work[2][v]
-    found = decode(a, t, (True, False, False), 1.0, s.numbers[BEST])
-    if found < s.numbers[BEST]:
-        _keep(a, t, s, found)
+    result = decode(a, t, (True, False, False), 1.0, s.numbers[BEST])
+    if result < s.numbers[BEST]:
+        _keep(a, t, s, result)
     if not find_legs(a, t) or least >= s.numbers[BEST]:
         return
     fits = True
@@ -375,19 +375,19 @@ def _finish(a: Ints, t: Ints, c: Choices, s: Stack, most: int) -> None:
         weigh(a, t)
         persistent_bytes(a, t)
         fits = static_excess(a, t) <= 0
-    found, tried = sequenced(a, t, s.numbers[BEST], most)
+    result, tried = sequenced(a, t, s.numbers[BEST], most)
     s.numbers[SEQUENCED] += tried
     if tried > most:
         s.numbers[LEAST_OPEN] = min(s.numbers[LEAST_OPEN], least)
     if not fits:  # what is in time may not be in memory
-        s.numbers[LEAST_OPEN] = min(s.numbers[LEAST_OPEN], found)
-    elif found < s.numbers[BEST]:
-        _keep(a, t, s, found)
+        s.numbers[LEAST_OPEN] = min(s.numbers[LEAST_OPEN], result)
+    elif result < s.numbers[BEST]:
+        _keep(a, t, s, result)
 
 
 @compiled
 def _keep(a: Ints, t: Ints, s: Stack, value: int) -> None:
-    """The schedule that stands in the arrays is the best."""
+    """Save the current schedule as the best one."""
     count = len(s.chosen)
     s.numbers[BEST] = value
     tasks = count + a[t[at.LEG_COUNT]]
@@ -398,7 +398,7 @@ def _keep(a: Ints, t: Ints, s: Stack, value: int) -> None:
 
 @compiled
 def advance(a: Ints, t: Ints, c: Choices, s: Stack, most: tuple[int, int]) -> bool:
-    """Search on; whether all is done.
+    """Continue the search; return whether it is complete.
 
     ``most`` are choices to look at now, and schedules of each complete placement.
     """
@@ -432,13 +432,13 @@ def advance(a: Ints, t: Ints, c: Choices, s: Stack, most: tuple[int, int]) -> bo
 
 @compiled
 def least_open(s: Stack) -> int:
-    """No plan is shorter than this, or than the best one known."""
-    found = min(s.numbers[BEST], s.numbers[LEAST_OPEN])
+    """Return a value below which there is no plan, except perhaps the best known one."""
+    result = min(s.numbers[BEST], s.numbers[LEAST_OPEN])
     depth = s.numbers[DEPTH]
     for d in range(min(depth + 1, len(s.chosen))):
         if d < depth or not s.numbers[FRESH]:
             for b in range(s.counts[d]):
-                found = min(found, s.bound[d, b])
+                result = min(result, s.bound[d, b])
     if depth >= 0 and s.numbers[FRESH]:
-        found = min(found, s.values[depth])
-    return int(found)
+        result = min(result, s.values[depth])
+    return int(result)

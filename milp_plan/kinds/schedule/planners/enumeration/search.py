@@ -13,13 +13,14 @@ from .choices import choices_of
 from .placing import BEST, DEPTH, FRESH, LEAST_OPEN, advance, empty_stack, least_open
 from .sizes import LARGEST, is_small
 
-AT_ONCE = 1000
-"""Choices between two looks at the budget."""
+CHOICES_PER_CHECK = 1000
+"""Choices between two checks of the budget."""
 
 SCHEDULES, FIRST_SCHEDULES, MORE_SCHEDULES = 20_000, 200, 10
-"""Schedules of one complete placement, whole or partial, before it is left undecided. Where few
-groups decide, this is the limit of the last pass: the first one has fewer, each has so many times
-more than the one before, and what is found in one cuts the next."""
+"""Most schedules, complete or partial, of one complete placement; then it is left undecided. Where
+few groups decide the placement, this is the limit of the last pass. The first pass has the second
+number as its limit, and each further one the limit of the pass before times the third number: what
+one pass finds prunes the next."""
 
 
 class Enumeration:
@@ -28,7 +29,7 @@ class Enumeration:
     Parameters
     ----------
     problem
-        Any that :meth:`suits`.
+        A problem that :meth:`suits` accepts.
     """
 
     def __init__(self, problem: PlanningProblem) -> None:
@@ -50,7 +51,7 @@ class Enumeration:
     suits = staticmethod(is_small)
 
     def cut(self, known: int | None) -> None:
-        """Look only for plans shorter than ``known`` ticks from now on."""
+        """Search only for plans shorter than ``known`` ticks from now on."""
         if self.choices is not None and known is not None:
             numbers = self.stack.numbers
             numbers[BEST] = min(int(numbers[BEST]), -(-known // self.decoder.compiled.unit))
@@ -61,7 +62,7 @@ class Enumeration:
         Parameters
         ----------
         budget
-            Checked now and then.
+            Checked after every :data:`CHOICES_PER_CHECK` choices.
         choices
             Most choices and schedules to try; ``None`` for as many as the time allows.
         """
@@ -71,18 +72,18 @@ class Enumeration:
         looked = 0
         while not budget.over and (choices is None or looked < choices):
             before = stack.numbers[BEST]
-            done = advance(memory.a, memory.t, self.choices, stack, (AT_ONCE, self._most))
-            looked += AT_ONCE
+            done = advance(memory.a, memory.t, self.choices, stack, (CHOICES_PER_CHECK, self._most))
+            looked += CHOICES_PER_CHECK
             if stack.numbers[BEST] < before:
                 yield self._plan()
             if done and not self._again():
                 return
 
     def _again(self) -> bool:
-        """Begin another pass, with more schedules of each placement; ``False`` if it is no use.
+        """Begin another pass with more schedules per placement; return ``False`` if it is useless.
 
-        Each pass proves by itself that no plan is shorter than what it leaves undecided, or than
-        the best plan: so the largest of these numbers counts.
+        Each pass proves that no plan is shorter than what it leaves undecided, or than the best
+        plan: so the largest of these numbers is the bound.
         """
         numbers = self.stack.numbers
         self._proved = max(self._proved, least_open(self.stack))
@@ -94,13 +95,13 @@ class Enumeration:
 
     @property
     def least(self) -> int | None:
-        """Ticks below which there is no plan; ``None`` where nothing is proved."""
+        """Proven lower bound in ticks; ``None`` where nothing is proved."""
         if self.choices is None or not self.decoder.compiled.exact:
             return None
         units = max(self._proved, least_open(self.stack))
         return None if units == NEVER else self.decoder.ticks(units)
 
     def _plan(self) -> Plan:
-        """The best plan, from an array of its own: the search goes on in the other one."""
+        """Return the best plan, made by another decoder since the search goes on in this one."""
         other, stack = Decoder(self.decoder.problem), self.stack
         return other.fixed(stack.site, stack.option, stack.start, "enumeration")

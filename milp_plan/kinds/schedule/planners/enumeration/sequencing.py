@@ -1,11 +1,11 @@
-"""The best schedule of a complete placement, without regard to memory: compiled loops.
+"""The best schedule of a complete placement without memory limits: compiled loops.
 
-Proof. Some best schedule is active: nothing in it can begin earlier with all else left as it is.
-Tasks are put in the order of their starts, each as early as those before it allow. Of what can
-come next, let one be done first at the earliest at time e: were nothing begun before e, it could
-begin earlier, so what comes next begins before e or is that one. What could have begun before the
-last that was put does not come next, and of two that begin together the one with the smaller
-number is put first (those without length apart). Jackson's preemptive schedule of what is left on
+Proof. Some best schedule is active: no task can begin earlier while all others stay. Tasks are
+placed in the order of their starts, each as early as those before it allow. Among tasks that can
+come next, let e be the earliest possible stop, of task i. If no task began before e, i could begin
+earlier, so the next task begins before e or is i. A task that could have begun before the last
+placed one does not come next, and of two that begin together the one with the smaller number is
+placed first (except tasks without length). Jackson's preemptive schedule of what is left on
 a device, channel or port, with heads and tails, is no longer than any schedule.
 """
 
@@ -24,7 +24,7 @@ from ..decoder.layout import Ints
 
 @compiled
 def _task_lists(a: Ints, t: Ints) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints]:
-    """Tasks as lists: (pointers, predecessors), (pointers, resources), units, topological order."""
+    """Return tasks as lists: predecessors and resources with pointers, durations, an order."""
     operators, legs = t[at.OPERATORS], a[t[at.LEG_COUNT]]
     size = operators + legs
     before_at = np.zeros(size + 1, dtype=np.int64)
@@ -73,10 +73,10 @@ def _task_lists(a: Ints, t: Ints) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints]:
 
 @compiled
 def sequenced(a: Ints, t: Ints, best: int, most: int) -> tuple[int, int]:
-    """Shortest schedule below ``best``, whose starts stand in ``START`` then.
+    """Find the shortest schedule below ``best`` and write its starts into ``START``.
 
-    The legs of the placement stand in the arrays. Also says how many partial schedules were looked
-    at; more than ``most`` mean that it was given up.
+    The arrays must have the legs of the placement. Returns the makespan and the number of partial
+    schedules; a number above ``most`` means that the search was stopped.
     """
     before_at, before, held_at, held, units, order = _task_lists(a, t)
     size, resources = len(units), t[at.RESOURCES]
@@ -138,20 +138,20 @@ def sequenced(a: Ints, t: Ints, best: int, most: int) -> tuple[int, int]:
             if worst >= best:
                 continue
             for r in range(resources):
-                found = 0
+                result = 0
                 for v in range(size):
                     if start[v] < 0:
                         for i in range(held_at[v], held_at[v + 1]):
                             if held[i] == r:
-                                heads[found], ticks[found], tails[found] = (
+                                heads[result], ticks[result], tails[result] = (
                                     head[v],
                                     units[v],
                                     tail[v],
                                 )
-                                found += 1
+                                result += 1
                                 break
-                if found > 1:
-                    worst = max(worst, preemptive(heads, ticks, tails, found, left))
+                if result > 1:
+                    worst = max(worst, preemptive(heads, ticks, tails, result, left))
             if worst >= best:
                 continue
             for v in range(size):

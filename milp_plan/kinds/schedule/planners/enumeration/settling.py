@@ -1,4 +1,4 @@
-"""The best schedule of a complete placement, memory in time and all: conflicts are settled in turn.
+"""The best schedule of a complete placement under memory limits, by branching on conflicts.
 
 Proof. Every schedule of the tasks keeps some *arcs*: this task begins no earlier than that one is
 done. Of all times that keep a set of arcs, and stay within the value that is still of use, one is
@@ -35,16 +35,16 @@ Arc = tuple[int, int, int]
 """(a, b, ticks): b begins at least ``ticks`` after a does."""
 
 MOST_DEAD = 50_000
-"""Sets of tasks that no order can begin with, at most: each takes memory."""
+"""Most stored sets of tasks that no order can begin with: each takes memory."""
 
 Look = Callable[[], None]
-"""Called at each step of a search; raises something to end it."""
+"""Called at each step of a search; raises an exception to end it."""
 
 
 def quiet_order(
     tasks: Tasks, limits: Sequence[int | None], look: Look
 ) -> tuple[list[int], int] | None:
-    """An order of the tasks that keeps within the limits, and its peak; ``None`` if none does."""
+    """Return an order of the tasks within the memory limits and its peak; ``None`` if none is."""
     if _over(tasks.lasting, limits):
         return None
     everything = frozenset(range(len(tasks.ticks)))
@@ -76,8 +76,8 @@ def quiet_order(
 
 
 def _next(tasks: Tasks, done: frozenset[int], limits: Sequence[int | None]) -> Sequence[int]:
-    """Tasks that can come next; one alone where it need not wait."""
-    found = []
+    """Return tasks that can come next; a single one where waiting is useless."""
+    result = []
     resting = _used(tasks, done, done)
     for task in range(len(tasks.ticks)):
         if task in done or not tasks.before[task] <= done:
@@ -88,8 +88,8 @@ def _next(tasks: Tasks, done: frozenset[int], limits: Sequence[int | None]) -> S
         left = _used(tasks, after, after)
         if all(a <= b for a, b in zip(left, resting, strict=True)):
             return [task]
-        found.append(task)
-    return found
+        result.append(task)
+    return result
 
 
 def _used(
@@ -141,18 +141,18 @@ class Settling:
         self.crowded = self._crowded()
 
     def _crowded(self) -> list[tuple[int, list[Holding]]]:
-        """Of each device whose memory can run out: bytes for holdings, and these."""
-        found = []
+        """Return devices whose memory can run out: bytes for holdings, and the holdings."""
+        result = []
         for device, limit in enumerate(self.limits):
             here = [holding for holding in self.tasks.holdings if holding[0] == device]
             if limit is not None:
                 room = limit - self.tasks.persistent[device]
                 if sum(size for _, size, _, _ in here) > room:
-                    found.append((room, here))
-        return found
+                    result.append((room, here))
+        return result
 
     def run(self) -> None:
-        """Leave value and starts of the best schedule in ``best`` and ``starts``, if any."""
+        """Set ``best`` and ``starts`` to value and starts of the best schedule, if there is any."""
         ticks = self.tasks.ticks
         arcs = [(p, t, ticks[p]) for t, before in enumerate(self.tasks.before) for p in before]
         least = self.tasks.busiest(devices=True) if self.span else 0
@@ -160,10 +160,10 @@ class Settling:
         while stack:
             self.look()
             arcs, least, since = stack.pop()
-            found = self._narrowest(arcs, least) if self.span else self._shortest(arcs, since)
-            if found is None:
+            result = self._narrowest(arcs, least) if self.span else self._shortest(arcs, since)
+            if result is None:
                 continue
-            value, starts = found
+            value, starts = result
             ways = self._overlap(starts)
             if ways is None:
                 ways = self._overflow(starts)
@@ -173,7 +173,7 @@ class Settling:
             stack += [([*arcs, *more], value, starts) for more in reversed(ways)]
 
     def _shortest(self, arcs: list[Arc], since: list[int]) -> tuple[int, list[int]] | None:
-        """Makespan and earliest starts, none before ``since``, if they are of use."""
+        """Return makespan and earliest starts from ``since`` on, if below the best value."""
         best = sum(self.tasks.ticks) + 1 if self.best is None else self.best
         latest = [best - 1 - tail for tail in self.tasks.tails]
         starts = self._earliest(arcs, since, latest)
@@ -182,30 +182,30 @@ class Settling:
         return max(s + t for s, t in zip(starts, self.tasks.ticks, strict=True)), starts
 
     def _narrowest(self, arcs: list[Arc], least: int) -> tuple[int, list[int]] | None:
-        """Least span, not below ``least``, and earliest starts, if they are of use.
+        """Return the least span from ``least`` on and earliest starts, if below the best value.
 
         Whoever keeps a span keeps a wider one; the width of one after the other always does.
         """
         most = sum(self.tasks.ticks) if self.best is None else self.best - 1
-        found = None
+        result = None
         span = least
         while least <= most:
             starts = self._earliest(arcs + self._ties(span), [0] * len(self.tasks.ticks))
             if starts is None:
                 least = span + 1
             else:
-                found, most = (span, starts), span - 1
+                result, most = (span, starts), span - 1
             span = (least + most) // 2
-        return found
+        return result
 
     def _ties(self, span: int) -> list[Arc]:
-        """What is first on a device begins at most so long before what is last there is done."""
+        """Return arcs that limit the time from the first start to the last stop on a device."""
         return [(a, b, self.tasks.ticks[a] - span) for a, b in self.together]
 
     def _earliest(
         self, arcs: list[Arc], since: list[int], latest: list[int] | None = None
     ) -> list[int] | None:
-        """Earliest starts, none before ``since``; ``None`` if there are none, or too late.
+        """Return earliest starts from ``since`` on; ``None`` if there are none, or too late.
 
         Longest paths have fewer arcs than there are tasks: what still grows then grows for ever.
         """
@@ -223,7 +223,7 @@ class Settling:
         return None
 
     def _overlap(self, starts: list[int]) -> list[list[Arc]] | None:
-        """Orders of the first two tasks that overlap on a resource."""
+        """Return the orders of the first two tasks that overlap on a resource."""
         ticks, found, first = self.tasks.ticks, None, 0
         for a, b in self.rivals:
             if starts[a] + ticks[a] > starts[b] and starts[b] + ticks[b] > starts[a]:
@@ -238,7 +238,7 @@ class Settling:
         return [[(a, b, ticks[a])], [(b, a, ticks[b])]]
 
     def _overflow(self, starts: list[int]) -> list[list[Arc]] | None:
-        """What may be done about the first overflow of a device."""
+        """Return the arcs that resolve the first overflow of a device."""
         ticks = self.tasks.ticks
         for room, here in self.crowded:
             ends = [
@@ -256,7 +256,7 @@ class Settling:
         return None
 
     def _ways_apart(self, holdings: list[Holding]) -> list[list[Arc]]:
-        """Arcs for each: one is released before another is made, or is empty: before itself."""
+        """Yield arcs: a holding is released before another is made, or is empty: before itself."""
         ticks = self.tasks.ticks
         return [
             [(r, maker, ticks[r]) for r in readers if r != maker]
@@ -268,7 +268,7 @@ class Settling:
 
 
 def _few(there: list[Holding], room: int) -> list[Holding]:
-    """Some that are too much together: the largest first."""
+    """Return a minimal set of holdings that exceeds a limit, the largest first."""
     taken: list[Holding] = []
     for holding in sorted(there, key=lambda holding: -holding[1]):
         taken.append(holding)

@@ -1,4 +1,4 @@
-"""Which problems are small enough to look at every placement; loads no search."""
+"""Tests whether a problem is small enough to enumerate its placements; loads no search."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from ...coarsen.symmetry import interchangeable_devices
 from .tasks import placement_count
 
 LARGEST = 40
-"""Operators beyond which the search gets nowhere, unless few groups decide the placement."""
+"""Most operators that the search can handle, unless few groups decide the placement."""
 
 LARGEST_GROUPED, FEW_PLACEMENTS = 120, 100_000
-"""Operators and placements, up to swaps of alike devices, up to which few groups decide."""
+"""Most operators, and most placements up to swaps of alike devices, if groups decide."""
 
 TINY = 10
-"""Operators of a tiny problem."""
+"""Most operators of a tiny problem."""
 
 MOST_PLACEMENTS = 3000
-"""Placements of all operators together, at most."""
+"""Most placements of all operators together of a tiny problem."""
 
 
 def is_small(problem: PlanningProblem) -> bool:
-    """Whether a problem has few operators or placements, and its plans have times alone."""
+    """Return whether a problem has few operators or placements, and minimises the makespan."""
     return (
         problem.objective is Objective.MAKESPAN
         and problem.needs_schedule
@@ -34,7 +34,7 @@ def is_small(problem: PlanningProblem) -> bool:
 
 
 def _few_placements(problem: PlanningProblem) -> bool:
-    """Whether colocation groups leave so few placements that each of them can be looked at."""
+    """Return whether colocation groups leave few enough placements to enumerate them."""
     if len(problem.graph.operators) > LARGEST_GROUPED:
         return False
     swaps = prod(factorial(len(names)) for names in interchangeable_devices(problem))
@@ -42,7 +42,7 @@ def _few_placements(problem: PlanningProblem) -> bool:
 
 
 def is_tiny(problem: PlanningProblem) -> bool:
-    """Whether a problem is tiny, and its operators run once, on devices that just compute."""
+    """Return whether a problem is tiny, and its operators run once, without the serial law."""
     return (
         problem.serial is None
         and not problem.allows_memory_saving

@@ -1,4 +1,4 @@
-"""What complete placements leave to schedule: tasks, what they hold, and what lies in memory."""
+"""Tasks of a complete placement, their resources, and what they hold in memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Tasks:
     problem
         Operators run once, and there are no hosts.
     placement
-        Of every operator; groups keep together.
+        Placement of every operator, with groups together.
     sent
         Each transfer, and which operators it serves.
     native
@@ -119,7 +119,7 @@ class Tasks:
 
     @cached_property
     def order(self) -> list[int]:
-        """The tasks, each behind those before it."""
+        """The tasks in a topological order."""
         left, order = set(range(len(self.ticks))), []
         while left:
             ready = sorted(task for task in left if not self.before[task] & left)
@@ -129,7 +129,7 @@ class Tasks:
 
     @property
     def heads(self) -> list[int]:
-        """Earliest start of each task by those before it."""
+        """Earliest start of each task by its predecessors."""
         heads = [0] * len(self.ticks)
         for task in self.order:
             heads[task] = max((heads[p] + self.ticks[p] for p in self.before[task]), default=0)
@@ -137,7 +137,7 @@ class Tasks:
 
     @cached_property
     def tails(self) -> list[int]:
-        """Ticks from the start of each task to the end of all, at least."""
+        """Least ticks from the start of each task to the end of the plan."""
         tails = list(self.ticks)
         for task in reversed(self.order):
             for p in self.before[task]:
@@ -145,7 +145,7 @@ class Tasks:
         return tails
 
     def busiest(self, *, devices: bool = False) -> int:
-        """Largest sum of lengths on a resource, or on a device."""
+        """Return the largest sum of durations on a resource, or on a device."""
         sums: dict[str, int] = {}
         for task in range(self.operators if devices else len(self.ticks)):
             for resource in self.held[task]:
@@ -154,20 +154,20 @@ class Tasks:
 
     @property
     def static_bytes(self) -> list[int]:
-        """Bytes per device under the static law: all that it ever holds, the largest workspace."""
+        """Bytes per device under the static law: all it ever holds and the largest workspace."""
         used = [kept + space for kept, space in zip(self.persistent, self.workspace, strict=True)]
         for device, size, _, _ in self.copies:
             used[device] += size
         return used
 
     def one_by_one(self, order: Sequence[int]) -> list[int]:
-        """Start of each task when they run one after the other."""
+        """Return the start of each task when they run one after the other."""
         stops = accumulate((self.ticks[task] for task in order), initial=0)
         starts = dict(zip(order, stops, strict=False))
         return [starts[task] for task in range(len(order))]
 
     def plan(self, starts: Sequence[int] | None, planner: str) -> Plan:
-        """The plan with these starts, or without a schedule."""
+        """Return the plan with these starts, or without a schedule."""
 
         def times(task: int) -> tuple[int | None, int | None]:
             return (
@@ -188,7 +188,7 @@ class Tasks:
 def _persistent(
     problem: PlanningProblem, placement: Mapping[str, Placement], options: Mapping[str, Option]
 ) -> list[int]:
-    """Bytes of persistent values on each device."""
+    """Return the bytes of persistent values on each device."""
     kept = {
         (d, value.name, layout): value.bytes[layout]
         for value in problem.graph.values
@@ -204,7 +204,7 @@ def _persistent(
 
 
 def _units(problem: PlanningProblem) -> Iterator[list[dict[str, list[Placement]]]]:
-    """By colocation group, or operator of none, and site: what each member can do there."""
+    """Return, by group (or single operator) and by site, the placements of each member."""
     units: dict[str, list[str]] = {}
     for operator in problem.graph.operators:
         key = f"operator {operator.name}" if operator.group is None else f"group {operator.group}"
@@ -219,12 +219,12 @@ def _units(problem: PlanningProblem) -> Iterator[list[dict[str, list[Placement]]
 
 
 def placement_count(problem: PlanningProblem) -> int:
-    """How many placements of all operators together there are."""
+    """Return the number of placements of all operators together."""
     return prod(sum(prod(map(len, there.values())) for there in unit) for unit in _units(problem))
 
 
 def joint_placements(problem: PlanningProblem) -> Iterator[dict[str, Placement]]:
-    """Every placement of all operators that keeps groups together."""
+    """Yield every placement of all operators that keeps groups together."""
     units = [
         [
             dict(zip(there, chosen, strict=True))
@@ -238,7 +238,7 @@ def joint_placements(problem: PlanningProblem) -> Iterator[dict[str, Placement]]
 
 
 def all_tasks(problem: PlanningProblem, placement: Mapping[str, Placement]) -> Iterator[Tasks]:
-    """Tasks of a placement by every choice of sources; none where a value finds no way."""
+    """Yield the tasks of a placement for every choice of sources; none where a route is missing."""
     sends: dict[tuple[str, tuple[str, ...], str], tuple[tuple[Route, ...], list[str]]] = {}
     native: dict[tuple[str, str], tuple[str, ...]] = {}
     for value in problem.graph.values:

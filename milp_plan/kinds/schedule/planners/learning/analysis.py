@@ -1,4 +1,4 @@
-"""What a conflict teaches: a clause without which it would come again."""
+"""Conflict analysis: from each conflict a clause that prevents it from coming again."""
 
 # ruff: noqa: C901 (compiled loops over arrays)
 
@@ -43,7 +43,7 @@ from .state import (
 
 @compiled
 def reason_of(s: State, event: int, bound: int) -> int:
-    """Write into ``buffer`` why the literal (variable of an event, bound) holds by this event."""
+    """Write into ``buffer`` the literals that imply an event with a bound; return their number."""
     kind, data, signed = s.trail[KIND, event], s.trail[DATA, event], s.trail[SIGNED, event]
     count = 0
     if kind == BY_CLAUSE:
@@ -84,7 +84,7 @@ def reason_of(s: State, event: int, bound: int) -> int:
 
 @compiled
 def _note(s: State, signed: int, bound: int, until: int, level: int) -> int:
-    """Mark the event that makes a literal true; 1 if it is a new one of the level."""
+    """Mark the event that makes a literal true; return 1 if it is new and of the level, else 0."""
     event = implying(s, signed, bound, until)
     if event < 0 or s.trail[DEPTH, event] == 0:
         return 0
@@ -99,7 +99,7 @@ def _note(s: State, signed: int, bound: int, until: int, level: int) -> int:
 
 @compiled
 def _covered(s: State, event: int) -> bool:
-    """Whether other marked literals imply this one."""
+    """Return whether other marked literals imply this one."""
     if s.trail[KIND, event] == DECISION:
         return False
     for i in range(reason_of(s, event, s.mark[event])):
@@ -113,7 +113,7 @@ def _covered(s: State, event: int) -> bool:
 
 @inlined
 def _expand(s: State) -> None:
-    """Replace a bound that its variable cannot have, the last event, by the reasons for it."""
+    """Replace an impossible bound of the last event in the conflict by the reasons for it."""
     if s.n[CONFLICT] != 2 or s.conflict[0, 0] ^ 1 != s.conflict[0, 1]:
         return
     event = s.n[TRAIL] - 1
@@ -126,7 +126,7 @@ def _expand(s: State) -> None:
 
 @compiled
 def learn(s: State, step: float) -> bool:
-    """Learn a clause from the conflict, go back, apply it; ``False`` where nothing is left."""
+    """Learn a clause from the conflict, backtrack and apply it; ``False`` if nothing is left."""
     s.n[CONFLICTS] += 1
     s.n[PICKED] = 0
     _expand(s)
@@ -160,8 +160,8 @@ def learn(s: State, step: float) -> bool:
 
 @compiled
 def _write(s: State, last: int, step: float) -> None:
-    """The clause of all that is marked, its second literal from the latest level but one."""
-    for p in range(s.n[PICKED]):  # of several literals of a variable the strongest says all
+    """Add the clause of all marked literals, with the second from the second latest level."""
+    for p in range(s.n[PICKED]):  # of several literals of a variable the strongest is enough
         event = s.picked[p]
         if s.seen[event]:
             other = s.trail[BEFORE, event]

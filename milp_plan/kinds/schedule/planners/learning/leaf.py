@@ -1,11 +1,11 @@
-"""What a complete decision is worth: its schedule, or what must be decided as well.
+"""Leaves of the search: the schedule of a complete decision, or clauses against it.
 
-Proof. Starts at a leaf are the least that the orders decided allow, and transfers begin as soon as
-they may. Transfers that overlap on a channel or port are two tasks from then on, of which one stops
-before the other starts wherever their ends share it. Holdings that overflow a device: intervals
-that meet in pairs have an instant in common, so in any plan that has them on one device, or on
+Proof. Starts at a leaf are the least that the decided orders allow, and transfers begin as early as
+possible. Transfers that overlap on a channel or port become two tasks, one of which stops before
+the other starts wherever they share a channel or port. Holdings that overflow a device: intervals
+that meet in pairs have an instant in common. So in every plan that has them on one device, or on
 another with no more memory, one of them is read for the last time before the maker of another
-starts. Neither holds at the leaf, so it does not come again.
+starts. The leaf violates these clauses, so it does not come again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .network import Literal, no
 from .reading import Key, Reading
 
 MOST_PAIRS = 60
-"""Pairs of transfers that one leaf orders, at most."""
+"""Most pairs of transfers that one leaf orders."""
 
 Item = tuple[int, tuple[int, ...], int | None, int | None]
 """Bytes, units that must be where they are, maker and last reader (tasks; ``None``: always)."""
@@ -33,9 +33,9 @@ class Leaf:
     Parameters
     ----------
     reading
-        Its variables have their least values.
+        The problem in the network, whose variables have their least values.
     tasks
-        Of the placement.
+        Tasks of the placement.
     places
         Device of each unit.
     """
@@ -53,11 +53,11 @@ class Leaf:
         self.overflow: list[tuple[int, list[Item]]] = []
 
     def _units(self, served: Iterable[str]) -> list[int]:
-        """Units of operators."""
+        """Return the units of operators."""
         return sorted({self.reading.unit[self.reading.index[name]] for name in served})
 
     def _known(self, value: str, unit: int) -> int:
-        """Least start of a transfer that is a task already."""
+        """Return the least start of a transfer that is a task of the network, else 0."""
         task = self.reading.transfers.get((value, unit))
         return 0 if task is None else self.reading.net.least(task[0][0])
 
@@ -65,7 +65,7 @@ class Leaf:
         return self.early[task] + self.tasks.ticks[task]
 
     def starts(self) -> list[int] | None:
-        """Starts of all tasks, if they break no law."""
+        """Return the starts of all tasks; ``None`` where they break a law."""
         turns = self._by_deadline()
         if turns is not None and not self._overflows(turns):
             return turns
@@ -80,7 +80,7 @@ class Leaf:
         return None if self.overflow else self.early
 
     def _by_deadline(self) -> list[int] | None:
-        """Transfers one after the other as they come, of those that wait the most urgent first."""
+        """Return starts with transfers one after the other, the most urgent first, if possible."""
         starts, free = list(self.early), dict[str, int]()
         waiting = [
             (starts[task], self._deadline(task), task)
@@ -97,13 +97,13 @@ class Leaf:
         return starts
 
     def _deadline(self, task: int) -> int:
-        """Latest start of a transfer."""
+        """Return the latest start of a transfer."""
         _, served = self.tasks.sent[task - self.tasks.operators]
         first = min(self.early[self.reading.index[name]] for name in served)
         return first - self.tasks.ticks[task]
 
     def _late(self) -> list[int]:
-        """Transfers that readers without a task of their own wait for."""
+        """Return transfers that come too late for a reader."""
         return [
             task
             for task in range(self.tasks.operators, len(self.early))
@@ -111,7 +111,7 @@ class Leaf:
         ]
 
     def _find_clashes(self) -> Iterator[tuple[int, int]]:
-        """Pairs of transfers that overlap on a channel or port."""
+        """Yield pairs of transfers that overlap on a channel or port."""
         count, tasks = 0, self.tasks
         for a, b in combinations(range(tasks.operators, len(self.early)), 2):
             shared = tasks.held[a] & tasks.held[b]
@@ -123,8 +123,8 @@ class Leaf:
     # -- memory ----------------------------------------------------------------------------------
 
     def _overflows(self, starts: list[int]) -> list[tuple[int, list[Item]]]:
-        """Devices with too much at an instant, and a set of holdings that does not fit."""
-        tasks, found = self.tasks, []
+        """Return devices that overflow at an instant, each with holdings that do not fit."""
+        tasks, overflows = self.tasks, []
         stops = [start + ticks for start, ticks in zip(starts, tasks.ticks, strict=True)]
         for device, entry in enumerate(tasks.problem.cluster.devices):
             limit = entry.memory_bytes
@@ -150,12 +150,12 @@ class Leaf:
                         if NOBODY not in readers:
                             last = max(readers, key=lambda reader: stops[reader])
                         items.append((size, self._owners(maker, last), maker, last))
-                    found.append((device, _few(items, limit)))
+                    overflows.append((device, _overflowing(items, limit)))
                     break
-        return found
+        return overflows
 
     def _lasting(self, device: int) -> Iterator[Item]:
-        """Persistent values on a device, each with a unit that reads it there."""
+        """Yield the persistent values on a device, each with a unit that reads it there."""
         reading = self.reading
         for value, units in reading.persistent.items():
             here = [u for u in units if self.places[u] == device]
@@ -163,11 +163,11 @@ class Leaf:
                 yield reading.persistent_bytes[value], (here[0],), None, None
 
     def _owners(self, maker: int, last: int | None) -> tuple[int, ...]:
-        """Units that make tasks what they are: of operators, and of both ends of transfers."""
-        found: set[int] = set()
+        """Return the units of operators and of both ends of transfers."""
+        units: set[int] = set()
         for task in (maker, *(() if last is None else (last,))):
-            found.update(self._ends(task))
-        return tuple(sorted(found))
+            units.update(self._ends(task))
+        return tuple(sorted(units))
 
     def _ends(self, task: int) -> tuple[int, ...]:
         if task < self.tasks.operators:
@@ -175,12 +175,12 @@ class Leaf:
         _, served = self.tasks.sent[task - self.tasks.operators]
         return self.reading.unit[self._maker(task)], self._units(served)[0]
 
-    # -- what the network is told ----------------------------------------------------------------
+    # -- clauses for the network -----------------------------------------------------------------
 
-    def teach(self) -> None:
-        """Add what this leaf breaks."""
+    def add_clauses(self) -> None:
+        """Add tasks and clauses that this leaf violates to the network."""
         for a, b in self.clashes:
-            self._part(a, b)
+            self._separate(a, b)
         for task in self.late:
             route, served = self.tasks.sent[task - self.tasks.operators]
             for unit in self._units(served):
@@ -189,7 +189,7 @@ class Leaf:
             self._make_room(device, items)
 
     def _key(self, task: int) -> Key:
-        """An operator's number; of a transfer its value and a unit it goes to."""
+        """Return an operator's number, or the value of a transfer and a unit it goes to."""
         if task < self.tasks.operators:
             return task
         route, served = self.tasks.sent[task - self.tasks.operators]
@@ -198,8 +198,8 @@ class Leaf:
             self.reading.transfer(route.value, unit)
         return route.value, max(units, key=lambda unit: self._known(route.value, unit))
 
-    def _part(self, a: int, b: int) -> None:
-        """One transfer stops before the other starts wherever they share a channel or port."""
+    def _separate(self, a: int, b: int) -> None:
+        """Require that one transfer stops before the other starts if they share a channel."""
         reading = self.reading
         one, other = self._key(a), self._key(b)
         (u, w), (x, y) = self._between(one), self._between(other)
@@ -222,17 +222,17 @@ class Leaf:
         reading.net.clause(literals)
 
     def _between(self, key: Key) -> tuple[int, int]:
-        """Units that a transfer leaves and goes to."""
+        """Return the units that a transfer leaves and goes to."""
         assert not isinstance(key, int)
         value, unit = key
         return self.reading.unit[self.reading.maker(value)], unit
 
     def _make_room(self, device: int, items: list[Item]) -> None:
-        """One of the holdings is over before another begins, or some are elsewhere."""
+        """Require that one holding ends before another begins, or that some are elsewhere."""
         reading = self.reading
         orders: list[Literal] = []
         timed = [(maker, last) for _, _, maker, last in items if maker is not None]
-        for (_, last), (maker, _) in product(timed, timed):  # one alone: it is empty then
+        for (_, last), (maker, _) in product(timed, timed):  # for one alone the order is empty
             if last is not None:
                 orders += self._before(last, maker)
         cluster = self.tasks.problem.cluster
@@ -249,7 +249,7 @@ class Leaf:
                 reading.net.clause(literals)
 
     def _elsewhere(self, task: int, device: int, other: int) -> list[Literal]:
-        """What makes a task not touch another device as it touches this one."""
+        """Return literals, one of which holds if a task does not use ``other`` as ``device``."""
         reading = self.reading
         if task < self.tasks.operators:
             return [no(reading.on(reading.unit[task], other))]
@@ -259,10 +259,10 @@ class Leaf:
         return [no(reading.on(w, other)), reading.on(u, other)]
 
     def _before(self, first: int, second: int) -> list[Literal]:
-        """The order of two tasks, if it can be."""
+        """Return the literal that one task precedes another; nothing where that is impossible."""
         reading, operators = self.reading, self.tasks.operators
         late = first == second
-        if second < operators:  # what it makes is needed for the first, or for what that sends
+        if second < operators:  # the first task, or its maker, may need what the second makes
             name = reading.names[first if first < operators else self._maker(first)]
             late = late or name in reading.graph.descendants[reading.names[second]]
         if late and self._least(first) + self._least(second) > 0:
@@ -270,19 +270,19 @@ class Leaf:
         return [reading.before(self._key(first), self._key(second))]
 
     def _least(self, task: int) -> int:
-        """Ticks of a task wherever they are fewest: without any, it may hold nothing."""
+        """Return the least duration of a task over all places."""
         if task < self.tasks.operators:
             return min(self.reading.ticks[task].values())
         value = self.tasks.sent[task - self.tasks.operators][0].value
         return min(ticks for ticks in self.reading.send_ticks(value).values() if ticks is not None)
 
     def _maker(self, task: int) -> int:
-        """Number of the operator whose value is sent."""
+        """Return the number of the operator whose value is sent."""
         return self.reading.maker(self.tasks.sent[task - self.tasks.operators][0].value)
 
 
-def _few(items: list[Item], limit: int) -> list[Item]:
-    """Some that are too much together: the largest first."""
+def _overflowing(items: list[Item], limit: int) -> list[Item]:
+    """Return a minimal set of items that exceeds a limit, the largest first."""
     taken: list[Item] = []
     left = limit
     for item in sorted(items, key=lambda item: -item[0]):

@@ -1,4 +1,4 @@
-"""The shortest plan of a small problem, by a search that learns from its conflicts."""
+"""The shortest plan of a small problem, by clause learning."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from .reading import Reading, why_not
 from .search import DONE, FULL, LEAF, search
 from .state import AIM, CONFLICTS, FACT, UNIT_CONFLICT, put, undo
 
-AT_ONCE = 20
-"""Conflicts between two looks at the budget: of 100 operators they take most of a second."""
+CONFLICTS_PER_CHECK = 20
+"""Conflicts between two checks of the budget: with 100 operators they take most of a second."""
 
-KEPT = 4000
-"""Learned clauses before the first of them are forgotten."""
+MAX_LEARNED = 4000
+"""Learned clauses above which the first of them are deleted; the limit grows later."""
 
 NAME = "clause learning"
 
 
 class ClauseLearning:
-    """Search over places and orders whose every dead end becomes a clause (see :mod:`.state`).
+    """Search over places and orders that learns a clause from every conflict (see :mod:`.state`).
 
-    Transfers are no part of it at first: an operator waits for what travels, as if channels were
-    never busy, and memory has room for what lasts. Where all is decided, the schedule is made. What
-    it breaks, transfers that overlap or a device that overflows, becomes tasks, orders and clauses
-    of their own (see :mod:`.leaf`), and the search goes on.
+    At first there are no transfers: an operator waits for the transfer times of its inputs, as if
+    channels were never busy, and only persistent values use memory. When everything is decided,
+    the schedule is made. Transfers that overlap and devices that overflow then become tasks,
+    orders and clauses (see :mod:`.leaf`), and the search continues.
 
     Parameters
     ----------
     problem
-        One that :meth:`suits`.
+        A problem that :meth:`suits` accepts.
     known
-        Value of the best plan known: only shorter ones are looked for.
+        Value of the best known plan: the search is for shorter ones.
     """
 
     def __init__(self, problem: PlanningProblem, known: int | None = None) -> None:
         self.problem, self.best = problem, known
         self.reading = Reading(problem, None if known is None else known - 1)
         self.net, self.state = self.reading.net, self.reading.net.state
-        self.steps = np.array([AT_ONCE, 0, 0, KEPT], dtype=np.int64)
+        self.steps = np.array([CONFLICTS_PER_CHECK, 0, 0, MAX_LEARNED], dtype=np.int64)
         self.weights = np.array([1.0])
         self.state.n[AIM] = 8
         self.leaves = 0
@@ -52,28 +52,28 @@ class ClauseLearning:
 
     @staticmethod
     def suits(problem: PlanningProblem) -> bool:
-        """Whether a problem can be read and its numbers are small enough."""
+        """Return whether the search applies to a problem and its numbers are small enough."""
         return why_not(problem) is None
 
     @property
     def conflicts(self) -> int:
-        """Conflicts so far."""
+        """Number of conflicts so far."""
         return int(self.state.n[CONFLICTS])
 
     @property
     def least(self) -> int | None:
-        """Ticks below which there is no plan; ``None`` where it is proved that there is none."""
+        """Proven lower bound in ticks; ``None`` where it is proved that there is no plan."""
         if self.complete:
             return self.best
         undo(self.state, 0)
         return self.net.least(self.reading.goal)
 
     def follow(self, plan: Plan) -> None:
-        """Decide as a plan does, where nothing else is known."""
+        """Prefer the decisions of a plan."""
         self.reading.follow(plan)
 
     def cut(self, known: int) -> None:
-        """From here on look only for plans shorter than ``known`` ticks."""
+        """Search only for plans shorter than ``known`` ticks from now on."""
         if self.best is None or known < self.best:
             self.best = known
             undo(self.state, 0)
@@ -81,7 +81,7 @@ class ClauseLearning:
                 self.state.n[UNIT_CONFLICT] = 1
 
     def plans(self, budget: Budget, conflicts: int | None = None) -> Iterator[Plan]:
-        """Yield better and better plans until all is done or the budget or ``conflicts`` end."""
+        """Yield better and better plans until the search is complete or a limit is reached."""
         until = None if conflicts is None else self.conflicts + conflicts
         while not (budget.over or self.complete or self.net.full):
             if until is not None and self.conflicts >= until:
@@ -97,7 +97,7 @@ class ClauseLearning:
                     yield plan
 
     def _plan(self) -> Plan | None:
-        """The plan of a leaf; ``None`` where it breaks a law, which the network then knows."""
+        """Return the plan of a leaf; where it breaks a law, add clauses and return ``None``."""
         self.leaves += 1
         reading = self.reading
         places = reading.places()
@@ -112,7 +112,7 @@ class ClauseLearning:
         starts = leaf.starts()
         undo(self.state, 0)
         if starts is None:
-            leaf.teach()
+            leaf.add_clauses()
             return None
         value = max(start + tasks.ticks[i] for i, start in enumerate(starts[: tasks.operators]))
         self.cut(value)

@@ -27,16 +27,16 @@ Literal = tuple[int, int]
 """(signed variable, bound)."""
 
 Moment = tuple[int, int]
-"""A variable and ticks behind it."""
+"""A variable and ticks added to it."""
 
 
 def yes(variable: int) -> Literal:
-    """The literal that a decision is 1."""
+    """Return the literal that a decision is 1."""
     return 2 * variable + 1, -1
 
 
 def no(literal: Literal) -> Literal:
-    """The negation."""
+    """Return the negation of a literal."""
     return literal[0] ^ 1, -literal[1] - 1
 
 
@@ -46,9 +46,9 @@ class Network:
     Parameters
     ----------
     variables, edges, slots
-        At most.
+        Largest numbers of each.
     units, devices
-        Colocation groups, and what they may be placed on.
+        Numbers of colocation groups and of devices.
     """
 
     def __init__(self, variables: int, edges: int, slots: int, units: int, devices: int) -> None:
@@ -59,29 +59,30 @@ class Network:
 
     @property
     def full(self) -> bool:
-        """Whether there is hardly room for more."""
+        """Whether there is almost no room left."""
         n = self.state.n
         crowded = n[CLAUSES] > 0.9 * MOST_CLAUSES or n[LITERALS] > 0.9 * CLAUSE_LITERALS
         few = self.variables + 1000 > self.most or n[EDGES] + 4000 > self.most_edges
         return bool(few or crowded)
 
     def number(self, least: int, most: int) -> int:
-        """A new variable with bounds."""
+        """Return a new variable with bounds."""
         variable = self.variables
         self.variables += 1
         self.state.upper[2 * variable], self.state.upper[2 * variable + 1] = most, -least
         return variable
 
     def implied(self) -> int:
-        """A new variable from 0 to 1 that nobody decides: clauses make it 1 where it matters."""
+        """Return a new 0-1 variable that is never decided: clauses make it 1 where it matters."""
         return self.number(0, 1)
 
     def decision(
         self, units: tuple[int, int] = (0, 0), starts: tuple[int, int] | None = None
     ) -> int:
-        """A new decision, which matters if these units are on one device.
+        """Return a new decision, which matters if these units are on one device.
 
-        ``starts`` are variables of two tasks of which it says that the first one runs first.
+        ``starts`` are the start variables of two tasks; the decision is 1 if the first one runs
+        first.
         """
         variable = self.number(0, 1)
         state = self.state
@@ -94,7 +95,7 @@ class Network:
         return variable
 
     def clause(self, literals: Iterable[Literal]) -> None:
-        """One of these literals is true."""
+        """Add the clause that one of these literals is true."""
         weakest: dict[int, int] = {}
         for signed, bound in literals:
             weakest[signed] = max(weakest.get(signed, bound), bound)
@@ -107,21 +108,21 @@ class Network:
         add_fact(self.state, len(weakest))
 
     def edge(self, early: Moment, late: Moment, literal: Literal = (-1, 0)) -> None:
-        """One moment is not before another, where the literal is true."""
+        """Add an edge: ``late`` is not before ``early`` where the literal is true."""
         weight = early[1] - late[1]
         add_edge(self.state, (early[0], late[0]), weight, *literal)
 
     def slots(self, rows: list[list[tuple[int, Moment, int, int]]]) -> None:
-        """Tasks by device: (start, stop, ticks, decision that puts it there or -1)."""
-        state, found = self.state, 0
+        """Write the tasks by device: (start, stop, ticks, decision that puts it there or -1)."""
+        state, count = self.state, 0
         for device, row in enumerate(rows):
             for start, stop, ticks, present in row:
-                state.slot[START, found], state.slot[TICKS, found] = start, ticks
-                state.slot[END, found], state.slot[OFFSET, found] = stop
-                state.slot[PRESENT, found] = present
-                found += 1
-            state.slot_at[device + 1] = found
+                state.slot[START, count], state.slot[TICKS, count] = start, ticks
+                state.slot[END, count], state.slot[OFFSET, count] = stop
+                state.slot[PRESENT, count] = present
+                count += 1
+            state.slot_at[device + 1] = count
 
     def least(self, variable: int) -> int:
-        """Lower bound of a variable now."""
+        """Return the current lower bound of a variable."""
         return -int(self.state.upper[2 * variable + 1])

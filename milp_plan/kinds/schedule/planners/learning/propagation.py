@@ -1,4 +1,4 @@
-"""What follows from bounds: clauses, edges between times, tasks that take turns."""
+"""Propagation of bounds: clauses, edges between times, and tasks on one device."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ from .state import (
 from .turns import take_turns
 
 LONGEST_CYCLE = 1000
-"""Edges of a cycle that are followed back."""
+"""Most edges of a cycle that are followed back."""
 
 
 @compiled
 def propagate(s: State) -> bool:
-    """Draw all conclusions; ``False`` where they contradict each other."""
+    """Propagate until nothing changes; return ``False`` on a conflict."""
     while s.n[RELAXED] < s.n[EDGES]:
         e = s.n[RELAXED]
         s.n[RELAXED] += 1
@@ -61,7 +61,7 @@ def propagate(s: State) -> bool:
             s.n[QUEUE] += 1
             signed = s.trail[SIGNED, event]
             if s.trail[NEW, event] != s.upper[signed]:
-                continue  # a later event says more
+                continue  # a later event is stronger
             if not (_clauses(s, signed) and _edges(s, signed) and _enabled(s, signed)):
                 return False
         before = s.n[TRAIL]
@@ -73,7 +73,7 @@ def propagate(s: State) -> bool:
 
 @compiled
 def _clauses(s: State, signed: int) -> bool:
-    """Clauses with a watched literal that has become false."""
+    """Propagate clauses with a watched literal that has become false; ``False`` on a conflict."""
     before, node = -1, s.head[WATCHED, signed]
     while node >= 0:
         following = s.watch[node]
@@ -120,14 +120,14 @@ def _along(s: State, e: int, backward: int) -> bool:
         return True
     last = s.last[there]
     again = last >= 0 and s.trail[KIND, last] == BY_EDGE and s.trail[DEPTH, last] == s.n[LEVEL]
-    if again and _circle(s, e, here, there):
+    if again and _cycle(s, e, here, there):
         return False
     return put(s, there, bound, BY_EDGE, e)
 
 
 @compiled
-def _circle(s: State, e: int, here: int, there: int) -> bool:
-    """Whether the bound comes from the one it raises; the literals of the circle's edges then."""
+def _cycle(s: State, e: int, here: int, there: int) -> bool:
+    """Return whether a bound raises itself through a cycle; fill the conflict with its literals."""
     count = 0
     if s.edge[IF_SIGNED, e] >= 0:
         s.conflict[0, 0], s.conflict[1, 0] = s.edge[IF_SIGNED, e], s.edge[IF_BOUND, e]
@@ -154,7 +154,7 @@ def _circle(s: State, e: int, here: int, there: int) -> bool:
 
 @inlined
 def implying(s: State, signed: int, bound: int, until: int) -> int:
-    """The first event, before another one, that makes a literal true; -1 if it always is."""
+    """Return the first event before ``until`` that makes a literal true; -1 if it always is."""
     event = s.last[signed]
     while event >= 0 and (event >= until or s.trail[OLD, event] <= bound):
         event = s.trail[BEFORE, event]
@@ -163,7 +163,7 @@ def implying(s: State, signed: int, bound: int, until: int) -> int:
 
 @compiled
 def _edges(s: State, signed: int) -> bool:
-    """Edges that leave a variable with a larger least time, or enter one with a smaller largest."""
+    """Propagate along the edges of a variable whose bound has changed; ``False`` on a conflict."""
     backward = 1 - (signed & 1)
     e = s.head[ENTERING if backward else LEAVING, signed >> 1]
     while e >= 0:
@@ -188,7 +188,7 @@ def _exclude(s: State, e: int) -> bool:
 
 @inlined
 def _relax(s: State, e: int) -> bool:
-    """Look at a new edge."""
+    """Propagate along a new edge; ``False`` on a conflict."""
     if _applies(s, e):
         return bool(_along(s, e, 0) and _along(s, e, 1))
     return bool(_exclude(s, e))
@@ -196,7 +196,7 @@ def _relax(s: State, e: int) -> bool:
 
 @compiled
 def _enabled(s: State, signed: int) -> bool:
-    """Edges that depend on a literal that has become true."""
+    """Propagate edges that depend on a literal that has become true; ``False`` on a conflict."""
     e = s.head[ENABLED, signed]
     while e >= 0:
         if _applies(s, e) and not (_along(s, e, 0) and _along(s, e, 1)):

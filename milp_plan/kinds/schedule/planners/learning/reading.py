@@ -1,11 +1,11 @@
 """A scheduling problem as variables, clauses and edges.
 
-Proof that every plan satisfies them. A unit (colocation group, or operator of none) lies on one
-device. ``together(u, w)`` is made true where two units share a device and ``apart(u, w)`` where
-they do not; neither is decided, and nothing follows from either being open. An operator starts
-behind its producers, behind the transfers from a unit that is apart, and two operators of units
-that are together take turns. Of devices that may change places, the n-th is used only behind the
-one before it, units being taken by their work: renaming devices turns any plan into such a one.
+Proof that every plan satisfies them. A unit (colocation group, or operator without one) is on one
+device. ``together(u, w)`` becomes true where two units share a device and ``apart(u, w)`` where
+they do not; neither is decided, and nothing follows while they are open. An operator starts after
+its producers and after the transfers from units that are apart, and two operators of units that are
+together run one after the other. Interchangeable devices are used in their order, with units
+sorted by work: renaming devices turns any plan into such a plan.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from .network import Literal, Moment, Network, no, yes
 from .state import GOAL
 
 LARGEST, LARGEST_DEVICES = 160, 32
-"""Operators and devices of problems that are read."""
+"""Most operators and devices of a problem."""
 
 LONGEST = 1 << 58
-"""Ticks of all tasks together, at most."""
+"""Most ticks of all tasks together."""
 
 Key = int | tuple[str, int]
 """A task: an operator's number, or a value and the unit to which it is sent."""
 
 Lags = dict[tuple[int, int], int | None]
-"""(device, device) -> ticks, ``None`` without a way."""
+"""(device, device) -> ticks, ``None`` without a route."""
 
 
 def why_not(problem: PlanningProblem) -> str | None:
-    """Why a problem cannot be read, or ``None``."""
+    """Return why clause learning does not apply to a problem, or ``None``."""
     operators = problem.graph.operators
     options = [option for operator in operators for option in operator.options]
     layouts = {layout for o in options for layout in (*o.reads.values(), *o.writes.values())}
     if problem.objective is not Objective.MAKESPAN or problem.serial is not None:
         return "only the makespan of operators and transfers is minimised"
     if problem.allows_memory_saving or problem.memory_law is MemoryLaw.STATIC:
-        return "operators that run again, hosts and memory without a clock are not read"
+        return "operators that run again, hosts and the static memory law are not supported"
     if layouts - {FULL} or len(options) > len(operators) or any(o.gang > 1 for o in options):
         return "each operator has one option, on one device, in one layout"
     if problem.unplaced is not None:
@@ -52,9 +52,9 @@ def why_not(problem: PlanningProblem) -> str | None:
 
 
 def serial_ticks(problem: PlanningProblem) -> int:
-    """Ticks of all operators and of whatever they may send, one after the other.
+    """Return the ticks of all operators and all transfers one after the other.
 
-    Where there is a plan there is one that takes no more.
+    If there is a plan, there is one that takes no more.
     """
     total = sum(
         max(option.duration_ticks.values()) for o in problem.graph.operators for option in o.options
@@ -76,7 +76,7 @@ class Reading:
     Parameters
     ----------
     problem
-        One that is not :func:`unsuited`.
+        A problem for which :func:`why_not` returns ``None``.
     horizon
         Ticks; ``None`` for all tasks one after the other.
     """
@@ -126,20 +126,20 @@ class Reading:
         self.build()
 
     def send_ticks(self, value: str) -> Lags:
-        """Ticks of a send of a value from a device to another."""
+        """Return the ticks of a transfer of a value from each device to each other."""
         if value not in self._sends:
-            entry, devices, found = self.graph.value(value), self.devices, Lags()
+            entry, devices, ticks = self.graph.value(value), self.devices, Lags()
             for a, b in permutations(range(len(devices)), 2):
                 ends = ((devices[a],), FULL), ((devices[b],), FULL)
-                way = route_between(self.problem, entry, *ends)
-                found[a, b] = None if way is None else way[0].duration_ticks
-            self._sends[value] = found
+                route = route_between(self.problem, entry, *ends)
+                ticks[a, b] = None if route is None else route[0].duration_ticks
+            self._sends[value] = ticks
         return self._sends[value]
 
     # -- building --------------------------------------------------------------------------------
 
     def build(self) -> None:
-        """Write everything that is known at first."""
+        """Write the initial variables, clauses and edges."""
         count, devices = len(self.names), len(self.devices)
         after = self.graph.descendants
         self.pairs = [
@@ -178,11 +178,11 @@ class Reading:
         self._break_symmetry()
 
     def on(self, unit: int, device: int) -> Literal:
-        """The literal that a unit lies on a device."""
+        """Return the literal that a unit is on a device."""
         return yes(self.first_place[unit] + device)
 
     def _add_task(self, i: int) -> None:
-        """Start and stop of an operator."""
+        """Add the start and stop of an operator."""
         net = self.net
         own = {self.ticks[i][d] for d in self.able[self.unit[i]]} or {0}
         start = (net.number(0, self.horizon), 0)
@@ -197,7 +197,7 @@ class Reading:
             net.edge((start[0], self.ticks[i][d]), stop, self.on(self.unit[i], d))
 
     def together(self, u: int, w: int) -> Literal | None:
-        """The literal that two units share a device; ``None`` for one unit, which always does."""
+        """Return the literal that two units share a device; ``None`` if they are the same unit."""
         if u == w:
             return None
         key = min(u, w), max(u, w)
@@ -208,7 +208,7 @@ class Reading:
         return yes(self._together[key])
 
     def apart(self, u: int, w: int) -> Literal:
-        """The literal that two units do not share a device."""
+        """Return the literal that two units do not share a device."""
         key = min(u, w), max(u, w)
         if key not in self._apart:
             self._apart[key] = self.net.implied()
@@ -218,7 +218,7 @@ class Reading:
         return yes(self._apart[key])
 
     def far(self, u: int, w: int, pairs: Iterable[tuple[int, int]]) -> Literal:
-        """The literal that two units lie on one of these pairs of devices."""
+        """Return the literal that two units are on one of these pairs of devices."""
         chosen = frozenset(pairs)
         every = {(a, b) for a in self.able[u] for b in self.able[w] if a != b}
         if chosen == every:
@@ -231,7 +231,7 @@ class Reading:
         return yes(self._far[key])
 
     def lag(self, early: Moment, late: Moment, ends: tuple[int, int], ticks: Lags) -> None:
-        """Edges for a wait that depends on where two units lie."""
+        """Add edges for a wait that depends on the devices of two units."""
         u, w = ends
         here = {(a, b): ticks[a, b] for a in self.able[u] for b in self.able[w] if a != b}
         kinds = sorted({number for number in here.values() if number})
@@ -240,7 +240,7 @@ class Reading:
             self.net.edge((early[0], early[1] + number), late, far)
 
     def _add_supply(self) -> None:
-        """Consumers wait for producers, and for what travels."""
+        """Add edges from producers to consumers, with the transfer times between them."""
         net, delay = self.net, self.problem.cluster.communication is CommunicationModel.DELAY
         sent: dict[tuple[int, int], list[str]] = {}
         for value in self.values:
@@ -267,7 +267,7 @@ class Reading:
             self.lag(self.stop[i], self.start[k], (u, w), ticks)
 
     def _add_turns(self) -> None:
-        """Operators on one device take turns."""
+        """Add the orders of operators on one device."""
         net = self.net
         for i, k in self.pairs:
             u, w = self.unit[i], self.unit[k]
@@ -295,7 +295,7 @@ class Reading:
         )
 
     def order(self, pair: tuple[int, int], units: tuple[int, int]) -> Literal:
-        """The literal that one operator stops before another starts."""
+        """Return the literal that one operator stops before another starts."""
         i, k = pair
         if pair not in self._order:
             self._order[pair] = yes(self.net.decision(units, (self.start[i][0], self.start[k][0])))
@@ -303,7 +303,7 @@ class Reading:
         return self._order[pair]
 
     def _break_symmetry(self) -> None:
-        """Of devices that are alike, each is used behind the one before it."""
+        """Add clauses that interchangeable devices are used in their order."""
         work = [sum(min(self.ticks[i].values()) for i in members) for members in self.members]
         self.turn = sorted(range(len(self.members)), key=lambda u: -work[u])
         for devices in self.alike:
@@ -315,14 +315,14 @@ class Reading:
                         ]
                         self.net.clause([no(self.on(u, device)), *earlier])
 
-    # -- what leaves add -------------------------------------------------------------------------
+    # -- variables that leaves add ---------------------------------------------------------------
 
     def maker(self, value: str) -> int:
-        """Number of the operator that makes a value."""
+        """Return the number of the operator that makes a value."""
         return self.index[str(self.graph.value(value).producer)]
 
     def transfer(self, value: str, unit: int) -> tuple[Moment, Moment]:
-        """Start and stop of the send of a value to wherever a unit is, if its maker is apart."""
+        """Return start and stop of the transfer of a value to a unit, if its maker is apart."""
         key = value, unit
         if key in self.transfers:
             return self.transfers[key]
@@ -353,7 +353,7 @@ class Reading:
         return start, stop
 
     def before(self, first: Key, second: Key) -> Literal:
-        """The literal that one task stops before another starts."""
+        """Return the literal that one task stops before another starts."""
         if (first, second) not in self._order:
             (start, stop), (other, _) = self.moments(first), self.moments(second)
             literal = yes(self.net.decision((0, 0), (start[0], other[0])))
@@ -362,13 +362,13 @@ class Reading:
         return self._order[first, second]
 
     def moments(self, key: Key) -> tuple[Moment, Moment]:
-        """Start and stop of a task."""
+        """Return start and stop of a task."""
         if isinstance(key, int):
             return self.start[key], self.stop[key]
         return self.transfer(*key)
 
     def follow(self, plan: Plan) -> None:
-        """Decide as a plan does, with devices that are alike in the order of their first use."""
+        """Prefer a plan's decisions, with interchangeable devices in the order of first use."""
         device = {name: d for d, name in enumerate(self.devices)}
         runs = [plan.run(name) for name in self.names]
         place = [device[runs[members[0]].devices[0]] for members in self.members]
@@ -391,7 +391,7 @@ class Reading:
     # -- values of a leaf ------------------------------------------------------------------------
 
     def places(self) -> list[int]:
-        """Device of each unit where all is decided."""
+        """Return the device of each unit when everything is decided."""
         upper = self.net.state.upper
         return [
             next(d for d in self.able[u] if upper[2 * (first + d) + 1] <= -1)

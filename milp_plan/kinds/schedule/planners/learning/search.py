@@ -1,4 +1,4 @@
-"""The search: propagate, learn from conflicts, decide, begin again now and then."""
+"""The search loop: propagate, learn from conflicts, decide, restart."""
 
 # ruff: noqa: C901, PLR0912 (compiled loops over arrays)
 
@@ -44,10 +44,10 @@ from .state import (
 Floats = NDArray[np.float64]
 
 STOPPED, LEAF, DONE, FULL = range(4)
-"""Ends of a search: conflicts used up; all is decided; nothing is left; no room for events."""
+"""Ends of a search: conflicts used up; everything is decided; search complete; arrays full."""
 
 GROWTH = 1.02
-"""Of the step by which activities rise, per conflict."""
+"""Factor on the increment of activities after each conflict."""
 
 SHORTEST_RUN = 64
 """Conflicts of the shortest run between two restarts."""
@@ -55,7 +55,7 @@ SHORTEST_RUN = 64
 
 @inlined
 def luby(number: int) -> int:
-    """The sequence 1 1 2 1 1 2 4 ... (Luby, Sinclair and Zuckerman 1993), from number 1 on."""
+    """Return a term of 1 1 2 1 1 2 4 ... (Luby, Sinclair, Zuckerman 1993), counted from 1."""
     size, power = 1, 1
     while size < number:
         size, power = 2 * size + 1, 2 * power
@@ -70,10 +70,10 @@ def luby(number: int) -> int:
 
 @compiled
 def search(s: State, steps: Ints, weights: Floats) -> int:
-    """Search on for so many conflicts; see the ends above.
+    """Search for a number of conflicts and return how the search ended.
 
-    ``steps``: conflicts to spend, restarts so far, conflicts left of this run, clauses learned
-    that are kept; ``weights``: the step of activities.
+    ``steps``: conflicts to spend, restarts so far, conflicts until the next restart, largest number
+    of learned clauses; ``weights``: the increment of activities.
     """
     until = s.n[CONFLICTS] + steps[0]
     s.n[PLACED] = -1
@@ -122,7 +122,7 @@ def search(s: State, steps: Ints, weights: Floats) -> int:
 
 @inlined
 def _matters(s: State, i: int) -> bool:
-    """Whether a decision is open and matters: an order does once both are on one device."""
+    """Return whether a decision is open and matters: an order does if both are on one device."""
     v, a, b = s.decision[0, i], s.decision[1, i], s.decision[2, i]
     if s.upper[2 * v] + s.upper[2 * v + 1] == 0:
         return False
@@ -131,10 +131,10 @@ def _matters(s: State, i: int) -> bool:
 
 @compiled
 def _pick(s: State) -> int:
-    """The open decision that matters with the largest activity; -1 without any.
+    """Return the open decision that matters with the largest activity; -1 if there is none.
 
-    Of equals the one whose tasks can start first. ``candidate`` has what mattered at an earlier
-    level, as long as that stands and no unit has been placed since.
+    Ties go to the one whose tasks can start first. ``candidate`` lists what mattered at an earlier
+    level; it is valid until that level is undone or a unit is placed.
     """
     placed = _place(s)
     if s.n[LEVEL] <= s.n[LISTED_AT] or placed != s.n[PLACED]:
@@ -161,7 +161,7 @@ def _pick(s: State) -> int:
 
 @inlined
 def _place(s: State) -> int:
-    """Find where units are; how many are somewhere."""
+    """Fill the devices of units and return how many units are placed."""
     placed = 0
     for unit in range(len(s.place[0])):
         s.place[1, unit] = -1 - unit
@@ -174,7 +174,7 @@ def _place(s: State) -> int:
 
 @inlined
 def _choose(s: State, i: int) -> None:
-    """Decide as last time; an order for the first time by the middle of both windows."""
+    """Decide as the last time; decide a new order by the middle of both tasks' windows."""
     v = s.decision[0, i]
     wanted = s.phase[v]
     if wanted < 0:
@@ -189,16 +189,17 @@ def _choose(s: State, i: int) -> None:
 
 @inlined
 def _learned(s: State) -> int:
-    found = 0
+    """Return the number of learned clauses."""
+    count = 0
     for number in range(s.n[CLAUSES]):
         if s.clause[SPREAD, number] > 0:
-            found += 1
-    return found
+            count += 1
+    return count
 
 
 @compiled
 def forget(s: State) -> None:
-    """Drop what is always true and the longer half of the learned clauses; no decision stands."""
+    """Delete clauses that are always true and long learned clauses; must be called at level 0."""
     total = number = 0
     for c in range(s.n[CLAUSES]):
         if s.clause[SPREAD, c] > 0:

@@ -1,12 +1,12 @@
-"""State of a search that learns clauses: bounds of variables, why they hold, and what is learned.
+"""State of clause learning: bounds of variables, the reasons for them, and learned clauses.
 
-Every variable is an integer with bounds; a decision is a variable from 0 to 1. Signed variable
-``2 v`` stands for v and ``2 v + 1`` for -v, and ``upper`` has the upper bound of each, so the lower
-bound of v is ``-upper[2 v + 1]``. A *literal* is a pair (signed variable, number): the one is at
-most the other. Its negation is (signed variable ^ 1, -number - 1). Each change of a bound is an
-event of the trail, with the reason for it. This is lazy clause generation (Ohrimenko, Stuckey and
-Codish, Constraints 14, 2009) in the form of Aries (Bit-Monnot, ECAI 2023), in which clauses have
-bounds of integers as literals.
+Every variable is an integer with bounds; a decision is a variable from 0 to 1. Signed variable ``2
+v`` stands for v and ``2 v + 1`` for -v, and ``upper`` has the upper bound of each, so the lower
+bound of v is ``-upper[2 v + 1]``. A *literal* is a pair (signed variable, number) that says that
+the variable is at most the number. Its negation is (signed variable ^ 1, -number - 1). Each change
+of a bound is an event of the trail, with the reason for it. This is lazy clause generation
+(Ohrimenko, Stuckey and Codish, Constraints 14, 2009) in the form of Aries (Bit-Monnot, ECAI 2023),
+in which clauses have bounds of integers as literals.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ Ints = NDArray[np.int64]
  LEARNED, GOAL, AIM, PICKED, DECISIONS, DEVICES,
  RELAXED, LISTED_AT, PLACED, CANDIDATES) = range(21)  # fmt: skip
 """Numbers of a state: events; events propagated; decisions; literals of reasons; clauses and their
-literals; edges; literals of the conflict; conflicts so far; literals of a reason asked for; whether
+literals; edges; literals of the conflict; conflicts so far; literals of the last reason; whether
 the clauses contradict each other without any decision; clauses learned; the variable to be
 minimised; sixteenths of its range that are tried first; events picked by an analysis;
-decisions and devices in use; edges that have been looked at;
+decisions and devices in use; edges that have been propagated;
 decisions and units placed when candidates were listed, and their number."""
 
 (SIGNED, NEW, OLD, BEFORE, KIND, DATA, DEPTH) = range(7)
@@ -199,21 +199,21 @@ def add_clause(s: State, count: int, spread: int) -> bool:
 @compiled
 def add_fact(s: State, count: int) -> None:
     """Add the clause in ``buffer`` to the problem; no decision stands."""
-    found = 0
+    result = 0
     for i in range(count):
         signed, bound = s.buffer[0, i], s.buffer[1, i]
         if s.upper[signed] <= bound:
             return
         if s.upper[signed ^ 1] > -bound - 1:
-            s.buffer[0, found], s.buffer[1, found] = signed, bound
-            found += 1
-    if found == 0:
+            s.buffer[0, result], s.buffer[1, result] = signed, bound
+            result += 1
+    if result == 0:
         s.n[UNIT_CONFLICT] = 1
-    elif found == 1:
+    elif result == 1:
         if not put(s, s.buffer[0, 0], s.buffer[1, 0], FACT, 0):
             s.n[UNIT_CONFLICT] = 1
     else:
-        add_clause(s, found, 0)
+        add_clause(s, result, 0)
 
 
 @compiled

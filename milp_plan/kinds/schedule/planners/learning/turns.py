@@ -1,11 +1,11 @@
-"""Tasks on one device take turns: overload and edge finding, with reasons.
+"""Tasks on one device exclude each other: overload and edge finding, with reasons.
 
-Proof. Let tasks of a set start no earlier than r and stop by D. They take turns, so r plus their
-work is at most D (overload). Let another task i, with the set, start no earlier than m, with m plus
-all their work beyond D: then not i but one of the set would have to stop after D if i were not the
-last of all (edge finding; Carlier and Pinson, Management Science 35, 1989), so i starts after any
-part of the set is done. Read backwards in time, the same holds for the first. Each reason asks for
-the least that is needed of m and r.
+Proof. Let tasks of a set start no earlier than r and stop by D. They run one after the other, so r
+plus their work is at most D (overload). Let another task i, with the set, start no earlier than m,
+with m plus all their work beyond D: then not i but one of the set would have to stop after D if i
+were not the last of all (edge finding; Carlier and Pinson, Management Science 35, 1989), so i
+starts after any part of the set is done. Backwards in time, the same holds for the first. Each
+reason uses the weakest m and r that suffice.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ position on: work of the set, largest r plus work, and its position."""
 
 @compiled
 def take_turns(s: State) -> bool:
-    """Look at all devices; ``False`` where one has too much to do.
+    """Propagate on all devices; return ``False`` on a conflict.
 
     Slack only shrinks as bounds are drawn in: where it is what it was, nothing has changed.
     """
@@ -57,29 +57,29 @@ def take_turns(s: State) -> bool:
 
 @compiled
 def _gather(s: State, device: int, side: int) -> int:
-    """Tasks that run on a device; with time backwards on side 1."""
-    found = 0
+    """Collect the tasks on a device, with time backwards on side 1; return their number."""
+    count = 0
     for slot in range(s.slot_at[device], s.slot_at[device + 1]):
         present = s.slot[PRESENT, slot]
         if s.slot[TICKS, slot] == 0 or (present >= 0 and s.upper[2 * present + 1] > -1):
             continue
         est = -s.upper[2 * s.slot[START, slot] + 1]
         lct = s.upper[2 * s.slot[END, slot]] + s.slot[OFFSET, slot]
-        s.work[EST, found] = -lct if side else est
-        s.work[LCT, found] = -est if side else lct
-        s.work[WORK, found], s.work[WHO, found] = s.slot[TICKS, slot], slot
-        b = found
-        while b > 0 and s.work[EST, s.work[ORDER, b - 1]] > s.work[EST, found]:
+        s.work[EST, count] = -lct if side else est
+        s.work[LCT, count] = -est if side else lct
+        s.work[WORK, count], s.work[WHO, count] = s.slot[TICKS, slot], slot
+        b = count
+        while b > 0 and s.work[EST, s.work[ORDER, b - 1]] > s.work[EST, count]:
             s.work[ORDER, b] = s.work[ORDER, b - 1]
             b -= 1
-        s.work[ORDER, b] = found
-        found += 1
-    return found
+        s.work[ORDER, b] = count
+        count += 1
+    return count
 
 
 @compiled
 def _find(s: State, count: int, side: int) -> bool:
-    """Overload and edge finding on the tasks gathered."""
+    """Apply overload checking and edge finding to the collected tasks; ``False`` on a conflict."""
     w = s.work
     for last in range(count):
         by = w[LCT, last]
@@ -115,7 +115,7 @@ def _find(s: State, count: int, side: int) -> bool:
 
 @inlined
 def _low(s: State, slot: int, side: int, least: int) -> tuple[int, int]:
-    """The literal that a task starts no earlier than so (backwards: stops no later)."""
+    """Return the literal that a task starts at ``least`` or later (backwards: stops by it)."""
     if side:
         return 2 * s.slot[END, slot], -least - s.slot[OFFSET, slot]
     return 2 * s.slot[START, slot] + 1, -least
@@ -125,9 +125,9 @@ def _low(s: State, slot: int, side: int, least: int) -> tuple[int, int]:
 def _reason(
     s: State, out: Ints, found: int, which: tuple[int, int, int, int], times: tuple[int, int]
 ) -> int:
-    """Write why the set from a position on starts no earlier than one time and stops by another.
+    """Write why a set of tasks starts no earlier than one time and stops by another.
 
-    From the position ``since`` on: no earlier than the task there does.
+    The set begins at a position; from ``since`` on its tasks start no earlier than the one there.
     """
     begin, since, count, side = which
     least, by = times
@@ -152,7 +152,7 @@ def _reason(
 
 @compiled
 def _push(s: State, which: tuple[int, int, int], j: int, by: int) -> bool:
-    """Let a task start behind a part of the set from a position on."""
+    """Raise the start of a task behind a part of the set; ``False`` on a conflict."""
     begin, count, side = which
     slot, why = s.work[WHO, j], s.n[WHY]
     if why + 3 * count + 3 > REASONS:  # no room for the reason

@@ -1,4 +1,4 @@
-"""Stages that fill all devices alike, for memory in which nothing stays but by running again.
+"""Stages that fill all devices to the same share, where only repeated runs save memory.
 
 Where all devices together hold too little for any plan without runs again, the fastest schedules
 are of no use: what lies in memory from beginning to end, weights above all, must be spread before
@@ -25,14 +25,14 @@ from ..priorities import frugal_order
 from .fitting import relieved
 from .layout import Base
 
-KEPT = (1.0, 0.8, 0.6, 0.4, 0.2, 0.0)
-"""Parts of what forward passes leave behind for which stages have room."""
+STASH_SHARES = (1.0, 0.8, 0.6, 0.4, 0.2, 0.0)
+"""Parts of the values that forward passes leave for which stages reserve memory."""
 
 BALANCES = (Balance(crossing=0.0), Balance(doublings=5, waiting=1.0, crossing=0.0))
-"""Costs of stages that are tried."""
+"""Cost weights of stages that are tried."""
 
-FEW = 16
-"""Placements that are made to fit."""
+MAX_PLACEMENTS = 16
+"""Most placements that are made to fit."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def balanced(problem: PlanningProblem, budget: Budget) -> list[Near]:
     order = frugal_order(free)
     near: list[Near] = []
     for placements in _placements(problem.without_memory_saving):
-        if near and (budget.over or len(near) == FEW):
+        if near and (budget.over or len(near) == MAX_PLACEMENTS):
             break
         plan = dispatch_order(free, placements, order)
         if plan is not None:
@@ -69,7 +69,7 @@ def balanced(problem: PlanningProblem, budget: Budget) -> list[Near]:
 
 
 def _placements(problem: PlanningProblem) -> Iterator[dict[str, Placement]]:
-    """Placements on stages of all devices, shapes in turn, each once."""
+    """Yield the placements on stages of all devices, shapes in turn, each once."""
     stages, seen = Stages(problem), set()
     most = max((len(line.sites) for line in stages.lines), default=0)
     shapes = [s for line in stages.lines if len(line.sites) == most for s in folded(line)]
@@ -81,8 +81,8 @@ def _placements(problem: PlanningProblem) -> Iterator[dict[str, Placement]]:
 
 
 def _cuts(stages: Stages, shape: Shape) -> Iterator[Layout]:
-    """Cuts into the stages of a shape, those that leave the most room first."""
-    for kept, balance, parted in product(KEPT, BALANCES, (True, False)):
+    """Yield the cuts into the stages of a shape, those that leave the most room first."""
+    for kept, balance, parted in product(STASH_SHARES, BALANCES, (True, False)):
         bounds = cut(stages.loads, shape.sites, Memory([kept] * len(shape.sites), parted), balance)
         layout = stages.expanded(shape.name, shape.sites, bounds)
         if layout is not None:

@@ -1,4 +1,4 @@
-"""Decisions until a plan fits: the peak first, the cheapest bytes first; then those to take back.
+"""Decisions until a plan fits, at the peak and cheapest bytes first; then useless ones are undone.
 
 Peak-directed greedy: while a device is too full, look at the copies that lie idle across its
 fullest instant, and have them made again or brought back before their next reader, those first that
@@ -20,13 +20,13 @@ from .layout import AGAIN, AWAY, BASE, Base, Layout, Place, StoredCopy
 from .timing import MemoryProfile, patient_starts, plan_of, starts_of
 
 DEPTH = 40
-"""Runs again for inputs of runs again, at most."""
+"""Largest depth of repeated runs for inputs of repeated runs."""
 
 BACK_SHARE = 0.4
-"""Part of the time left behind a first plan that fits for taking decisions back."""
+"""Part of the time left after the first fitting plan for undoing decisions."""
 
 LISTED = 4
-"""Cuts of each way that are timed at each step: the cheapest by estimate."""
+"""Number of cuts of each type that are timed at each step: the cheapest by estimate."""
 
 Choices = dict[tuple[Place, int], str]
 
@@ -108,11 +108,11 @@ def fit(problem: PlanningProblem, plan: Plan, budget: Budget, seed: int = 0) -> 
     problem
         With hosts or recomputable operators.
     plan
-        Of the problem in which each operator runs once, whatever memory it takes; with times.
+        A plan with times in which each operator runs once, whatever memory it needs.
     budget
         For all of it; some is left over.
     seed
-        Of the order in which decisions are taken back.
+        Seed of the order in which decisions are undone.
 
     Returns
     -------
@@ -120,11 +120,11 @@ def fit(problem: PlanningProblem, plan: Plan, budget: Budget, seed: int = 0) -> 
         ``None`` where the greedy found no way, or no time.
     """
     base = Base(problem, plan)
-    found = _descend(base, budget)
-    if found is None:
+    result = _descend(base, budget)
+    if result is None:
         return None
     rest = budget.part("take back", BACK_SHARE, of_limit=False)
-    return _taken_back(base, found, rest, Random(seed))
+    return _taken_back(base, result, rest, Random(seed))
 
 
 def relieved(base: Base, budget: Budget) -> Fitting:
@@ -139,7 +139,7 @@ def relieved(base: Base, budget: Budget) -> Fitting:
 
 
 def _descend(base: Base, budget: Budget) -> Fitting | None:
-    """From no decisions to a plan that fits; the best on the way where tasks wait for memory.
+    """Add decisions until a plan fits; return the best one on the way if tasks wait for memory.
 
     Where no single cut helps, the cheapest is taken all the same while no plan is known: tasks
     that wait for memory may need several at once.
@@ -163,7 +163,7 @@ def _descend(base: Base, budget: Budget) -> Fitting | None:
 def _better(
     base: Base, now: Fitting, cuts: list[Cut], budget: Budget, worths: dict[Any, Worth]
 ) -> Fitting | None:
-    """The best of a few cuts; of all, where none of those helps."""
+    """Return the best of a few cuts; of all, where none of those helps."""
     return _best(base, now, _shortlist(cuts), budget, worths) or _best(
         base, now, cuts, budget, worths
     )
@@ -172,16 +172,16 @@ def _better(
 def _best(
     base: Base, now: Fitting, cuts: list[Cut], budget: Budget, worths: dict[Any, Worth]
 ) -> Fitting | None:
-    """What lowers the excess at the least time for each byte and tick of it.
+    """Return what lowers the excess at the least time for each byte and tick of it.
 
     Cuts lose worth as others are made, as a rule. So they are timed in the order of what they were
     worth last, until none that is left was worth more than the best of those timed now (Minoux
     1978, the accelerated greedy).
     """
     best = NONE
-    found: Fitting | None = None
+    result: Fitting | None = None
     for cut in sorted(cuts, key=lambda cut: worths.get(cut.name, UNKNOWN)):
-        if found is not None and best <= worths.get(cut.name, UNKNOWN):
+        if result is not None and best <= worths.get(cut.name, UNKNOWN):
             break
         if budget.over:
             return None
@@ -191,19 +191,19 @@ def _best(
         if gain > 0 and not after.layout.wasteful:
             worth = max(0, after.makespan - now.makespan) / gain, -gain
             if worth < best:
-                best, found = worth, after
+                best, result = worth, after
         worths[cut.name] = worth
-    return found
+    return result
 
 
 def _shortlist(cuts: list[Cut]) -> list[Cut]:
-    """The cheapest of each way, and the largest."""
-    found: dict[int, Cut] = {}
+    """Return the cheapest of each way, and the largest."""
+    result: dict[int, Cut] = {}
     for way in (AGAIN, AWAY):
         mine = [cut for cut in cuts if next(iter(cut.choices.values())) == way]
         few = [*mine[:LISTED], *sorted(mine, key=lambda cut: -cut.bytes)[:2]]
-        found |= {id(cut): cut for cut in few}
-    return list(found.values())
+        result |= {id(cut): cut for cut in few}
+    return list(result.values())
 
 
 def _fullest(now: Fitting) -> str:
@@ -214,7 +214,7 @@ def _fullest(now: Fitting) -> str:
 
 
 def _cuts(base: Base, now: Fitting) -> list[Cut]:
-    """Ways to take bytes away from the fullest instant, cheapest first."""
+    """Return the ways to take bytes away from the fullest instant, cheapest first."""
     device = _fullest(now)
     instant, _ = now.profile.peak(device)
     cuts = []
@@ -228,7 +228,7 @@ def _cuts(base: Base, now: Fitting) -> list[Cut]:
 
 
 def _gap(now: Fitting, copy: StoredCopy, instant: int) -> tuple[int, int] | None:
-    """When a copy's use before an instant ends, and the run that reads it next after."""
+    """Return when a copy's use before an instant ends, and the run that reads it next after."""
     profile = now.profile
     last = int(profile.stop[copy.maker])
     for reader in sorted(copy.readers, key=lambda task: int(profile.start[task])):
@@ -245,17 +245,17 @@ def _ways(
     key = (copy.place, number)
     if key in now.choices:
         return []
-    found = []
+    result = []
     if base.may_wait(copy.place):
-        found.append(Cut(_journey(base, now, copy, gap), copy.bytes, {key: AWAY}))
+        result.append(Cut(_journey(base, now, copy, gap), copy.bytes, {key: AWAY}))
     again = _Again(base, now, gap[1], instant)
     if again.make(copy.place, number, DEPTH):
-        found.append(Cut(again.ticks, copy.bytes - again.extended, again.choices))
-    return found
+        result.append(Cut(again.ticks, copy.bytes - again.extended, again.choices))
+    return result
 
 
 def _journey(base: Base, now: Fitting, copy: StoredCopy, gap: tuple[int, int]) -> float:
-    """Ticks by which a journey to the host and back does not fit into a gap."""
+    """Return the ticks by which a journey to the host and back does not fit into a gap."""
     name, site, _ = copy.place
     source = base.natives[str(base.problem.graph.value(name).producer)][0][1][0]
     out = base.trip_ticks(name, source, str(base.host)) or 0
@@ -270,7 +270,7 @@ class _Again:
     Attributes
     ----------
     ticks, extended, choices
-        Of the runs; bytes that stay across the instant for them; the decisions.
+        Ticks of the runs, bytes that stay across the instant for them, and the decisions.
     """
 
     def __init__(self, base: Base, now: Fitting, reader: int, instant: int) -> None:
@@ -297,7 +297,7 @@ class _Again:
         return True
 
     def _newest(self, place: Place) -> int | None:
-        """The copy that would be read."""
+        """Return the copy that would be read."""
         copies = self.now.layout.copies
         held = [c for c in self.now.layout.of_place[place] if copies[c].maker < self.reader]
         return held[-1] if held else None
@@ -313,7 +313,7 @@ class _Again:
 
 
 def _taken_back(base: Base, found: Fitting, budget: Budget, rng: Random) -> Fitting:
-    """Without decisions that are not needed, from the deepest run on."""
+    """Undo decisions that are not needed, from the deepest run on."""
     changed = True
     while changed and not budget.over:
         changed = False
@@ -345,7 +345,7 @@ def _taken_back(base: Base, found: Fitting, budget: Budget, rng: Random) -> Fitt
 
 
 def _rooted(base: Base, choices: Choices) -> Choices:
-    """Decisions of runs that still take place."""
+    """Return the decisions of runs that still take place."""
     again = {
         base.number(str(base.problem.graph.value(place[0]).producer), number)
         for (place, number), way in choices.items()

@@ -1,4 +1,4 @@
-"""A plan in which operators run once, with decisions about single reads laid over it.
+"""A plan in which operators run once, plus decisions about single reads.
 
 A *place* is where a reader finds a value: (value, site, layout). A decision is about one reader at
 one place: the value's producer runs again just before it, or the value is brought back from a host.
@@ -39,7 +39,7 @@ class Task:
     Parameters
     ----------
     made
-        What it is in a plan, without times.
+        The run or transfer in a plan, without times.
     ticks, resources
         How long it takes; what a transfer holds.
     before
@@ -49,7 +49,7 @@ class Task:
     urgency
         Transfers that wait for one resource go in this order.
     number
-        Of a run (see :meth:`Base.number`); -1 for transfers.
+        Number of a run (see :meth:`Base.number`); -1 for transfers.
     """
 
     made: OperatorRun | Transfer
@@ -82,14 +82,14 @@ class StoredCopy:
 
 
 class Base:
-    """A plan to lay decisions over.
+    """A plan to which decisions are added.
 
     Parameters
     ----------
     problem
         With hosts and recomputable operators.
     plan
-        Of the problem without them; with times.
+        A plan with times, of the problem without decisions.
     """
 
     def __init__(self, problem: PlanningProblem, plan: Plan) -> None:
@@ -139,7 +139,7 @@ class Base:
         return [((a.value, a.target, a.layout), (b.value, b.target, b.layout)) for a, b in pairs]
 
     def number(self, operator: str, parent: int) -> int:
-        """Number of the run of an operator that the run ``parent`` calls for."""
+        """Return the number of the run of an operator that the run ``parent`` calls for."""
         key = operator, parent
         if key not in self._numbers:
             self._numbers[key] = len(self.parents)
@@ -150,30 +150,30 @@ class Base:
         return self.problem.graph.operator(run.operator).option(run.option)
 
     def _needs(self, run: OperatorRun) -> list[Place]:
-        found: list[Place] = []
+        result: list[Place] = []
         for value in self.problem.graph.inputs[run.operator]:
             if value.producer is None:
                 continue
             maker = self.run[value.producer]
             ways = routes(self.problem, value, maker.placement, run.operator, run.placement)
             assert ways is not None
-            found += [way.key for way in ways]
+            result += [way.key for way in ways]
             layout = self._option(maker).layout_written(value.name)
             if not ways or (layout == FULL and set(run.devices) & set(maker.devices)):
-                found.append((value.name, maker.devices, layout))
-        return found
+                result.append((value.name, maker.devices, layout))
+        return result
 
     @cached_property
     def workspace_bytes(self) -> dict[str, int]:
         """Bytes of the workspace of each operator that has one."""
-        found = {run.operator: self._option(run).workspace_bytes for run in self.runs}
-        return {operator: size for operator, size in found.items() if size}
+        result = {run.operator: self._option(run).workspace_bytes for run in self.runs}
+        return {operator: size for operator, size in result.items() if size}
 
     @cached_property
     def persistent_bytes(self) -> dict[str, int]:
         """Bytes of persistent values on every device; runs again lie where the first ones do."""
         problem = self.problem
-        found = dict.fromkeys(problem.cluster.device_names, 0)
+        result = dict.fromkeys(problem.cluster.device_names, 0)
         lying: set[tuple[str, str, str]] = set()
         for run in self.runs:
             option = self._option(run)
@@ -182,17 +182,17 @@ class Base:
                 for device in run.devices:
                     if value.producer is None and (value.name, device, read) not in lying:
                         lying.add((value.name, device, read))
-                        found[device] += value.bytes[read]
-        return found
+                        result[device] += value.bytes[read]
+        return result
 
     def may_run_again(self, place: Place) -> bool:
-        """Whether the value of a place can be made there again."""
+        """Return whether the value of a place can be made there again."""
         producer = str(self.problem.graph.value(place[0]).producer)
         again = self.problem.graph.operator(producer).recomputable
         return again and place in self.natives[producer]
 
     def may_wait(self, place: Place) -> bool:
-        """Whether the value of a place can be brought there from the host."""
+        """Return whether the value of a place can be brought there from the host."""
         name, site, layout = place
         if self.host is None or layout != FULL or len(site) != 1:
             return False
@@ -205,7 +205,7 @@ class Base:
         )
 
     def trip_ticks(self, name: str, source: str, target: str) -> int | None:
-        """Ticks of a send; ``None`` without a channel."""
+        """Return the ticks of a send; ``None`` without a channel."""
         value, channel = (
             self.problem.graph.value(name),
             self.problem.cluster.channel(source, target),
@@ -338,7 +338,7 @@ class Layout:
         )
 
     def bring_late(self, start: list[int]) -> None:
-        """Let reloads start just in time for what they are for, by known starts of all tasks.
+        """Delay reloads until just before their readers, by known starts of all tasks.
 
         On each device from the last reader back: a reload ends where its reader or the next
         reload begins. It is tied to the task of the device that has started last by then.

@@ -78,5 +78,5 @@ def merged_plan(problem: PlanningProblem, part: float, budget: Budget, seed: int
         return None
     limit = int(part * (whole.cluster.device(ALL).memory_bytes or 0))
     tight = whole.variant(cluster=whole.cluster.with_memory({ALL: limit}))
-    found = fit(tight, order, budget, seed)
-    return None if found is None else found.plan()
+    result = fit(tight, order, budget, seed)
+    return None if result is None else result.plan()

@@ -70,7 +70,7 @@ class Room:
             self.free[device] -= size
 
     def admits(self, task: int) -> bool:
-        """Whether there is room for what a task makes."""
+        """Return whether there is room for what a task makes."""
         return all(size <= self.free[device] for device, size in self.needs[task].items())
 
     def start(self, task: int) -> None:
@@ -198,7 +198,7 @@ class MemoryProfile:
 
     def excess(self) -> dict[str, int]:
         """Bytes above the limit times ticks, of each device that is too full at some time."""
-        found = {}
+        result = {}
         for name, limit in self.limits.items():
             if limit is None:
                 continue
@@ -206,8 +206,8 @@ class MemoryProfile:
             over = np.maximum(held[:-1] - limit, 0).astype(object)
             area = int((over * np.diff(times).astype(object)).sum()) if len(over) else 0
             if area:
-                found[name] = area
-        return found
+                result[name] = area
+        return result
 
     def peak(self, device: str) -> tuple[int, int]:
         """Time and bytes of the largest sum on a device."""
@@ -227,7 +227,7 @@ def workspaces(layout: Layout) -> Iterator[tuple[int, str, int]]:
 
 
 def _steps(events: list[tuple[int, int]], fixed: int) -> tuple[Ints, Ints]:
-    """Times of changes, and what is held from then on."""
+    """Return the times of changes, and what is held from then on."""
     if not events:
         return np.array([0, 1]), np.array([fixed, fixed])
     table = np.array(sorted(events), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""A plan's runs again and journeys as operators of their own, so that any planner can place them.
+"""A plan's repeated runs and journeys as operators of their own, which any planner can place.
 
 Which operators run again, which values come back from a host, and who reads what is taken from a
 plan. What is left, where and when everything runs, is a problem in which each operator runs once. A
@@ -113,12 +113,12 @@ class Unrolled:
         return (graph.value(event.made.value),)
 
     def _versions_of(self) -> dict[str, list[int]]:
-        """Value -> events that make it, in the order in which they were completed."""
-        found: dict[str, list[int]] = {}
+        """Return value -> events that make it, in the order in which they were completed."""
+        result: dict[str, list[int]] = {}
         for number in sorted(range(len(self._events)), key=self._end_of):
             for value in self._makes(self._events[number]):
-                found.setdefault(value.name, []).append(number)
-        return found
+                result.setdefault(value.name, []).append(number)
+        return result
 
     # -- who reads what ----------------------------------------------------------------------------
 
@@ -138,7 +138,7 @@ class Unrolled:
         return self._all_are_read() and self._one_on_hosts()
 
     def _looks(self, event: _Event) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-        """Values, layouts and places that an event reads."""
+        """Yield the values, layouts and places that an event reads."""
         graph = self.original.graph
         if isinstance(event.made, Transfer):
             yield event.made.value, FULL, event.made.source
@@ -149,9 +149,9 @@ class Unrolled:
                 yield value.name, option.layout_read(value.name), event.made.devices
 
     def _copies(self) -> dict[str, list[_Copy]]:
-        """Value -> its copies, those made by transfers behind those they are made from."""
+        """Return value -> its copies, those made by transfers behind those they are made from."""
         graph, hosts = self.original.graph, self.original.cluster.hosts
-        found: dict[str, list[_Copy]] = {name: [] for name in self._versions}
+        result: dict[str, list[_Copy]] = {name: [] for name in self._versions}
         for number, event in enumerate(self._events):
             for value in self._makes(event):
                 if isinstance(event.made, OperatorRun):
@@ -160,10 +160,10 @@ class Unrolled:
                 else:
                     site, layout = event.made.target, FULL
                 span = (event.start, event.stop)
-                found[value.name].append(_Copy(site, layout, *span, number))
+                result[value.name].append(_Copy(site, layout, *span, number))
         native = {
             name: [copy for copy in copies if not self._is_journey(copy.source)]
-            for name, copies in found.items()
+            for name, copies in result.items()
         }
         for trip in self.given.transfers:
             if set(trip.source) & hosts:
@@ -173,8 +173,8 @@ class Unrolled:
                 c for c in native[trip.value] if trip.source[0] in c.devices and c.done <= start
             ]
             source = max(there, key=_age).source
-            found[trip.value].append(_Copy(trip.target, trip.layout, start, stop, source))
-        return found
+            result[trip.value].append(_Copy(trip.target, trip.layout, start, stop, source))
+        return result
 
     def _is_journey(self, number: int) -> bool:
         return isinstance(self._events[number].made, Transfer)
@@ -183,9 +183,9 @@ class Unrolled:
     def _sources(
         copies: list[_Copy], event: _Event, here: tuple[tuple[str, ...], str]
     ) -> set[int | None]:
-        """Events whose copies an event reads at a place, over its devices."""
+        """Return the events whose copies an event reads at a place, over its devices."""
         site, layout = here
-        found: set[int | None] = set()
+        result: set[int | None] = set()
         for device in site:
             there = [
                 copy
@@ -194,11 +194,11 @@ class Unrolled:
                 and copy.done <= event.start
                 and (copy.devices == site or (layout == FULL and device in copy.devices))
             ]
-            found.add(max(there, key=_age).source if there else None)
-        return found
+            result.add(max(there, key=_age).source if there else None)
+        return result
 
     def _latest(self, event: _Event, name: str, source: int | None) -> int | None:
-        """The version an event is to read: no other one was complete when it started.
+        """Return the version an event is to read: no other one was complete when it started.
 
         A reader of an older copy on another device reads the newest run's instead.
         """
@@ -208,7 +208,7 @@ class Unrolled:
         return None if self._is_journey(done[-1]) else done[-1]
 
     def _all_are_read(self) -> bool:
-        """Whether somebody reads each journey, and each run of operators that run again."""
+        """Return whether somebody reads each journey, and each run of operators that run again."""
         times = Counter(e.made.operator for e in self._events if isinstance(e.made, OperatorRun))
         return all(
             any(
@@ -220,12 +220,12 @@ class Unrolled:
         )
 
     def _stays(self, value: Value, number: int) -> bool:
-        """Whether what an event leaves of a value is its result: made by the last run."""
+        """Return whether what an event leaves of a value is its result: made by the last run."""
         runs = [n for n in self._versions[value.name] if not self._is_journey(n)]
         return value.is_kept and number == runs[-1]
 
     def _one_on_hosts(self) -> bool:
-        """Whether the journeys of a value carry one version of it, made by a run."""
+        """Return whether the journeys of a value carry one version of it, made by a run."""
         carried: dict[str, set[int]] = {}
         for event in self._events:
             if isinstance(event.made, Transfer):
@@ -250,7 +250,7 @@ class Unrolled:
         )
 
     def _name(self, value: str, number: int) -> str:
-        """Name of what an event leaves of a value."""
+        """Return the name of what an event leaves of a value."""
         event = self._events[number]
         if isinstance(event.made, Transfer):
             return event.name
@@ -299,7 +299,7 @@ class Unrolled:
     # -- what waits for what -----------------------------------------------------------------------
 
     def _signals(self) -> Iterator[Value]:
-        """Signals, without those that follow from others and from inputs."""
+        """Yield the signals, without those that follow from others and from inputs."""
         known: list[int] = []  # bits of the events that come before, as far as it is told here
         receivers: dict[int, list[str]] = {}
         for number, event in enumerate(self._events):
@@ -317,14 +317,14 @@ class Unrolled:
 
     def _senders(self, number: int) -> set[int]:
         """Readers of older versions of what an event makes, and what came just before it."""
-        found: set[int] = set()
+        result: set[int] = set()
         later = False
         for value in self._makes(self._events[number]):
             versions = self._versions[value.name]
             for older in versions[: versions.index(number)]:
-                found.update(self._readers.get((value.name, older), ()))
+                result.update(self._readers.get((value.name, older), ()))
                 later = True
-        return (found | self._before(number)) - {number} if later else found
+        return (result | self._before(number)) - {number} if later else result
 
     def _before(self, number: int) -> set[int]:
         """What its devices did last, or on other devices: what its first reader waits for."""
@@ -345,7 +345,7 @@ class Unrolled:
         return self._events[number].stop, self._events[number].start
 
     def _awaited(self, number: int) -> set[int]:
-        """Inputs of the first readers of a version that are no runs again."""
+        """Return the inputs of the first readers of a version that are no runs again."""
         readers = [
             reader
             for value in self._makes(self._events[number])
@@ -359,7 +359,7 @@ class Unrolled:
     # -- there and back ----------------------------------------------------------------------------
 
     def start(self) -> Plan:
-        """The given plan's runs as a plan of this problem, without transfers."""
+        """Return the given plan's runs as a plan of this problem, without transfers."""
         return Plan(
             self.original.name,
             tuple(

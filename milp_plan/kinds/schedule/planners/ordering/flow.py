@@ -71,7 +71,7 @@ def flow_of(graph: OrderGraph, operators: list[int], done: Set[int], backwards: 
 def _operators(
     graph: OrderGraph, operators: list[int], place: dict[int, int], backwards: bool
 ) -> tuple[list[int], list[bool], list[set[int]]]:
-    """What each operator needs for itself, whether it takes time, and what it waits for."""
+    """Return what each operator needs for itself, whether it takes time, and what it waits for."""
     before: list[set[int]] = [set() for _ in operators]
     for o in operators:
         for earlier in graph.before[o]:
@@ -105,7 +105,7 @@ class Sure(NamedTuple):
         return bool((self.behind & self.behind.T).sum() > len(self.behind))
 
     def forbids(self, top: int) -> bool:
-        """Whether no order needs at most ``top`` bytes."""
+        """Return whether no order needs at most ``top`` bytes."""
         return self.circular or int(self.need.max(initial=0)) > top
 
 
@@ -119,23 +119,23 @@ def sure_within(flow: Flow, top: int) -> Sure:
     behind = np.eye(len(flow.rest), dtype=np.bool_)
     for o, before in enumerate(flow.before):
         behind[list(before), o] = True
-    found = _sure(flow, _closed(behind), NEVER)
+    result = _sure(flow, _closed(behind), NEVER)
     for _ in range(_ROUNDS):
-        if found.circular:
+        if result.circular:
             break
-        if found.forbids(top):
-            return found._replace(least=min(found.least, int(found.need.max())))
-        most = _most(flow, found)
-        new = (most > top) & ~found.behind & ~found.behind.T
+        if result.forbids(top):
+            return result._replace(least=min(result.least, int(result.need.max())))
+        most = _most(flow, result)
+        new = (most > top) & ~result.behind & ~result.behind.T
         if not new.any():
             break
-        least = min(found.least, int(most[new].min()))
-        found = _sure(flow, _closed(found.behind | new.T), least)
-    return found
+        least = min(result.least, int(most[new].min()))
+        result = _sure(flow, _closed(result.behind | new.T), least)
+    return result
 
 
 def _sure(flow: Flow, behind: Flags, least: int) -> Sure:
-    """What a relation between operators makes sure."""
+    """Return what a relation between operators implies."""
     count = len(behind)
     makes, reads = _marks(flow.makers, count), _marks(flow.readers, count)
     stays = np.array(flow.left, np.int64) > reads.sum(axis=1)
@@ -165,15 +165,15 @@ def _most(flow: Flow, sure: Sure) -> Integers:
 
 
 def _marks(lists: list[list[int]], count: int) -> Integers:
-    """A row of ones and zeros for each list."""
-    found = np.zeros((len(lists), count), np.int64)
-    for row, entries in zip(found, lists, strict=True):
+    """Return a row of ones and zeros for each list."""
+    result = np.zeros((len(lists), count), np.int64)
+    for row, entries in zip(result, lists, strict=True):
         row[entries] = 1
-    return found
+    return result
 
 
 def _closed(behind: Flags) -> Flags:
-    """What comes behind what comes behind, too."""
+    """Return the transitive closure of a relation."""
     while True:
         more = behind.astype(np.int32) @ behind.astype(np.int32) > 0
         if (more == behind).all():

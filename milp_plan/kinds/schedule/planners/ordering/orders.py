@@ -20,7 +20,7 @@ from .reading import OrderGraph, read_order
 from .search import FAILED, FOUND, FULL, MOST_STATES, STATES, Trial
 
 SEARCH = "order search"
-"""Name of what proves."""
+"""Name of the bound in records."""
 
 _FIRST_NODES, _GROWTH = 20_000, 4
 """Nodes of the first search of a part, and how many times as many each later one gets."""
@@ -38,12 +38,12 @@ Order = list[int]
 
 
 def definition(graph: OrderGraph) -> Order:
-    """As in the file, each operator as soon as what it reads is there."""
+    """Return the order of the file, each operator as soon as its inputs are there."""
     return graph.by_rank(range(len(graph)))
 
 
 def depth_first(graph: OrderGraph) -> Order:
-    """What became ready last comes next."""
+    """Return an order that takes the operator that became ready last."""
     waiting = [len(before) for before in graph.before]
     ready = [o for o in reversed(range(len(graph))) if not waiting[o]]
     order = []
@@ -57,7 +57,7 @@ def depth_first(graph: OrderGraph) -> Order:
 
 
 def frugal(graph: OrderGraph) -> Order:
-    """What leaves least behind comes next; of several the one that needs least."""
+    """Return an order that takes the operator that leaves the least bytes, then needs the least."""
     waiting = [len(before) for before in graph.before]
     left = [len(readers) for readers in graph.consumers]
     ready = {o for o in range(len(graph)) if not waiting[o]}
@@ -123,7 +123,7 @@ class Part:
 
 
 class Orderer:
-    """The best order of a graph so far, and how it gets better."""
+    """The best order of a graph so far, and searches that improve it."""
 
     def __init__(self, graph: OrderGraph, order: Sequence[int]) -> None:
         self.graph = graph
@@ -136,7 +136,7 @@ class Orderer:
 
     @cached_property
     def cuts(self) -> list[int]:
-        """Places of an order that all orders have in common: before them the same operators run."""
+        """Positions before which every order has run the same operators."""
         graph, found, before = self.graph, [0], _ancestors(self.graph)
         need: list[int] = [0] * (len(graph) + 1)  # operators that all those behind a place wait for
         common = (1 << len(graph)) - 1
@@ -151,7 +151,7 @@ class Orderer:
         return [*found, len(graph)]
 
     def parts(self) -> list[Part]:
-        """The parts of the order, with their peaks."""
+        """Return the parts of the order, with their peaks."""
         profile = self.graph.profile(self.order)
         pairs = zip(self.cuts, self.cuts[1:], strict=False)
         return [Part(a, self.order[a:b], max(profile[a:b])) for a, b in pairs]
@@ -235,7 +235,7 @@ class Orderer:
 
 
 def _next_top(part: Part, lower: int) -> int | None:
-    """Bytes to search within next; ``None`` where there is nothing left to try.
+    """Return the bytes to search within next; ``None`` where there is nothing left to try.
 
     The least first. Then halfway, and halfway to either side of what was left unfinished; when
     that has become narrow, all again with more nodes.
@@ -260,9 +260,9 @@ def _next_top(part: Part, lower: int) -> int | None:
 
 
 def _ancestors(graph: OrderGraph) -> list[int]:
-    """Bits of all operators that each one waits for."""
-    found = [0] * len(graph)
+    """Return the bits of all operators that each one waits for."""
+    result = [0] * len(graph)
     for o in definition(graph):
         for before in graph.before[o]:
-            found[o] |= found[before] | 1 << before
-    return found
+            result[o] |= result[before] | 1 << before
+    return result

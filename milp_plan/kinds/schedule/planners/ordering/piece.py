@@ -135,18 +135,18 @@ def _after(sure: Sure) -> list[list[int]]:
 def _ends(flow: Flow, sure: Sure) -> list[list[int]]:
     """Operators that must have run before a value is released, the last first; none if it stays."""
     line = np.argsort(-sure.behind.sum(axis=0), kind="stable")
-    found = []
+    result = []
     for readers, left in zip(flow.readers, flow.left, strict=True):
         some = readers if len(readers) == left else []
         until = np.asarray(sure.behind[:, some].any(axis=1))
-        found.append(line[until[line]].tolist())
-    return found
+        result.append(line[until[line]].tolist())
+    return result
 
 
 def _by_operator(lists: list[list[int]], size: int) -> list[list[int]]:
-    """Values of each operator, where operators of each value are given."""
-    found: list[list[int]] = [[] for _ in range(size)]
+    """Return the values of each operator, where operators of each value are given."""
+    result: list[list[int]] = [[] for _ in range(size)]
     for value, operators in enumerate(lists):
         for o in operators:
-            found[o].append(value)
-    return found
+            result[o].append(value)
+    return result

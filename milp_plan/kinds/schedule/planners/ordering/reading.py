@@ -1,4 +1,4 @@
-"""A problem of one device read as an order of operators: what each makes, reads and needs.
+"""Problems of one device as a graph whose orders are planned: what operators make and need.
 
 On one device without transfers a plan is an order: idle time frees nothing. By the memory law an
 operator that lasts some time sees all values that were made before it and are still to be read (by
@@ -29,11 +29,11 @@ class OrderGraph:
     base_bytes
         Persistent values.
     workspace
-        Of each operator.
+        Bytes of the workspace of each operator.
     lasting
         Whether each operator takes any time.
     sizes, producers, consumers
-        Of each value that is made.
+        Bytes, producer and consumers of each value that is made.
     """
 
     problem: PlanningProblem
@@ -50,19 +50,19 @@ class OrderGraph:
     @cached_property
     def inputs(self) -> list[list[int]]:
         """Values that each operator reads."""
-        found: list[list[int]] = [[] for _ in range(len(self))]
+        result: list[list[int]] = [[] for _ in range(len(self))]
         for value, readers in enumerate(self.consumers):
             for reader in readers:
-                found[reader].append(value)
-        return found
+                result[reader].append(value)
+        return result
 
     @cached_property
     def outputs(self) -> list[list[int]]:
         """Values that each operator makes."""
-        found: list[list[int]] = [[] for _ in range(len(self))]
+        result: list[list[int]] = [[] for _ in range(len(self))]
         for value, producer in enumerate(self.producers):
-            found[producer].append(value)
-        return found
+            result[producer].append(value)
+        return result
 
     @cached_property
     def before(self) -> list[set[int]]:
@@ -107,7 +107,7 @@ class OrderGraph:
         return found
 
     def peak(self, order: Sequence[int]) -> int:
-        """Value of an order."""
+        """Return the value of an order."""
         return max([self.base_bytes, *self.profile(order)])
 
     def plan(self, order: Sequence[int], planner: str) -> Plan:
@@ -125,7 +125,7 @@ class OrderGraph:
 
 
 _END = ()
-"""Stands for the end where operators have names."""
+"""Name of the end."""
 
 
 @view

@@ -1,4 +1,4 @@
-"""A search for an order of some operators within a given memory; it ends with one, or a proof."""
+"""A search for an order of some operators within a given memory, or a proof that none exists."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from .reading import OrderGraph
 from .together import made_by, released_by, together
 
 FAILED, FOUND, RUNNING, FULL = 0, 1, 2, 3
-"""What a search ends with: there is no order, there is one, more nodes or more states to go."""
+"""Results of a search: no order exists; an order was found; node limit; states are full."""
 
 STATES, MOST_STATES = 2**20, 2**24
-"""States that are remembered at first, and at most."""
+"""Numbers of states that are stored: at first, and at most."""
 
 _SLICE = 20_000
-"""Nodes between two looks at the clock."""
+"""Nodes between two reads of the clock."""
 
 
 @compiled
@@ -85,7 +85,7 @@ def _back(piece: Piece, arrays: SearchArrays, o: int) -> None:
 
 @compiled
 def _list(piece: Piece, arrays: SearchArrays, depth: int) -> None:
-    """List what may come next, least growth first; what does not grow comes alone."""
+    """List the next candidates, least growth first; one without growth is the only candidate."""
     if depth < arrays.state[FORCED]:
         arrays.at[depth], arrays.many[depth] = 0, 1
         return
@@ -116,7 +116,7 @@ def _list(piece: Piece, arrays: SearchArrays, depth: int) -> None:
 
 @compiled
 def _seen(arrays: SearchArrays, depth: int) -> bool:
-    """Whether a state was there before; it is from now on."""
+    """Return whether a state was visited before, and mark it as visited."""
     word, word_2, none = arrays.word[depth], arrays.word_2[depth], np.uint64(0)
     mask = np.uint64(len(arrays.table) - 1)
     mixed = word ^ word_2 * np.uint64(0xD6E8FEB86659FD93)
@@ -218,17 +218,17 @@ class Trial:
 
     @property
     def nodes(self) -> int:
-        """Operators that were tried."""
+        """Number of operators that were tried."""
         return int(self.arrays.state[NODES])
 
     @property
     def next_top(self) -> int:
-        """After a failure: less than this is not enough either."""
+        """After a failure, the least bytes that may be enough."""
         return int(self.arrays.state[BLOCKED])
 
     @property
     def order(self) -> list[int]:
-        """What was found."""
+        """The order that was found."""
         chosen = self.arrays.chosen[: len(self.operators)].tolist()
         return [self.operators[place] for place in (reversed(chosen) if self.backwards else chosen)]
 

@@ -1,4 +1,4 @@
-"""Operators that come next together, since less is held after them than after any part of them.
+"""Groups of operators that come next together, since they hold less than any part of them.
 
 Bytes held after a set of operators that waits for nothing else are submodular in the set: a value
 counts from when any that makes it is in it until all its readers are. Let A be such operators to
@@ -33,7 +33,7 @@ class Ties(NamedTuple):
 
 @compiled
 def made_by(piece: Piece, arrays: SearchArrays, o: int) -> int:
-    """Bytes of what an operator makes first."""
+    """Return the bytes of what an operator makes first."""
     made = np.int64(0)
     for at in range(piece.made_at[o], piece.made_at[o + 1]):
         if arrays.there[piece.made[at]] == 0:
@@ -43,7 +43,7 @@ def made_by(piece: Piece, arrays: SearchArrays, o: int) -> int:
 
 @compiled
 def released_by(piece: Piece, arrays: SearchArrays, o: int) -> int:
-    """Bytes of what an operator reads last."""
+    """Return the bytes of what an operator reads last."""
     released = np.int64(0)
     for at in range(piece.read_at[o], piece.read_at[o + 1]):
         if arrays.left[piece.read[at]] == 1:
@@ -53,7 +53,7 @@ def released_by(piece: Piece, arrays: SearchArrays, o: int) -> int:
 
 @compiled
 def together(piece: Piece, arrays: SearchArrays, depth: int) -> bool:
-    """Put next what releases some value, if that may come at once; say whether there is any."""
+    """Put next the operators that release a value, if possible; return whether there are any."""
     some = np.empty(TOGETHER, np.int64)
     for value in range(len(piece.size)):
         count = 0
@@ -110,7 +110,7 @@ def _growth(piece: Piece, arrays: SearchArrays, some: Integers) -> int:
 
 @compiled
 def _ties(piece: Piece, some: Integers) -> Ties:
-    """Which of some operators wait for each other, and for which values."""
+    """Return which of some operators wait for each other, and for which values."""
     count = len(some)
     before, readers = np.zeros(count, np.int64), np.zeros(len(piece.size), np.int64)
     makers = np.zeros(len(piece.size), np.int64)
@@ -148,7 +148,7 @@ def _held(piece: Piece, arrays: SearchArrays, some: Integers, ties: Ties) -> Int
 
 @compiled
 def _made_after(piece: Piece, arrays: SearchArrays, o: int, makers: Integers, mask: int) -> int:
-    """Bytes of what an operator makes first, behind some others."""
+    """Return the bytes of what an operator makes first, behind some others."""
     made = np.int64(0)
     for at in range(piece.made_at[o], piece.made_at[o + 1]):
         value = piece.made[at]
@@ -161,7 +161,7 @@ def _made_after(piece: Piece, arrays: SearchArrays, o: int, makers: Integers, ma
 def _last(
     piece: Piece, arrays: SearchArrays, some: Integers, held: Integers, ties: Ties
 ) -> Integers:
-    """Which operator each part can end with; -1 where no order of it fits."""
+    """Return which operator each part can end with; -1 where no order of it fits."""
     last = np.full(len(held), -1, np.int64)
     last[0] = 0
     for mask in range(1, len(held)):

@@ -1,8 +1,8 @@
 """Simulated annealing over places, options and priorities, in compiled loops.
 
 Worse states are accepted with a probability that falls over time (Kirkpatrick, Gelatt, Vecchi
-1983, Science 220). The random number is drawn first: it says how bad a state may be, and the
-decoder gives a schedule up as soon as it cannot be better than that.
+1983, Science 220). The random number is drawn first. It gives a limit on the value, and the
+decoder abandons a schedule as soon as it must exceed this limit.
 """
 
 from __future__ import annotations
@@ -29,17 +29,18 @@ HOTTEST, COLDEST = 0.003, 0.0001
 """Relative worsening that is accepted with probability 1/e, at the start and at the end."""
 
 FLOOR, STEEP = 0.02, 2.0
-"""How much worse a state is that holds too many bytes: at least, and per limit too much."""
+"""Penalty of a state that exceeds a memory limit, as a part of its value: the least penalty, and
+the addition per relative excess."""
 
 BLOCK = 200_000
-"""Operators scheduled between two looks at the clock, roughly."""
+"""Operators scheduled between two reads of the clock, about."""
 
-ANEW = 0.05
+RERANK_SHARE = 0.05
 """Part of the moves after which all operators are ranked anew: see :mod:`.urgency`."""
 
 
-class Kept(NamedTuple):
-    """The best state so far: site, option and rank of operators; its value alone."""
+class BestState(NamedTuple):
+    """The best state so far: site, option and rank of each operator; an array of its value."""
 
     site: Ints
     option: Ints
@@ -47,8 +48,8 @@ class Kept(NamedTuple):
     value: Ints
 
 
-class Heat(NamedTuple):
-    """How bad a state may be at first and at last, relatively; the range of ranks."""
+class Cooling(NamedTuple):
+    """First and last temperature, relative to the value of the state, and the range of ranks."""
 
     hot: float
     cold: float
@@ -56,23 +57,23 @@ class Heat(NamedTuple):
 
 
 @compiled
-def _keep(a: Ints, t: Ints, kept: Kept, value: int) -> None:
-    for operator in range(len(kept.site)):
-        kept.site[operator] = a[t[SITE] + operator]
-        kept.option[operator] = a[t[OPTION] + operator]
-        kept.rank[operator] = a[t[RANK] + operator]
-    kept.value[0] = value
+def _save(a: Ints, t: Ints, best: BestState, value: int) -> None:
+    for operator in range(len(best.site)):
+        best.site[operator] = a[t[SITE] + operator]
+        best.option[operator] = a[t[OPTION] + operator]
+        best.rank[operator] = a[t[RANK] + operator]
+    best.value[0] = value
 
 
 class Rules(NamedTuple):
-    """What a state is worth.
+    """How a state is evaluated.
 
     Parameters
     ----------
     loads
-        Whether the busiest resource counts, not the last stop.
+        Whether the load of the busiest resource counts instead of the last stop.
     soft
-        Whether a state may hold too many bytes, which makes it worse.
+        Whether a state may exceed the memory, at a penalty.
     aside, holding
         See :meth:`Decoder.decode`.
     """
@@ -84,17 +85,17 @@ class Rules(NamedTuple):
 
 
 @compiled
-def worth(a: Ints, t: Ints, rules: Rules, cutoff: int) -> tuple[int, bool]:
-    """Worth of the state that stands in the arrays, and whether it keeps within memory.
+def evaluate(a: Ints, t: Ints, rules: Rules, cutoff: int) -> tuple[int, bool]:
+    """Return the penalised value of the state in the arrays, and whether it fits into memory.
 
-    The worth is the value where it does. ``NEVER`` stands for a worth not below the cutoff.
+    The penalty is 0 where it fits. ``NEVER`` stands for a value that is not below the cutoff.
     """
     last = NEVER if rules.loads else cutoff
-    found = decode(a, t, (True, rules.soft, rules.holding), rules.aside, last)
-    if found == NEVER:
+    value = decode(a, t, (True, rules.soft, rules.holding), rules.aside, last)
+    if value == NEVER:
         return NEVER, False
     if rules.loads:
-        found = busiest(a, t)
+        value = busiest(a, t)
     over = 0.0
     if rules.soft and t[LIMITED]:
         for device in range(t[DEVICES]):
@@ -102,62 +103,62 @@ def worth(a: Ints, t: Ints, rules: Rules, cutoff: int) -> tuple[int, bool]:
             if peak > limit:
                 over = max(over, (peak - limit) / max(1.0, float(limit)))
     if over > 0.0:
-        found += int(found * (FLOOR + STEEP * min(over, 1.0))) + 1
-    return (int(found) if found < cutoff else NEVER), over == 0.0
+        value += int(value * (FLOOR + STEEP * min(over, 1.0))) + 1
+    return (int(value) if value < cutoff else NEVER), over == 0.0
 
 
 @compiled
 def cool(  # noqa: PLR0917 (compiled)
     a: Ints,
     t: Ints,
-    search: tuple[Units, Undo, Kept, Urgency, Waits],
-    heat: Heat,
+    search: tuple[Units, Undo, BestState, Urgency, Waits],
+    cooling: Cooling,
     count: tuple[int, int],
     value: int,
     rules: Rules,
 ) -> int:
-    """Make moves while the heat falls; return the value of the state they end in.
+    """Make moves while the temperature falls; return the value of the state they end in.
 
-    ``count`` is the seed, and the number of moves.
+    ``count`` is the seed and the number of moves.
     """
-    units, undo, kept, urgency, waits = search
+    units, undo, best, urgency, waits = search
     seed, moves = count
     waits.known[0] = False
     np.random.seed(seed)
-    fall = (heat.cold / heat.hot) ** (1.0 / moves)
-    now = heat.hot
+    factor = (cooling.cold / cooling.hot) ** (1.0 / moves)
+    temperature = cooling.hot
     for _ in range(moves):
-        now *= fall
-        move(a, t, units, undo, heat.width)
+        temperature *= factor
+        move(a, t, units, undo, cooling.width)
         if undo.changed[0] == 0:
             continue
-        if np.random.random() < ANEW:
-            rank_anew(a, t, undo, urgency, heat.width)
+        if np.random.random() < RERANK_SHARE:
+            rank_anew(a, t, undo, urgency, cooling.width)
         elif same(a, t, waits, undo):
             continue
-        worst = value * (1.0 - now * np.log(1.0 - np.random.random()))
-        found, fits = worth(a, t, rules, int(worst) + 1)
-        if found == NEVER:
+        worst = value * (1.0 - temperature * np.log(1.0 - np.random.random()))
+        new_value, fits = evaluate(a, t, rules, int(worst) + 1)
+        if new_value == NEVER:
             take_back(a, t, undo)
             continue
-        value = found
+        value = new_value
         note(a, t, waits, rules.holding)
-        if fits and found < kept.value[0]:
-            _keep(a, t, kept, found)
+        if fits and new_value < best.value[0]:
+            _save(a, t, best, new_value)
     return value
 
 
 class Annealing:
-    """One thread of search.
+    """A search by annealing, in one thread.
 
     Parameters
     ----------
     problem
-        What to plan.
+        The problem to plan.
     seed
-        Of the random choices.
+        Seed of the random choices.
     holding
-        Whether transfers wait for more urgent ones, where they hold anything.
+        Whether transfers wait for more urgent ones, where they occupy a channel or port.
     """
 
     def __init__(self, problem: PlanningProblem, seed: int = 0, *, holding: bool = True) -> None:
@@ -172,43 +173,45 @@ class Annealing:
         self.tried = 0
         zeros = np.zeros(size, dtype=np.int64)
         never = np.full(1, NEVER, dtype=np.int64)
-        self.kept = Kept(zeros, zeros.copy(), zeros.copy(), never)
+        self.best_state = BestState(zeros, zeros.copy(), zeros.copy(), never)
         self.value, self.width = NEVER, 1.0
         self.loads = problem.objective is Objective.BOTTLENECK
         self.holds = holding and problem.cluster.communication is not CommunicationModel.DELAY
         self.rules = Rules(self.loads, False, 1.0, self.holds)
 
     def forget(self) -> None:
-        """Let the next state be the best one."""
-        self.kept.value[0] = NEVER
+        """Forget the best state: the next one becomes the best."""
+        self.best_state.value[0] = NEVER
 
     def begin(self, start: State, *, soft: bool = False) -> bool:
-        """Stand at a state; whether it has a schedule.
+        """Start from a state and return whether it has a schedule.
 
-        With ``soft``, or where memory leaves it none, states may hold too many bytes on the way.
+        With ``soft``, or where the state has no schedule within memory, the search also visits
+        states that exceed the memory.
         """
         memory = self.decoder.memory
         self.decoder.site[:], self.decoder.option[:] = start.site, start.option
         memory.part(at.RANK)[: self.decoder.size] = start.rank
         self.width = float(np.ptp(start.rank)) + 1.0
         hard = [Rules(self.loads, False, aside, self.holds) for aside in (1.0, 0.0)]
-        freely = Rules(self.loads, True, 0.0, self.holds)
+        penalised = Rules(self.loads, True, 0.0, self.holds)
         if not self.decoder.limited:
-            return self._stand(hard[:1])
-        return self._stand([freely] if soft else hard) or self._stand([freely])
+            return self._choose_rules(hard[:1])
+        first = [penalised] if soft else hard
+        return self._choose_rules(first) or self._choose_rules([penalised])
 
-    def _stand(self, choices: list[Rules]) -> bool:
-        """Take the rules under which the state is worth most; whether it has a schedule."""
-        memory, found = self.decoder.memory, []
+    def _choose_rules(self, choices: list[Rules]) -> bool:
+        """Take the rules with the best value of the state; return whether it has a schedule."""
+        memory, values = self.decoder.memory, []
         for rules in choices:
-            value, fits = worth(memory.a, memory.t, rules, NEVER)
-            if fits and value < self.kept.value[0]:
-                _keep(memory.a, memory.t, self.kept, value)
+            value, fits = evaluate(memory.a, memory.t, rules, NEVER)
+            if fits and value < self.best_state.value[0]:
+                _save(memory.a, memory.t, self.best_state, value)
             if value < NEVER:
-                found.append((value, rules))
-        if found:
-            self.value, self.rules = min(found, key=lambda entry: entry[0])
-        return bool(found)
+                values.append((value, rules))
+        if values:
+            self.value, self.rules = min(values, key=lambda entry: entry[0])
+        return bool(values)
 
     def run(
         self,
@@ -218,65 +221,74 @@ class Annealing:
         on_better: Callable[[State], object] = lambda _state: None,
         most: int | None = None,
     ) -> None:
-        """Cool down while ``done`` goes from 0 to 1; tell of the best state after a block.
+        """Anneal while ``done`` goes from 0 to 1; report a better state after each block of moves.
 
-        With ``most`` there are no more moves than that.
+        Parameters
+        ----------
+        done
+            Part of the round that is over; the search ends at 1.
+        hot, cold
+            First and last temperature, relative to the value of the state.
+        on_better
+            Called with the best state after each block that improved it.
+        most
+            Largest number of moves.
         """
         usual = max(20, BLOCK // self.decoder.size)
         last = None if most is None else self.tried + most
         share = done()
         while share < 1.0:
             block = usual if last is None else min(usual, last - self.tried)
-            heat = hot * (cold / hot) ** share
-            seed, known = int(self.random.integers(1 << 31)), int(self.kept.value[0])
+            temperature = hot * (cold / hot) ** share
+            seed, known = int(self.random.integers(1 << 31)), int(self.best_state.value[0])
             self.value = cool(
                 self.decoder.memory.a,
                 self.decoder.memory.t,
-                (self.units, self.undo, self.kept, self.urgency, self.waits),
-                Heat(heat, heat * 0.999, self.width),
+                (self.units, self.undo, self.best_state, self.urgency, self.waits),
+                Cooling(temperature, temperature * 0.999, self.width),
                 (seed, block),
                 self.value,
                 self.rules,
             )
             self.tried += block
-            if self.kept.value[0] < known:
+            if self.best_state.value[0] < known:
                 on_better(self.best)
             share = done()
 
     def load(self) -> None:
-        """Have the loops compiled or read from disk, by a move that nobody keeps.
+        """Compile the loops or read them from disk, by one move whose result is not saved.
 
-        Two threads that do so at once may find a function without its code.
+        If two threads did so at once, one could find a function without its code.
         """
         if getattr(cool, "signatures", None):
             return
-        memory, nothing = self.decoder.memory, Kept(*(entry.copy() for entry in self.kept))
-        heat = Heat(HOTTEST, COLDEST, self.width)
-        search = self.units, self.undo, nothing, self.urgency, self.waits
-        cool(memory.a, memory.t, search, heat, (0, 1), self.value, self.rules)
+        memory, copy = self.decoder.memory, BestState(*(entry.copy() for entry in self.best_state))
+        cooling = Cooling(HOTTEST, COLDEST, self.width)
+        search = self.units, self.undo, copy, self.urgency, self.waits
+        cool(memory.a, memory.t, search, cooling, (0, 1), self.value, self.rules)
 
     @property
     def spared(self) -> int:
-        """Moves that surely left the schedule as it was: none was made for them."""
+        """Moves that could not change the schedule, which was therefore not made anew."""
         return int(self.waits.spared[0])
 
     @property
     def best(self) -> State:
         """A copy of the best state."""
-        site, option, rank, value = self.kept
+        site, option, rank, value = self.best_state
         return State(site.copy(), option.copy(), rank.copy(), int(value[0]))
 
 
 def plan_of(decoder: Decoder, state: State, planner: str) -> Plan | None:
-    """The plan of a state; ``None`` if it has none within memory."""
-    found: list[tuple[int, float, bool]] = []
+    """Return the plan of a state; ``None`` if it has none within memory."""
+    schedules: list[tuple[int, float, bool]] = []
     for aside in (1.0, 0.0) if decoder.limited else (1.0,):
         for hold in (False, True):
             value = decoder.decode(*state[:3], aside=aside, holding=hold)
             if value is not None:
-                found.append((value, aside, hold))
-    if not found:
+                schedules.append((value, aside, hold))
+    if not schedules:
         return None
-    _, aside, hold = min(found)
+    _, aside, hold = min(schedules)
     decoder.decode(*state[:3], aside=aside, holding=hold)
     return decoder.plan(planner)

@@ -1,7 +1,7 @@
-"""Several searches at once, each in a thread, in rounds that begin where the best ones ended.
+"""Annealing in several threads, in rounds that begin where the best ones ended.
 
-Where there is time, all of that is done several times from the start on: see :mod:`.rounds`.
-The compiled loops release the interpreter, so threads share the cores.
+With enough time, several epochs of such rounds begin anew: see :mod:`.rounds`. The compiled loops
+release the interpreter lock, so threads run in parallel.
 """
 
 from __future__ import annotations
@@ -28,61 +28,92 @@ from .rounds import (
     Clock,
     Epoch,
     epochs_for,
-    first_heat,
+    first_temperature,
 )
-from .sequences import COLDEST as ORDER_COLDEST
-from .sequences import ELSEWHERE, Sequences, Timed
-from .sequences import HOTTEST as ORDER_HOTTEST
+from .sequences import COLDEST as SEQUENCE_COLDEST
+from .sequences import HOTTEST as SEQUENCE_HOTTEST
+from .sequences import RELOCATE_SHARE, Sequences, Timed
 from .states import State
 
 RESTART_GAP = 0.01
-"""A search goes on from its own best state while that is not this much worse than the best."""
+"""Largest relative gap to the best state at which a search continues from its own best state."""
 
 REHEAT = 3.0
-"""Factor by which rounds of a search over sequences begin hotter where there are several epochs:
-a settled plan is separated from better ones by worse plans only."""
+"""Factor on the first temperature of rounds over sequences where there are several epochs: from a
+local optimum, better plans are reached through worse ones only."""
 
 POLL_S = 0.2
 """Seconds between two reads of the results of the threads."""
 
 REPORT_INTERVAL_FACTOR = 10
-"""After a report, no other follows for this multiple of its time: checks take a thread's core."""
+"""Minimum pause between reports, as a multiple of the last report's duration: the check of a
+reported plan takes the core of a search."""
 
 RANK_GAP = 1024
-"""Distance of ranks: room for further ones between two."""
+"""Difference between two neighbouring ranks, which leaves room for further ranks."""
 
 Result = State | Timed
 """What a search reports."""
 
 
-class Order(NamedTuple):
-    """A round of a search over sequences: its first heat, the part of moves that place units."""
+class AnnealingRound(NamedTuple):
+    """Settings of a round of annealing.
+
+    Parameters
+    ----------
+    temperature
+        First temperature, as a part of the hottest.
+    soft
+        Whether states may exceed the memory, at a penalty.
+    """
+
+    temperature: float
+    soft: bool
+
+
+class SequenceRound(NamedTuple):
+    """A round of the search over sequences.
+
+    Parameters
+    ----------
+    search
+        The search, which stands at the plan to start from.
+    temperature
+        First temperature.
+    relocate_share
+        Part of the moves that place units elsewhere.
+    """
 
     search: Sequences
-    hot: float
-    elsewhere: float
+    temperature: float
+    relocate_share: float
 
 
 class ParallelAnnealing:
-    """Searches on one problem.
+    """Several annealing searches of one problem, each in a thread.
 
     Parameters
     ----------
     problem
         A problem whose plans have a schedule.
     seed
-        Of the random choices.
+        Seed of the random choices.
     threads
-        How many searches run at once.
-    orders
-        Whether one of them searches over sequences at times.
+        Number of searches that run at once.
+    sequences
+        Whether one of the threads searches over sequences in some rounds.
+
+    Attributes
+    ----------
+    starts
+        States to start from, the best first.
     """
 
     def __init__(
-        self, problem: PlanningProblem, seed: int = 0, threads: int = 1, *, orders: bool = True
+        self, problem: PlanningProblem, seed: int = 0, threads: int = 1, *, sequences: bool = True
     ) -> None:
         self.problem, self.seed = problem, seed
-        self.orders = orders and problem.objective is Objective.MAKESPAN
+        self.sequences_allowed = sequences and problem.objective is Objective.MAKESPAN
         self.decoder = Decoder(problem)
         self.searches = [
             Annealing(problem, seed * 1009 + n, holding=n % 2 == 0) for n in range(threads)
@@ -107,19 +138,19 @@ class ParallelAnnealing:
         on_better: Callable[[Plan], object] | None = None,
         most: int = MOST_SCHEDULES,
     ) -> None:
-        """Begin from constructions, of a variant with more memory if one is given.
+        """Add the best constructions to the starts.
 
         Parameters
         ----------
         budget
-            Nothing further is scheduled when it is over.
-        roomy
-            The variant.
+            No further construction is scheduled when it is over.
+        relaxed
+            A variant of the problem with more memory, whose constructions to take instead.
         on_better
-            Called with the plan of each that is better than those before, if not too soon after
-            the last one, and of the best; not to be given with a variant.
+            Called with the plan of each better construction, but not too soon after the last
+            call, and with the best one at the end; not allowed together with ``relaxed``.
         most
-            Schedules in all.
+            Largest number of schedules.
         """
         problem = relaxed or self.problem
         decoder = self.decoder if relaxed is None else Decoder(relaxed)
@@ -137,14 +168,14 @@ class ParallelAnnealing:
             self._collect(None, on_better, last=True)
 
     def add(self, plan: Plan) -> None:
-        """Begin from a plan: what starts first is the most urgent."""
+        """Add a plan to the starts: what starts first is the most urgent."""
         site, option = self.decoder.place({run.operator: run.placement for run in plan.runs})
         names = [operator.name for operator in self.decoder.compiled.operators]
         starts = np.array([float(plan.run(name).start_ticks or 0) for name in names])
         self._given.add(self.begin_at(State(site, option, _spread(starts), 0)))
 
     def begin_at(self, state: State) -> int:
-        """Begin from a state as well, if it has a schedule; return its value here."""
+        """Add a state to the starts if it has a schedule; return its value in this problem."""
         search = self.searches[0]
         if not search.begin(state):
             return NEVER
@@ -153,9 +184,9 @@ class ParallelAnnealing:
         return search.value
 
     def begin_later(self, state: State) -> None:
-        """Begin from a state when half of the rounds are over, if it is the best one then.
+        """Add a state when half of the rounds are over, if it is the best one then.
 
-        Before, what is ahead would draw all searches to where it stands.
+        Earlier, a state that is far ahead would draw all searches to itself.
         """
         if self.starts:
             self._later = state
@@ -168,12 +199,12 @@ class ParallelAnnealing:
         return plan_of(self.decoder, self.starts[0], "construction") if self.starts else None
 
     def load(self) -> None:
-        """Have what a search needs compiled or read from disk, in this thread."""
+        """Compile the loops of a search or read them from disk, in this thread."""
         self.searches[0].begin(self.starts[0])
         self.searches[0].load()
 
     def stop(self) -> None:
-        """End the search that goes on in another thread, soon, and any that would follow."""
+        """End the search that runs in another thread, soon, and any that would follow."""
         self._stop.set()
 
     # -- rounds ------------------------------------------------------------------------------------
@@ -184,18 +215,19 @@ class ParallelAnnealing:
         moves: int | None = None,
         on_better: Callable[[Plan], object] = lambda _plan: None,
     ) -> None:
-        """Search until the budget ends or, repeatably, for ``moves`` of each search.
+        """Search until the budget ends or, in a repeatable run, for ``moves`` of each search.
 
         ``on_better`` is called in this thread with the plan of a better state, soon after it was
-        found unless that takes long, and of the last one also when the search is interrupted.
+        found unless these calls take long. It gets the last one also when the search is
+        interrupted.
         """
         if not self.starts:
             return
         self._report(self.starts[0], on_better)
         self.load()
-        wanted = self._coolings(budget, moves)
-        hottest = min(1.0, max(COOLEST, wanted))
-        for epoch in epochs_for(wanted):
+        rounds = self._num_rounds(budget, moves)
+        hottest = min(1.0, max(COOLEST, rounds))
+        for epoch in epochs_for(rounds):
             self._epoch(epoch, hottest, budget, moves, on_better)
             if self._stop.is_set():
                 return
@@ -209,22 +241,25 @@ class ParallelAnnealing:
         on_better: Callable[[Plan], object],
     ) -> None:
         begins = self._initial_states(epoch)
-        spans, in_vain = [epoch.span(number) for number in range(epoch.rounds)], 0
+        spans, failed_rounds = [epoch.span(number) for number in range(epoch.rounds)], 0
         if epoch.first and (rival := self._alternative_start) is not None:
             since, until = spans[0]
             half = (since + until) / 2
             clock = Clock(budget, (since, half), moves, self._stop)
-            self._round([rival], clock, (hottest, False), on_better, None)
+            self._round([rival], clock, AnnealingRound(hottest, soft=False), on_better, None)
             spans[0] = half, until
         for number, span in enumerate(spans):
             clock = Clock(budget, span, moves, self._stop)
             known = min(self._epoch_best.value, begins[0].value)
-            how = first_heat(epoch.rounds - 1 - number, in_vain) * hottest, number % 2 == 1
-            self._round(begins, clock, how, on_better, self._orders(epoch, number, how[0]))
+            left = epoch.rounds - 1 - number
+            temperature = first_temperature(left, failed_rounds) * hottest
+            settings = AnnealingRound(temperature, soft=number % 2 == 1)
+            sequences = self._sequence_round(epoch, number, temperature)
+            self._round(begins, clock, settings, on_better, sequences)
             if self._stop.is_set():
                 return
             best = self._to_state(self._epoch_best)
-            in_vain = 0 if best.value < known else in_vain + 1
+            failed_rounds = 0 if best.value < known else failed_rounds + 1
             if best.value == NEVER:
                 continue
             begins = [
@@ -235,7 +270,7 @@ class ParallelAnnealing:
                 begins[0] = min(begins[0], self._later, key=lambda state: state.value)
 
     def _initial_states(self, epoch: Epoch) -> list[State]:
-        """Where the searches begin an epoch; what they found before is put aside."""
+        """Return the states in which the searches begin an epoch; set aside earlier results."""
         self._ends.append(self._epoch_best)
         self._ends.sort(key=lambda end: end.value)
         del self._ends[max(1, len(self.searches)) :]
@@ -245,31 +280,34 @@ class ParallelAnnealing:
             self.sequences.forget()
         choices = self.starts
         if epoch.last and not epoch.first:
-            far = self._ends[0].value * (1 + RESTART_GAP)
-            choices = [self._to_state(end) for end in self._ends if end.value <= far]
+            limit = self._ends[0].value * (1 + RESTART_GAP)
+            choices = [self._to_state(end) for end in self._ends if end.value <= limit]
         return [choices[n % len(choices)] for n in range(len(self.searches))]
 
     @property
     def _alternative_start(self) -> State | None:
         """Return the start that a single search tries first, in half of the first round.
 
-        A plan made for less memory may be a local optimum that a search does not leave. Several
-        searches begin from several starts anyway.
+        An added plan, made for less memory, may be a local optimum that a search does not leave.
+        Several searches begin from several starts anyway.
         """
         first = self.starts[0].value
         if len(self.searches) > 1 or first not in self._given:
             return None
         return next((one for one in self.starts if one.value > first), None)
 
-    def _orders(self, epoch: Epoch, number: int, heat: float) -> Order | None:
-        """The search over sequences, at the best plan; ``None`` in rounds that go without.
+    def _sequence_round(
+        self, epoch: Epoch, number: int, temperature: float
+    ) -> SequenceRound | None:
+        """Return a round over sequences from the best plan; ``None`` in rounds without one.
 
-        It has the later rounds of one search, or every other of these where there is one thread.
-        Where there are several epochs, units stay where they are in the last of them and every
-        other one before. Not where memory decides which orders are allowed.
+        It replaces one annealing search in the later rounds, or in every other of these where
+        there is one thread. With several epochs, units are not relocated in the last of these
+        rounds and in every other one before. There is none where memory decides which orders are
+        allowed.
         """
         after, every = epoch.rounds - 1 - number, 1 if len(self.searches) > 1 else 2
-        if not self.orders or number < epoch.rounds // 2 or after % every:
+        if not self.sequences_allowed or number < epoch.rounds // 2 or after % every:
             return None
         if self.sequences is None:
             self.sequences = Sequences(self.problem, self.seed)
@@ -278,12 +316,12 @@ class ParallelAnnealing:
             return None
         self.sequences.load()
         if epoch.alone:
-            return Order(self.sequences, ORDER_HOTTEST * heat, ELSEWHERE)
-        elsewhere = ELSEWHERE if after // every % 2 else 0.0
-        return Order(self.sequences, ORDER_HOTTEST * REHEAT, elsewhere)
+            return SequenceRound(self.sequences, SEQUENCE_HOTTEST * temperature, RELOCATE_SHARE)
+        relocate_share = RELOCATE_SHARE if after // every % 2 else 0.0
+        return SequenceRound(self.sequences, SEQUENCE_HOTTEST * REHEAT, relocate_share)
 
     def _best_plan(self, epoch: Epoch) -> Plan | None:
-        """The best plan of this epoch; in the last one, of all."""
+        """Return the best plan of this epoch; in the last one, of all."""
         best = self._overall_best if epoch.last else self._epoch_best
         if isinstance(best, Timed):
             return best.plan(self.decoder, "annealing")
@@ -292,10 +330,10 @@ class ParallelAnnealing:
     @property
     def _epoch_best(self) -> Result:
         """The best state of this epoch."""
-        found: list[Result] = [search.best for search in self.searches]
+        states: list[Result] = [search.best for search in self.searches]
         if self.sequences is not None:
-            found.append(self.sequences.best)
-        return min(found, key=lambda state: state.value)
+            states.append(self.sequences.best)
+        return min(states, key=lambda state: state.value)
 
     @property
     def _overall_best(self) -> Result:
@@ -304,22 +342,23 @@ class ParallelAnnealing:
 
     @property
     def best(self) -> State:
-        """The same for list schedules: what starts first is the most urgent."""
+        """The best state, for a list scheduler."""
         return self._to_state(self._overall_best)
 
-    def _to_state(self, found: Result) -> State:
-        if isinstance(found, State):
-            return found
-        starts = found.start[: self.decoder.size].astype(np.float64)
-        return State(found.site, found.option, _spread(starts), found.value)
+    def _to_state(self, result: Result) -> State:
+        """Return a result as a state, in which what starts first is the most urgent."""
+        if isinstance(result, State):
+            return result
+        starts = result.start[: self.decoder.size].astype(np.float64)
+        return State(result.site, result.option, _spread(starts), result.value)
 
     @property
     def round_s(self) -> float:
         """Seconds of one round."""
         return ROUND_S_EACH * self.decoder.size
 
-    def _coolings(self, budget: Budget, moves: int | None) -> float:
-        """Return the number of coolings that fit into the time."""
+    def _num_rounds(self, budget: Budget, moves: int | None) -> float:
+        """Return the number of rounds that fit into the time or the moves."""
         if moves is None:
             return budget.limit_s / self.round_s
         return moves / (ROUND_MOVES_EACH * self.decoder.size)
@@ -328,17 +367,19 @@ class ParallelAnnealing:
         self,
         begins: Sequence[State],
         clock: Clock,
-        how: tuple[float, bool],
+        settings: AnnealingRound,
         on_better: Callable[[Plan], object],
-        orders: Order | None,
+        sequences: SequenceRound | None,
     ) -> None:
-        found: SimpleQueue[Result | BaseException] = SimpleQueue()
+        results: SimpleQueue[Result | BaseException] = SimpleQueue()
         threads = [
-            Thread(target=_run_annealing, args=(search, begin, clock, how, found), daemon=True)
+            Thread(
+                target=_run_annealing, args=(search, begin, clock, settings, results), daemon=True
+            )
             for search, begin in zip(self.searches, begins, strict=True)
         ]
-        if orders is not None:
-            args = orders, clock, found
+        if sequences is not None:
+            args = sequences, clock, results
             threads[-1] = Thread(target=_run_sequences, args=args, daemon=True)
         for thread in threads:
             thread.start()
@@ -347,14 +388,14 @@ class ParallelAnnealing:
                 threads[0].join(POLL_S)
                 for thread in threads[1:]:
                     thread.join(0.0 if threads[0].is_alive() else POLL_S)
-                self._collect(_best_of(found), on_better)
+                self._collect(_best_of(results), on_better)
         except BaseException:
             self._stop.set()
             raise
         finally:
             for thread in threads:
                 thread.join()
-            self._collect(_best_of(found), on_better, last=True)
+            self._collect(_best_of(results), on_better, last=True)
 
     def _collect(
         self,
@@ -381,13 +422,13 @@ class ParallelAnnealing:
 
     @property
     def tried(self) -> int:
-        """Moves in all."""
-        orders = 0 if self.sequences is None else self.sequences.tried
-        return orders + sum(search.tried for search in self.searches)
+        """Moves of all searches."""
+        sequences = 0 if self.sequences is None else self.sequences.tried
+        return sequences + sum(search.tried for search in self.searches)
 
     @property
     def scheduled(self) -> int:
-        """Schedules in all: moves but for those that surely change none."""
+        """Schedules of all searches: moves that cannot change the schedule do not count."""
         return self.tried - sum(search.spared for search in self.searches)
 
 
@@ -395,34 +436,42 @@ def _run_annealing(
     search: Annealing,
     begin: State,
     clock: Clock,
-    how: tuple[float, bool],
-    found: SimpleQueue[Result | BaseException],
+    settings: AnnealingRound,
+    results: SimpleQueue[Result | BaseException],
 ) -> None:
-    """A round of one search, in its thread."""
+    """Run a round of annealing, in a thread of its own."""
     try:
-        heat, soft = how
-        if search.begin(begin, soft=soft):
-            search.run(clock.of(search), HOTTEST * heat, COLDEST, found.put, clock.most)
-    except BaseException as error:  # handed to the thread that waits
-        found.put(error)
+        if search.begin(begin, soft=settings.soft):
+            hottest = HOTTEST * settings.temperature
+            search.run(clock.of(search), hottest, COLDEST, results.put, clock.most)
+    except BaseException as error:  # raised again in the thread that waits
+        results.put(error)
 
 
-def _run_sequences(order: Order, clock: Clock, found: SimpleQueue[Result | BaseException]) -> None:
-    """A round of the search over sequences, in its thread."""
+def _run_sequences(
+    settings: SequenceRound, clock: Clock, results: SimpleQueue[Result | BaseException]
+) -> None:
+    """Run a round of the search over sequences, in a thread of its own."""
     try:
-        search, hot, elsewhere = order
-        done = clock.of(search)
-        search.run(done, hot, ORDER_COLDEST, found.put, clock.most, elsewhere=elsewhere)
-    except BaseException as error:  # handed to the thread that waits
-        found.put(error)
+        search = settings.search
+        search.run(
+            clock.of(search),
+            settings.temperature,
+            SEQUENCE_COLDEST,
+            results.put,
+            clock.most,
+            relocate_share=settings.relocate_share,
+        )
+    except BaseException as error:  # raised again in the thread that waits
+        results.put(error)
 
 
-def _best_of(found: SimpleQueue[Result | BaseException]) -> Result | None:
+def _best_of(results: SimpleQueue[Result | BaseException]) -> Result | None:
     """Return the best state in a queue; raise an error that is in it."""
     best: Result | None = None
     while True:
         try:
-            entry = found.get_nowait()
+            entry = results.get_nowait()
         except Empty:
             return best
         if isinstance(entry, BaseException):
@@ -432,11 +481,11 @@ def _best_of(found: SimpleQueue[Result | BaseException]) -> Result | None:
 
 
 def _state(decoder: Decoder, start: Start) -> State:
-    """The state of a construction."""
+    """Return the state of a construction."""
     site, option, rank = placed(decoder, start)
     return State(site, option, rank * RANK_GAP, start.value)
 
 
 def _spread(weights: NDArray[np.float64]) -> Ints:
-    """Ranks in the order of weights, with room between them; equals stay equal."""
+    """Return ranks in the order of weights, with gaps between them; equal weights stay equal."""
     return np.unique(weights, return_inverse=True)[1].astype(np.int64) * RANK_GAP

@@ -13,41 +13,41 @@ from milp_plan.core.budget import Budget
 from .annealing import Annealing
 from .sequences import Sequences
 
-LAST_HEATS = (0.5, 0.25)
-"""First heats of the last two rounds, as parts of the hottest, with which all others begin."""
+LAST_TEMPERATURES = (0.5, 0.25)
+"""First temperatures of the last two rounds, as parts of the hottest; other rounds begin at it."""
 
 HOTTER, HOTTER_MOST = 2.0, 8.0
-"""Factor by which the next round begins hotter after one in vain; the largest product of these."""
+"""Factor on the first temperature after each round without improvement, and its largest power."""
 
 FEWEST, ENOUGH, MOST = 3, 5, 16
-"""Rounds of an epoch: fewest; enough for most to settle; most, also number of early epochs."""
+"""Rounds of an epoch: the fewest, those after which most searches have converged, and the most.
+The last is also the largest number of early epochs."""
 
 EARLY, MOST_LAST = Fraction(3, 4), 8
-"""Part of the time of all epochs but the last one; rounds of the last one at most: where more would
-fit each is longer, and so hot for longer."""
+"""Part of the time for all epochs but the last one, and most rounds of the last one: if more would
+fit, each of them is longer."""
 
 ENOUGH_FOR_EPOCHS = 15
-"""Number of rounds from which on there are several epochs; large graphs have not settled
-by then."""
+"""Number of rounds from which on there are several epochs; large graphs need more rounds than
+that to converge."""
 
 ROUND_S_EACH, ROUND_MOVES_EACH = 0.006, 60
-"""Seconds of a round for each operator, and moves: what longer ones find is nearly nothing, what
-another one finds is more."""
+"""Seconds and moves of a round per operator: longer rounds find less than further rounds do."""
 
 COOLEST = 0.25
-"""Where there is no time for one such round, the first heat is lower in proportion, but not less
-than this part of the hottest: what little can be tried is better tried near the start."""
+"""Least first temperature, as a part of the hottest. If there is no time for one full round, the
+temperature is lower in proportion to the time, so that the search stays near its start."""
 
 
 Span = tuple[Fraction, Fraction]
-"""Parts of the time of a search that are over when something begins, and when it ends."""
+"""Parts of a search's time at which something begins and ends."""
 
 
 class Epoch(NamedTuple):
-    """Some rounds of a search, after which it has settled: more of them seldom find anything.
+    """Rounds of a search until it has converged: further rounds seldom find anything.
 
-    Another epoch begins anew, and may settle elsewhere; the last of several goes on where the best
-    ones ended.
+    Each epoch begins anew and may converge to another plan; the last of several continues where
+    the best ones ended.
     """
 
     since: Fraction
@@ -56,47 +56,49 @@ class Epoch(NamedTuple):
 
     @property
     def first(self) -> bool:
-        """Whether there was none before."""
+        """Whether this is the first epoch."""
         return self.since == 0
 
     @property
     def alone(self) -> bool:
-        """Whether there is no other."""
+        """Whether this is the only epoch."""
         return self.first and self.last
 
     @property
     def last(self) -> bool:
-        """Whether no other follows."""
+        """Whether this is the last epoch."""
         return self.until == 1
 
     def span(self, number: int) -> Span:
-        """When a round begins and ends."""
+        """Return when a round begins and ends."""
         each = (self.until - self.since) / self.rounds
         return self.since + number * each, self.since + (number + 1) * each
 
 
-def epochs_for(wanted: float) -> list[Epoch]:
+def epochs_for(rounds: float) -> list[Epoch]:
     """Return the epochs for a number of rounds; early ones get most of the time."""
-    if wanted < ENOUGH_FOR_EPOCHS:
-        return [Epoch(Fraction(0), Fraction(1), max(FEWEST, int(min(MOST, wanted))))]
-    count = int(min(MOST, EARLY * wanted / ENOUGH))
-    rounds = int(min(MOST, EARLY * wanted / count))
+    if rounds < ENOUGH_FOR_EPOCHS:
+        return [Epoch(Fraction(0), Fraction(1), max(FEWEST, int(min(MOST, rounds))))]
+    count = int(min(MOST, EARLY * rounds / ENOUGH))
+    each = int(min(MOST, EARLY * rounds / count))
     ends = [EARLY * number / count for number in range(count + 1)]
-    early = [Epoch(since, until, rounds) for since, until in pairwise(ends)]
-    return [*early, Epoch(EARLY, Fraction(1), int(min(MOST_LAST, (1 - EARLY) * wanted)))]
+    early = [Epoch(since, until, each) for since, until in pairwise(ends)]
+    return [*early, Epoch(EARLY, Fraction(1), int(min(MOST_LAST, (1 - EARLY) * rounds)))]
 
 
 class Clock:
-    """How much of a round is over: by the clock or, repeatably, by moves.
+    """Progress of a round: by time or, in a repeatable run, by moves.
 
     Parameters
     ----------
-    budget, stop
-        Of all rounds; what ends them early.
+    budget
+        The budget of all rounds.
     span
         When the round begins and ends.
     moves
-        Of each search in all rounds, if they are counted.
+        Moves of each search in all rounds, if they are counted.
+    stop
+        Event that ends all rounds early.
     """
 
     def __init__(self, budget: Budget, span: Span, moves: int | None, stop: Event) -> None:
@@ -108,7 +110,7 @@ class Clock:
             self.most = int(moves * until) - int(moves * since)
 
     def of(self, search: Annealing | Sequences) -> Callable[[], float]:
-        """The clock of one search."""
+        """Return a function that says which part of the round is over for a search."""
         first = search.tried
 
         def done() -> float:
@@ -122,8 +124,16 @@ class Clock:
         return done
 
 
-def first_heat(left: int, in_vain: int) -> float:
-    """Return the first heat of a round as a part of the hottest."""
-    if left < len(LAST_HEATS):
-        return LAST_HEATS[-1 - left]
-    return float(min(HOTTER_MOST, HOTTER**in_vain))
+def first_temperature(left: int, failed_rounds: int) -> float:
+    """Return the first temperature of a round as a part of the hottest.
+
+    Parameters
+    ----------
+    left
+        Rounds that follow in the epoch.
+    failed_rounds
+        Consecutive rounds without improvement before this one.
+    """
+    if left < len(LAST_TEMPERATURES):
+        return LAST_TEMPERATURES[-1 - left]
+    return float(min(HOTTER_MOST, HOTTER**failed_rounds))

@@ -1,9 +1,9 @@
 """Search over the sequences in which devices, channels and ports take their tasks.
 
-List schedules by events never let a device wait for a more urgent task; here it can. A step takes a
-critical path and moves a task of a block, a stretch of the path on one device, channel or port,
-behind or before another one of the block: no other exchange of two tasks shortens the path. Every
-so often units around the path go elsewhere, and what remains keeps its times as far as it can.
+List schedules by events never let a device wait for a more urgent task; here it can. A move takes a
+block of a critical path, a stretch of it on one device, channel or port, and moves a task of the
+block behind or before another one: no other exchange of two tasks shortens the path. Some moves
+place units around the path elsewhere; the other tasks then keep their times as far as possible.
 
 Source: blocks and exchanges at their ends as in E. Nowicki and C. Smutnicki, "A fast taboo search
 algorithm for the job shop problem", Management Science 42 (1996); insertions as in E. Balas and A.
@@ -34,25 +34,25 @@ from .units import Units, units_of
 HOTTEST, COLDEST = 0.001, 0.00002
 """Relative worsening that is accepted with probability 1/e, at the start and at the end."""
 
-ELSEWHERE = 0.1
-"""Part of the moves that place units elsewhere; where no task waits for its turn, all do."""
+RELOCATE_SHARE = 0.1
+"""Part of the moves that place units elsewhere; where no task waits for a resource, all do."""
 
-AGAIN = 0.2
-"""Part of the moves in vain after which another critical path is looked for."""
+NEW_PATH_SHARE = 0.2
+"""Part of the rejected moves after which another critical path is drawn."""
 
 BLOCK = 400_000
-"""Tasks started between two looks at the clock, roughly."""
+"""Tasks started between two reads of the clock, about."""
 
 MOST_TOGETHER = 6
-"""Units that move together, at most."""
+"""Most units that move together."""
 
 
 class Sequence(NamedTuple):
     """The state of a search: an order of all tasks, their positions and their starts.
 
-    Of what a move tries, ``trial`` and ``moved`` are the order and the starts. ``path`` and ``via``
-    are a critical path from its end, with the resource that each of its tasks waited for (-1: for a
-    value), ``previous`` the task before on each thing a task holds. The rest is room.
+    ``trial`` and ``moved`` are the order and the starts that a move tries. ``path`` and ``via`` are
+    a critical path from its end, with the resource that each of its tasks waited for (-1: for a
+    value). ``previous`` is the task before on each resource of a task. The rest is work space.
     """
 
     order: Ints
@@ -70,8 +70,8 @@ class Sequence(NamedTuple):
     now: Ints
 
 
-class Kept(NamedTuple):
-    """Site and option of operators and starts of tasks in the best state; its value alone."""
+class BestSchedule(NamedTuple):
+    """Site and option of operators and starts of tasks in the best state; an array of its value."""
 
     site: Ints
     option: Ints
@@ -88,7 +88,7 @@ class Timed(NamedTuple):
     value: int
 
     def plan(self, decoder: Decoder, planner: str) -> Plan:
-        """The plan."""
+        """Return the schedule as a plan."""
         return decoder.fixed(self.site, self.option, self.start, planner)
 
 
@@ -103,13 +103,13 @@ def _new_sequence(decoder: Decoder, slots: int) -> Sequence:
 
 @compiled
 def _below(count: int) -> int:
-    """A random number from 0 to count - 1."""
+    """Return a random number from 0 to count - 1."""
     return int(np.random.random() * count)
 
 
 @compiled
 def _look_back(tasks: Tasks, k: int, s: Sequence) -> None:
-    """Fill what comes before each task on what it holds."""
+    """Fill the positions, and the task before each task on its resources."""
     s.last[:] = -1
     for i in range(tasks.number[k]):
         task = s.order[i]
@@ -121,7 +121,7 @@ def _look_back(tasks: Tasks, k: int, s: Sequence) -> None:
 
 @compiled
 def _trace(tasks: Tasks, k: int, s: Sequence, value: int) -> int:
-    """Fill a random critical path from its end; return how many tasks it has."""
+    """Fill a random critical path from its end; return its number of tasks."""
     task, seen = -1, 0
     for other in range(tasks.number[k]):
         if s.start[other] + tasks.length[k, other] == value:
@@ -136,21 +136,21 @@ def _trace(tasks: Tasks, k: int, s: Sequence, value: int) -> int:
         begin = s.start[task]
         if begin == 0 or size == len(s.path):
             return size
-        found, how, seen = -1, -1, 0
+        reason, resource, seen = -1, -1, 0
         for i in range(tasks.before_ptr[k, task], tasks.before_ptr[k, task + 1]):
             other = tasks.before[k, i]
             if s.start[other] + tasks.length[k, other] == begin:
                 seen += 1
                 if _below(seen) == 0:
-                    found = other
+                    reason = other
         for i in range(tasks.held_ptr[k, task], tasks.held_ptr[k, task + 1]):
             other = s.previous[i]
             if other >= 0 and s.start[other] + tasks.length[k, other] == begin:
                 seen += 1
                 if _below(seen) == 0:
-                    found, how = other, tasks.held[k, i]
-        s.via[size - 1] = how
-        task = found
+                    reason, resource = other, tasks.held[k, i]
+        s.via[size - 1] = resource
+        task = reason
 
 
 # -- moves -----------------------------------------------------------------------------------------
@@ -158,10 +158,10 @@ def _trace(tasks: Tasks, k: int, s: Sequence, value: int) -> int:
 
 @compiled
 def _behind(tasks: Tasks, k: int, s: Sequence, one: int, other: int) -> int:
-    """Try a task right behind a later one, and what follows it behind both; first position.
+    """Try a task right behind a later one; return the first position that changes.
 
-    What follows it, by a value or by its place in another sequence, keeps following it; -1 where
-    the later task does so itself.
+    Tasks that follow it, by a value or in another sequence, still follow it. Returns -1 where the
+    later task is one of them.
     """
     s.now[0] += 1
     stamp = s.now[0]
@@ -196,7 +196,7 @@ def _behind(tasks: Tasks, k: int, s: Sequence, one: int, other: int) -> int:
 
 @compiled
 def _ahead(tasks: Tasks, k: int, s: Sequence, one: int, other: int) -> int:
-    """Try a task right before an earlier one, and what it follows before both; first position."""
+    """Try a task right before an earlier one, with all that it follows; as :func:`_behind`."""
     s.now[0] += 1
     stamp = s.now[0]
     first, end = s.place[other], s.place[one]
@@ -230,9 +230,9 @@ def _ahead(tasks: Tasks, k: int, s: Sequence, one: int, other: int) -> int:
 
 @compiled
 def _reorder(tasks: Tasks, k: int, s: Sequence, size: int) -> int:
-    """Try another order within a block of the critical path; first position that changes, or -1.
+    """Try another order in a block of the critical path; return the first changed position or -1.
 
-    The last position that does stands in ``now[1]``.
+    ``now[1]`` becomes the last position that changes.
     """
     s.now[1] = -1
     seen, chosen = 0, -1
@@ -264,13 +264,13 @@ def _reorder(tasks: Tasks, k: int, s: Sequence, size: int) -> int:
 
 @compiled
 def _displace(a: Ints, t: Ints, units: Units, undo: Undo, s: Sequence, size: int) -> None:  # noqa: PLR0917 (compiled)
-    """Place units elsewhere, or take other options: mostly of the critical path, else of any."""
+    """Place units elsewhere or take other options, mostly of operators on the critical path."""
     undo.changed[0] = 0
     operator = _below(t[OPERATORS])
     if np.random.random() < 0.7:
-        found = s.path[_below(size)]
-        if found < t[OPERATORS]:
-            operator = found
+        task = s.path[_below(size)]
+        if task < t[OPERATORS]:
+            operator = task
     draw = np.random.random()
     if draw < 0.2 and a[t[OPTION_PTR] + operator + 1] - a[t[OPTION_PTR] + operator] > 1:
         draw_option(a, t, undo, operator)
@@ -293,7 +293,7 @@ def _displace(a: Ints, t: Ints, units: Units, undo: Undo, s: Sequence, size: int
 
 @compiled
 def admits(a: Ints, t: Ints) -> bool:
-    """Whether the law allows the placement, and memory all orders of its tasks; finds its legs."""
+    """Return whether the law allows the placement, and memory every order; fill its legs."""
     if not find_legs(a, t):
         return False
     if not t[LIMITED]:
@@ -307,7 +307,9 @@ def admits(a: Ints, t: Ints) -> bool:
 
 
 @compiled
-def _keep(a: Ints, t: Ints, tasks: Tasks, k: int, s: Sequence, best: Kept, value: int) -> None:  # noqa: PLR0917 (compiled)
+def _save(  # noqa: PLR0917 (compiled)
+    a: Ints, t: Ints, tasks: Tasks, k: int, s: Sequence, best: BestSchedule, value: int
+) -> None:
     for operator in range(t[OPERATORS]):
         best.site[operator] = a[t[SITE] + operator]
         best.option[operator] = a[t[OPTION] + operator]
@@ -320,33 +322,33 @@ def _keep(a: Ints, t: Ints, tasks: Tasks, k: int, s: Sequence, best: Kept, value
 def cool(  # noqa: PLR0917 (compiled)
     a: Ints,
     t: Ints,
-    found: tuple[Units, Undo, Tasks, Sequence, Kept],
-    heat: float,
-    elsewhere: float,
+    search: tuple[Units, Undo, Tasks, Sequence, BestSchedule],
+    temperature: float,
+    relocate_share: float,
     count: tuple[int, int],
     value: int,
 ) -> int:
-    """Make moves at one heat; return the value of the state they end in.
+    """Make moves at one temperature; return the value of the state they end in.
 
-    ``elsewhere`` is the part of the moves that place units elsewhere; below 0 none ever do.
-    ``count`` is the seed, and the number of moves; ``now[2]`` of the sequence says which row of the
-    tasks is that of the state.
+    ``relocate_share`` is the part of the moves that place units elsewhere; below 0 none ever do.
+    ``count`` is the seed and the number of moves; ``now[2]`` of the sequence is the row of the
+    tasks that belongs to the state.
     """
-    units, undo, tasks, s, best = found
+    units, undo, tasks, s, best = search
     seed, moves = count
     np.random.seed(seed)
     k = s.now[2]
     size = _trace(tasks, k, s, value)
     producer = a[t[at.PRODUCER] : t[at.PRODUCER] + t[at.VALUES]]
     for _ in range(moves):
-        worst = int(value * (1.0 - heat * np.log(1.0 - np.random.random())))
+        worst = int(value * (1.0 - temperature * np.log(1.0 - np.random.random())))
         new, first, got = k, -1, NEVER
         undo.changed[0] = 0
-        if np.random.random() >= elsewhere:
+        if np.random.random() >= relocate_share:
             first = _reorder(tasks, k, s, size)
         if first >= 0:
             got = settle(tasks, k, s.trial, first, s.moved, s.last, worst)
-        elif s.now[1] < 0 and elsewhere >= 0.0:
+        elif s.now[1] < 0 and relocate_share >= 0.0:
             _displace(a, t, units, undo, s, size)
             if undo.changed[0] > 0 and admits(a, t):
                 new = 1 - k
@@ -360,7 +362,7 @@ def cool(  # noqa: PLR0917 (compiled)
             for i in range(tasks.number[k]):
                 s.trial[i] = s.order[i]
                 s.moved[i] = s.start[i]
-            if np.random.random() < AGAIN:
+            if np.random.random() < NEW_PATH_SHARE:
                 size = _trace(tasks, k, s, value)
             continue
         k = new
@@ -372,26 +374,26 @@ def cool(  # noqa: PLR0917 (compiled)
         _look_back(tasks, k, s)
         size = _trace(tasks, k, s, value)
         if value < best.value[0]:
-            _keep(a, t, tasks, k, s, best, value)
+            _save(a, t, tasks, k, s, best, value)
     return int(value)
 
 
 class Sequences:
-    """One thread of search; only makespans count.
+    """A search over sequences for the least makespan, in one thread.
 
     Parameters
     ----------
     problem
-        What to plan.
+        The problem to plan.
     seed
-        Of the random choices.
+        Seed of the random choices.
 
     Attributes
     ----------
     tried
-        Moves in all.
+        Number of moves so far.
     value
-        Of the state, in units.
+        Value of the state, in units.
     """
 
     def __init__(self, problem: PlanningProblem, seed: int = 0) -> None:
@@ -404,22 +406,22 @@ class Sequences:
         self.random = np.random.default_rng(seed)
         self.tried, self.value = 0, NEVER
         site, never = np.zeros(size, dtype=np.int64), np.full(1, NEVER, dtype=np.int64)
-        self.kept = Kept(site, site.copy(), np.zeros_like(self.state.start), never)
+        self.best_schedule = BestSchedule(site, site.copy(), np.zeros_like(self.state.start), never)
 
     @property
     def best(self) -> Timed:
         """A copy of the best state."""
-        site, option, start, value = self.kept
+        site, option, start, value = self.best_schedule
         return Timed(site.copy(), option.copy(), start.copy(), int(value[0]))
 
     def forget(self) -> None:
-        """Let the next state be the best one."""
-        self.kept.value[0] = NEVER
+        """Forget the best state: the next one becomes the best."""
+        self.best_schedule.value[0] = NEVER
 
     def begin(self, plan: Plan) -> bool:
-        """Stand at a plan; whether every order of its tasks is allowed.
+        """Start from a plan and return whether every order of its tasks is allowed.
 
-        Where memory binds at its placement, the search would have to look at every instant.
+        Where memory binds at its placement, the search would have to check every instant.
         """
         memory, decoder, s = self.decoder.memory, self.decoder, self.state
         placements = {run.operator: run.placement for run in plan.runs}
@@ -433,26 +435,26 @@ class Sequences:
         s.trial[:count], s.moved[:count] = s.order[:count], s.start[:count]
         s.now[1], s.now[2] = -1, 0
         _look_back(self.tasks, 0, s)
-        if self.value < self.kept.value[0]:
-            _keep(memory.a, memory.t, self.tasks, 0, s, self.kept, self.value)
+        if self.value < self.best_schedule.value[0]:
+            _save(memory.a, memory.t, self.tasks, 0, s, self.best_schedule, self.value)
         return True
 
     def _times(self, plan: Plan) -> Ints:
-        """When each task starts in a plan, in units: ticks may not fit into an array."""
+        """Return when each task starts in a plan, in units: ticks may not fit into an array."""
         decoder = self.decoder
         compiled_problem, memory = decoder.compiled, decoder.memory
         view = compiled_problem.view
         layouts = list(compiled_problem.layouts)
         sent = {(leg.value, leg.target, leg.layout): leg.start_ticks or 0 for leg in plan.transfers}
         runs = {run.operator: run for run in plan.runs}
-        found = [runs[operator.name].start_ticks or 0 for operator in compiled_problem.operators]
+        starts = [runs[operator.name].start_ticks or 0 for operator in compiled_problem.operators]
         for leg in range(memory.part(at.LEG_COUNT)[0]):
             value = view.values[memory.part(at.LEG_VALUE)[leg]]
             target = view.site_names[memory.part(at.LEG_TARGET)[leg]]
             layout = layouts[memory.part(at.LEG_LAYOUT)[leg]]
             made = runs[str(value.producer)].stop_ticks or 0
-            found.append(sent.get((value.name, target, layout), made))
-        return np.array([ticks // compiled_problem.unit for ticks in found], dtype=np.int64)
+            starts.append(sent.get((value.name, target, layout), made))
+        return np.array([ticks // compiled_problem.unit for ticks in starts], dtype=np.int64)
 
     def run(
         self,
@@ -462,29 +464,30 @@ class Sequences:
         on_better: Callable[[Timed], object] = lambda _state: None,
         most: int | None = None,
         *,
-        elsewhere: float = ELSEWHERE,
+        relocate_share: float = RELOCATE_SHARE,
     ) -> None:
-        """Cool down while ``done`` goes from 0 to 1; tell of the best state after a block.
+        """Anneal while ``done`` goes from 0 to 1; parameters as in :meth:`Annealing.run`.
 
-        With ``most`` there are no more moves than that. ``elsewhere`` is the part of the moves that
-        place units elsewhere; below 0 none does.
+        ``relocate_share`` is the part of the moves that place units elsewhere; below 0 none does.
         """
         usual = max(20, BLOCK // int(self.tasks.number[self.state.now[2]]))
         last = None if most is None else self.tried + most
         while (share := done()) < 1.0:
             block = usual if last is None else min(usual, last - self.tried)
-            seed, known = int(self.random.integers(1 << 31)), int(self.kept.value[0])
-            self._cool(hot * (cold / hot) ** share, elsewhere, (seed, block))
+            seed, known = int(self.random.integers(1 << 31)), int(self.best_schedule.value[0])
+            self._cool(hot * (cold / hot) ** share, relocate_share, (seed, block))
             self.tried += block
-            if self.kept.value[0] < known:
+            if self.best_schedule.value[0] < known:
                 on_better(self.best)
 
-    def _cool(self, heat: float, elsewhere: float, count: tuple[int, int]) -> None:
+    def _cool(self, temperature: float, relocate_share: float, count: tuple[int, int]) -> None:
         memory = self.decoder.memory
-        found = self.units, self.undo, self.tasks, self.state, self.kept
-        self.value = cool(memory.a, memory.t, found, heat, elsewhere, count, self.value)
+        search = self.units, self.undo, self.tasks, self.state, self.best_schedule
+        self.value = cool(
+            memory.a, memory.t, search, temperature, relocate_share, count, self.value
+        )
 
     def load(self) -> None:
-        """Have the loops compiled or read from disk, by no move; see :meth:`Annealing.load`."""
+        """Compile the loops or read them from disk, without a move; see :meth:`Annealing.load`."""
         if not getattr(cool, "signatures", None):
-            self._cool(HOTTEST, ELSEWHERE, (0, 0))
+            self._cool(HOTTEST, RELOCATE_SHARE, (0, 0))

@@ -13,7 +13,7 @@ from ..decoder.layout import OPERATORS, OPTION, OPTION_PTR, RANK, SITE, SITES, T
 from .units import Units
 
 MOST_TOGETHER = 12
-"""Units that move together, at most."""
+"""Most units that move together."""
 
 
 class State(NamedTuple):
@@ -26,7 +26,7 @@ class State(NamedTuple):
 
 
 class Undo(NamedTuple):
-    """What a move changed: operators and what they had; ``changed`` of them; units on the way."""
+    """What a move changed: ``changed`` operators with their old values; work space for units."""
 
     operator: Ints
     site: Ints
@@ -38,7 +38,7 @@ class Undo(NamedTuple):
 
 
 def new_undo(operators: int, units: int) -> Undo:
-    """Room for any move."""
+    """Return arrays that are large enough for any move."""
 
     def numbers(count: int) -> Ints:
         return np.zeros(count, dtype=np.int64)
@@ -57,7 +57,7 @@ def new_undo(operators: int, units: int) -> Undo:
 
 @compiled
 def remember(a: Ints, t: Ints, undo: Undo, operator: int) -> None:
-    """Note what an operator has before a move changes it."""
+    """Save the site, option and rank of an operator before a move changes them."""
     at = undo.changed[0]
     undo.operator[at] = operator
     undo.site[at] = a[t[SITE] + operator]
@@ -79,13 +79,13 @@ def take_back(a: Ints, t: Ints, undo: Undo) -> None:
 
 @compiled
 def _below(count: int) -> int:
-    """A random number from 0 to count - 1."""
+    """Return a random number from 0 to count - 1."""
     return int(np.random.random() * count)
 
 
 @compiled
 def _fastest(a: Ints, t: Ints, operator: int, site: int, draw: bool) -> int:
-    """The fastest option of an operator on a site, or any that can run there; -1 for none."""
+    """Return the fastest option of an operator on a site, or a random one; -1 for none."""
     best, least, seen = -1, 0, 0
     for option in range(a[t[OPTION_PTR] + operator], a[t[OPTION_PTR] + operator + 1]):
         ticks = a[t[TICKS] + option * t[SITES] + site]
@@ -99,7 +99,7 @@ def _fastest(a: Ints, t: Ints, operator: int, site: int, draw: bool) -> int:
 
 @compiled
 def draw_option(a: Ints, t: Ints, undo: Undo, operator: int) -> None:
-    """Take any option of an operator that can run where it is."""
+    """Give an operator a random option that can run on its site."""
     remember(a, t, undo, operator)
     a[t[OPTION] + operator] = _fastest(a, t, operator, a[t[SITE] + operator], True)
 
@@ -129,7 +129,7 @@ def put(a: Ints, t: Ints, units: Units, undo: Undo, unit: int, site: int) -> Non
 
 @compiled
 def some_site(a: Ints, t: Ints, units: Units, unit: int) -> int:
-    """A site of a neighbour other than the unit's own, or any."""
+    """Return a neighbour's site other than the unit's own, or a random site."""
     here = a[t[SITE] + units.operators[units.ptr[unit]]]
     many = units.near_ptr[unit + 1] - units.near_ptr[unit]
     if many > 0 and np.random.random() < 0.75:
@@ -171,7 +171,7 @@ def cluster(a: Ints, t: Ints, units: Units, undo: Undo, first: int, most: int) -
 
 @compiled
 def _exchange_sites(a: Ints, t: Ints, units: Units, undo: Undo, one: int, two: int) -> None:  # noqa: PLR0917 (compiled)
-    """Whoever is on one site goes to the other."""
+    """Exchange all units of two sites."""
     for i in range(len(units.movable)):
         unit = units.movable[i]
         here = a[t[SITE] + units.operators[units.ptr[unit]]]
@@ -183,7 +183,7 @@ def _exchange_sites(a: Ints, t: Ints, units: Units, undo: Undo, one: int, two: i
 
 @compiled
 def _shift(a: Ints, t: Ints, units: Units, undo: Undo, width: float) -> None:
-    """Ranks of a few operators, of a unit, or of two neighbours in rank change."""
+    """Change the ranks of a few operators or of a unit, or rank an operator next to another."""
     operators = t[OPERATORS]
     kind = np.random.random()
     size = int(width * 10.0 ** (-3.0 * np.random.random()))
@@ -213,7 +213,7 @@ def _shift(a: Ints, t: Ints, units: Units, undo: Undo, width: float) -> None:
 def move(a: Ints, t: Ints, units: Units, undo: Undo, width: float) -> None:
     """Change the state at random.
 
-    ``width`` is the range of ranks. What was changed stands in ``undo``; nothing may have been.
+    ``width`` is the range of ranks. ``undo`` gets what was changed, which may be nothing.
     """
     undo.changed[0] = 0
     many = len(units.movable)

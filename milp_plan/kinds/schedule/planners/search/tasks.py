@@ -1,10 +1,10 @@
 """The tasks of a placement and what they wait for: operators, then legs, as arrays.
 
-A schedule is an order of all tasks in which none comes before what it waits for: each starts when
-that is done and when whatever came before it on its devices, channels or ports is done. So tasks
-may wait for more urgent ones, which list schedules by events cannot say. Every schedule in which no
-task could start earlier without another one giving way has such an order (semi-active schedules;
-Baker, Introduction to Sequencing and Scheduling, 1974); for the makespan they are enough.
+A schedule is given by an order of all tasks that respects their precedences: each task starts when
+its inputs are there and the tasks before it on its devices, channels and ports are done. So tasks
+may wait for more urgent ones, which list schedules by events cannot express. Every semi-active
+schedule, in which no task can start earlier without another one moving, has such an order (Baker,
+Introduction to Sequencing and Scheduling, 1974); for the makespan they are enough.
 """
 
 from __future__ import annotations
@@ -49,24 +49,24 @@ from ..decoder.layout import (
 
 
 class Tasks(NamedTuple):
-    """Tasks of two placements: row ``k`` of each array is that of the one, ``1 - k`` another's.
+    """Tasks of two placements: row ``k`` of each array is one of them, ``1 - k`` the other.
 
     Parameters
     ----------
     number
-        How many there are.
+        Number of tasks.
     length
-        Units of each.
+        Duration of each task, in units.
     before_ptr, before
         Task -> tasks that it waits for.
     held_ptr, held
         Task -> devices, channels and ports that it holds.
     tail
-        Least units from its stop to the end, whatever the order.
+        Least time from its stop to the end in any order, in units.
     leg_first, leg_target, leg_layout
-        Value -> its first leg; what each leg makes.
+        Value -> its first leg; target site and layout of each leg.
     base
-        All tasks, each behind those that it waits for.
+        All tasks in a topological order.
     """
 
     number: Ints
@@ -83,7 +83,7 @@ class Tasks(NamedTuple):
 
 
 def new_tasks(decoder: Decoder) -> Tasks:
-    """Room for the tasks of any two placements."""
+    """Return arrays that are large enough for the tasks of any two placements."""
     memory = decoder.memory
     sizes = {number: len(memory.part(number)) for number in (INPUT_VALUE, LINK_LEG, LEG_HELD)}
     legs, tasks = len(memory.part(LEG_VALUE)), len(memory.part(at.START))
@@ -160,7 +160,7 @@ def _read_operators(a: Ints, t: Ints, tasks: Tasks, k: int) -> None:
 
 @compiled
 def _sort(a: Ints, t: Ints, tasks: Tasks, k: int) -> None:
-    """Each operator, then the legs of what it makes; operators are in topological order."""
+    """Fill ``base``, each operator before the legs of its values, and the tails."""
     filled = 0
     for operator in range(t[OPERATORS]):
         tasks.base[k, filled] = operator
@@ -184,22 +184,22 @@ def _sort(a: Ints, t: Ints, tasks: Tasks, k: int) -> None:
 def settle(  # noqa: PLR0917 (compiled)
     tasks: Tasks, k: int, order: Ints, first: int, start: Ints, last: Ints, worst: int
 ) -> int:
-    """Start the tasks from a position of the order on; return the last stop.
+    """Time the tasks from a position of the order on; return the makespan.
 
     Parameters
     ----------
     tasks, k
-        What there is to do.
+        The tasks, and the row of their placement.
     order
-        Of all tasks; none comes before what it waits for.
+        An order of all tasks that respects their precedences.
     first
-        The starts of what comes before this position are known.
+        Position of the first task to time; the starts of those before are known.
     start
-        Of each task.
+        Start of each task, which is filled.
     last
-        Room for a stop of each device, channel and port.
+        Work space: a stop of each device, channel and port.
     worst
-        ``NEVER`` is returned, and the other starts are left, once the last stop must be later.
+        Limit on the makespan; once it must be exceeded, ``NEVER`` is returned.
     """
     last[:] = 0
     latest = 0
@@ -227,10 +227,9 @@ def settle(  # noqa: PLR0917 (compiled)
 def carry_over(  # noqa: PLR0917 (compiled)
     tasks: Tasks, k: int, operators: int, producer: Ints, start: Ints, when: Ints
 ) -> None:
-    """When the tasks of row ``1 - k`` would come, by the starts of row ``k``: fill ``when``.
+    """Fill ``when`` with times for the tasks of row ``1 - k``, from the starts of row ``k``.
 
-    A leg that was there before keeps its time; a new one comes as soon as its value is made. None
-    comes before what it waits for.
+    A leg that both placements have keeps its time; a new one starts when its value is made.
     """
     new = 1 - k
     for task in range(operators):
@@ -249,7 +248,7 @@ def carry_over(  # noqa: PLR0917 (compiled)
 
 @compiled
 def in_order(tasks: Tasks, k: int, when: Ints, order: Ints) -> None:
-    """Fill an order by times, in which none comes before what it waits for."""
+    """Fill an order by times that respects the precedences."""
     count = tasks.number[k]
     keys = np.empty(count, dtype=np.int64)
     for i in range(count):
@@ -257,7 +256,7 @@ def in_order(tasks: Tasks, k: int, when: Ints, order: Ints) -> None:
         for j in range(tasks.before_ptr[k, task], tasks.before_ptr[k, task + 1]):
             when[task] = max(when[task], when[tasks.before[k, j]])
         keys[i] = when[task]
-    found = np.empty(count, dtype=np.int64)
-    sort_stably(keys, found)
+    ranked = np.empty(count, dtype=np.int64)
+    sort_stably(keys, ranked)
     for i in range(count):
-        order[i] = tasks.base[k, found[i]]
+        order[i] = tasks.base[k, ranked[i]]

@@ -1,4 +1,4 @@
-"""What moves: colocation groups and operators without one, their sites and their neighbours."""
+"""Units of a move: colocation groups and operators without one, their sites and neighbours."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Units(NamedTuple):
     site_ptr, sites
         Unit -> sites on which all its operators can run.
     near_ptr, near
-        Unit -> units it exchanges values with, each as often as they do.
+        Unit -> units it exchanges values with, once per value and reader.
     movable
         Units with more than one site.
     option_ptr
@@ -51,8 +51,8 @@ def units_of(compiled: Compiled) -> Units:
     members = [members[unit] for unit in order]
     sites = [view.unit_sites[unit] for unit in order]
     of = np.zeros(len(view.names), dtype=np.int64)
-    for unit, found in enumerate(members):
-        of[found] = unit
+    for unit, operators in enumerate(members):
+        of[operators] = unit
     near: list[list[int]] = [[] for _ in members]
     for operator, readers in enumerate(view.successors):
         one = int(of[position[operator]])
@@ -61,7 +61,7 @@ def units_of(compiled: Compiled) -> Units:
             if one != two:
                 near[one].append(two)
                 near[two].append(one)
-    movable = [unit for unit, found in enumerate(sites) if len(found) > 1]
+    movable = [unit for unit, choices in enumerate(sites) if len(choices) > 1]
     counts = [len(operator.options) for operator in compiled.operators]
     return Units(
         of,

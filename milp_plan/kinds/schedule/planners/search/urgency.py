@@ -1,8 +1,8 @@
-"""Ranks made anew from a placement: by what is left behind each operator, and by micro-batch.
+"""New ranks for a placement: by the longest path behind each operator, and by micro-batch.
 
-Moves keep all other ranks. Where a unit of all micro-batches goes elsewhere, these are the ranks of
-another pipeline, and the list schedule is far worse than what the placement is worth. The rules are
-those of :mod:`..constructions.urgency`, with parts drawn at random.
+Moves change few ranks. Where a unit of all micro-batches goes elsewhere, the old ranks are those of
+another pipeline, and the list schedule is far worse than the placement allows. The rules are those
+of :mod:`..constructions.urgency`, with random weights.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..decoder.legs import find_legs
 from .states import Undo, remember
 
 BY_PASS = 0.25
-"""Part of the times that passes come before micro-batches, where there are any."""
+"""Probability that passes come before micro-batches, in training."""
 
 MOST, DECADES = 0.5, 1.5
 """Part of the longest path by which a micro-batch is less urgent than the one before: drawn from
@@ -32,14 +32,14 @@ MOST, DECADES = 0.5, 1.5
 
 
 class Urgency(NamedTuple):
-    """What is known of operators by their positions, whatever the placement.
+    """Micro-batch and pass of each operator, by position in the decoder's order.
 
     Parameters
     ----------
     batch
-        Micro-batch, from 0; what runs once has the number of micro-batches.
+        Micro-batch, from 0; operators that run once have the number of micro-batches.
     row
-        By pass: a larger one comes first in a steady pipeline. All 0 where nothing is trained.
+        Rank of the pass: a larger one comes first in a steady pipeline. All 0 without training.
     """
 
     batch: NDArray[np.float64]
@@ -48,19 +48,19 @@ class Urgency(NamedTuple):
 
 def urgency_of(problem: PlanningProblem, compiled_problem: Compiled) -> Urgency:
     """Read the structure of a problem."""
-    found, order = structure(problem), compiled_problem.order
-    rows = [float(STEADY[found.passes[number]]) for number in order]
+    graph, order = structure(problem), compiled_problem.order
+    rows = [float(STEADY[graph.passes[number]]) for number in order]
     return Urgency(
-        np.array([found.batch[number] for number in order], dtype=np.float64),
-        np.array(rows if found.trains else [0.0] * len(rows)),
+        np.array([graph.batch[number] for number in order], dtype=np.float64),
+        np.array(rows if graph.trains else [0.0] * len(rows)),
     )
 
 
 @compiled
 def rank_anew(a: Ints, t: Ints, undo: Undo, urgency: Urgency, width: float) -> None:
-    """Rank all operators by what is behind them where they stand; ``width`` is the range.
+    """Rank all operators by the longest path behind them in their placement.
 
-    Nothing changes where the law admits no such placement.
+    ``width`` is the range of ranks. Nothing changes where the law does not allow the placement.
     """
     if not find_legs(a, t):
         return

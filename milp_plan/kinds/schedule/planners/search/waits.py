@@ -1,11 +1,11 @@
-"""When tasks waited in a schedule, and so whether other ranks would change it.
+"""When tasks waited in a schedule, and whether new ranks can change it.
 
-Where memory is not watched, a list schedule takes of the tasks that wait for one device, channel or
-port the most urgent one. Other ranks make another schedule only where two tasks that hold something
-in common wait at the same time and change their order: up to the first moment at which that
-happens both schedules are the same, so it is seen in the one that is known. Most changes of ranks
-of a search are not of that kind, and need no schedule. Where transfers may be held back for one
-whose value is being made, that one waits from the start of its operator on.
+Without memory limits, a list schedule takes the most urgent of the tasks that wait for a device,
+channel or port. New ranks make another schedule only where two tasks with a common resource wait at
+the same time and change their order. Up to the first such moment both schedules are the same, so
+the known schedule is enough to detect it. Most changes of ranks in a search are not of that kind
+and need no new schedule. Where transfers may be delayed for one whose value is being made, that
+one counts as waiting from the start of its operator on.
 """
 
 from __future__ import annotations
@@ -55,26 +55,26 @@ SEVERAL = -2
 
 
 class Waits(NamedTuple):
-    """What is known of the schedule of a state; tasks are operators, then transfers.
+    """Waiting times in the schedule of a state; tasks are operators, then transfers.
 
     Parameters
     ----------
     ready, start
         Since when a task waited, and when it began.
     rank
-        Of tasks.
+        Rank of each task.
     leg
         Input -> the transfer that serves it, -1 for none.
     value, source, target
         Transfer -> what it sends, from where (-1 for a whole site), where to.
     legs
-        How many transfers there are.
+        Number of transfers.
     trial
-        Room for ranks of transfers.
+        Work space for ranks of transfers.
     known
-        Whether all of this holds; not where memory is watched.
+        Whether the arrays describe the state; never under memory limits.
     spared
-        How many moves needed no schedule.
+        Number of moves that needed no schedule.
     """
 
     ready: Ints
@@ -91,7 +91,7 @@ class Waits(NamedTuple):
 
 
 def new_waits(decoder: Decoder) -> Waits:
-    """Nothing is known yet."""
+    """Return arrays of the right size that describe no schedule yet."""
     memory = decoder.memory
     tasks, legs = len(memory.part(at.START)), len(memory.part(LEG_VALUE))
     ready, start, rank = (np.zeros(tasks, dtype=np.int64) for _ in range(3))
@@ -103,7 +103,7 @@ def new_waits(decoder: Decoder) -> Waits:
 
 @compiled
 def note(a: Ints, t: Ints, waits: Waits, holding: bool) -> None:
-    """Read the schedule that was made last, which must be complete."""
+    """Fill the arrays from the last schedule, which must be complete."""
     waits.known[0] = not a[t[TIMED]]
     if not waits.known[0]:
         return
@@ -139,7 +139,7 @@ def note(a: Ints, t: Ints, waits: Waits, holding: bool) -> None:
 
 @compiled
 def same(a: Ints, t: Ints, waits: Waits, undo: Undo) -> bool:
-    """Whether the schedule surely stays as it is after a move; the ranks are noted if so."""
+    """Return whether a move cannot change the schedule, and save its ranks if so."""
     if not waits.known[0]:
         return False
     operators, stays = t[OPERATORS], True
@@ -168,13 +168,13 @@ def same(a: Ints, t: Ints, waits: Waits, undo: Undo) -> bool:
 
 @inlined
 def _turn(was: int, now: int) -> bool:
-    """Whether two tasks change their order, or are equal and were not, or the other way round."""
+    """Return whether the order of two tasks changes, including from or to equal ranks."""
     return (was < 0) != (now < 0) or (was > 0) != (now > 0)
 
 
 @compiled
 def _passes(a: Ints, t: Ints, waits: Waits, one: int) -> bool:
-    """Whether an operator changes its order with one that waited with it."""
+    """Return whether an operator changes its order with another that waited at the same time."""
     was, now = waits.rank[one], a[t[RANK] + one]
     ready, start = waits.ready[one], waits.start[one]
     for two in range(t[OPERATORS]):
@@ -190,7 +190,7 @@ def _passes(a: Ints, t: Ints, waits: Waits, one: int) -> bool:
 
 @inlined
 def _meet(a: Ints, t: Ints, one: int, two: int) -> bool:
-    """Whether two sites have a device in common."""
+    """Return whether two sites have a device in common."""
     for i in range(a[t[SITE_PTR] + one], a[t[SITE_PTR] + one + 1]):
         if a[t[PLACE] + two * t[DEVICES] + a[t[SITE_DEVICE] + i]] >= 0:
             return True
@@ -199,7 +199,10 @@ def _meet(a: Ints, t: Ints, one: int, two: int) -> bool:
 
 @compiled
 def _rank_sends(a: Ints, t: Ints, waits: Waits, reader: int) -> bool:
-    """Rank the transfers an operator waits for: as urgent as the most urgent of their readers."""
+    """Rank an operator's transfers by their most urgent reader; return whether that is simple.
+
+    It is not where several transfers serve one input.
+    """
     for edge in range(a[t[INPUT_PTR] + reader], a[t[INPUT_PTR] + reader + 1]):
         leg = waits.leg[edge]
         if leg == SEVERAL:
@@ -218,7 +221,7 @@ def _rank_sends(a: Ints, t: Ints, waits: Waits, reader: int) -> bool:
 
 @compiled
 def _passes_sent(a: Ints, t: Ints, waits: Waits, reader: int) -> bool:
-    """Whether a transfer an operator waits for changes its order with one that waited with it."""
+    """Return whether one of an operator's transfers changes its order with a waiting one."""
     operators = t[OPERATORS]
     for edge in range(a[t[INPUT_PTR] + reader], a[t[INPUT_PTR] + reader + 1]):
         one = waits.leg[edge]
@@ -239,7 +242,7 @@ def _passes_sent(a: Ints, t: Ints, waits: Waits, reader: int) -> bool:
 
 @inlined
 def _clash(t: Ints, waits: Waits, one: int, two: int) -> bool:
-    """Whether two transfers may hold a channel or a port in common."""
+    """Return whether two transfers may use a channel or a port in common."""
     if waits.source[one] < 0 or waits.source[two] < 0:
         return True
     same_source = waits.source[one] == waits.source[two]

@@ -13,8 +13,8 @@ from milp_plan.check import verify
 from milp_plan.core import FULL, Operator, PlanningProblem, Value
 from milp_plan.kinds.schedule.coarsen.cuts import Rest, StageLine
 from milp_plan.kinds.schedule.coarsen.forecast import Forecast, packs
-from milp_plan.kinds.schedule.coarsen.stage import coarsen
-from milp_plan.kinds.schedule.coarsen.stages import ALIKE, best_cut
+from milp_plan.kinds.schedule.coarsen.pipeline_stages import ALIKE, best_cut
+from milp_plan.kinds.schedule.coarsen.steps import coarsen
 from tests.support.training_graphs import random_training
 
 from .drafts import problem_of, random_plan, single, small_cluster, unlimited

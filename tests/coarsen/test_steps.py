@@ -25,7 +25,7 @@ from milp_plan.kinds.schedule.coarsen.clustering import (
 )
 from milp_plan.kinds.schedule.coarsen.contraction import contract
 from milp_plan.kinds.schedule.coarsen.folding import BlockFolding, repeated_blocks
-from milp_plan.kinds.schedule.coarsen.stage import DEFAULT_TARGET, coarsen
+from milp_plan.kinds.schedule.coarsen.steps import DEFAULT_TARGET, coarsen
 from milp_plan.kinds.schedule.formats import read
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem

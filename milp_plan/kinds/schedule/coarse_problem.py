@@ -1,4 +1,4 @@
-"""One row per coarse problem of a run: its size, its model, and the values of its plans."""
+"""Rows of a record about coarse problems: the size, the model, and the values of the plans."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ HEADS = (
     *("coarsening", "clusters", "columns", "rows", "start", "model", "its bound", "windows"),
     *("time", "before", "after"),
 )
-"""Heads of the table of stages."""
+"""Heads of the table of coarse problems."""
 
 
 @dataclass(slots=True)
-class Stage:
+class CoarseProblemRow:
     """One coarse problem that a run planned. Values are ticks or bytes; ``None`` means unknown.
 
     Parameters
@@ -43,7 +43,7 @@ class Stage:
     seconds
         Wall-clock seconds from coarsening to expansion.
     before, after
-        Value of the best plan of the original problem before this stage and after it.
+        Value of the best plan of the original problem before this coarse problem and after it.
     """
 
     coarsening: str
@@ -60,8 +60,8 @@ class Stage:
     before: int | None = None
     after: int | None = None
 
-    def answered(self, answer: ModelAnswer) -> None:
-        """Take the figures of the model's answer."""
+    def set_model(self, answer: ModelAnswer) -> None:
+        """Copy size, value, bound and stop from a model's answer."""
         model = answer.described()["model"]
         self.columns, self.rows = model["columns"], model["rows"]
         self.model, self.bound = model["value"], model["bound"]
@@ -73,8 +73,8 @@ class Stage:
         return relative_gap(self.model, self.bound)
 
     @property
-    def paid(self) -> bool:
-        """Whether the original problem has a better plan than before."""
+    def improved(self) -> bool:
+        """Whether the plan of the original problem improved."""
         return self.after is not None and (self.before is None or self.after < self.before)
 
     def as_row(self) -> dict[str, Any]:
@@ -82,7 +82,7 @@ class Stage:
         return asdict(self) | {"gap": self.gap, "seconds": round(self.seconds, 3)}
 
 
-def stage_table(rows: Sequence[dict[str, Any]], measure: Measure) -> list[list[str]]:
+def coarse_problem_table(rows: Sequence[dict[str, Any]], measure: Measure) -> list[list[str]]:
     """Return the rows of a record's ``coarse_stages`` as texts, in the order of :data:`HEADS`."""
 
     def count(number: int | None) -> str:

@@ -24,7 +24,7 @@ class _Load:
     working: int
 
 
-class Stages:
+class StageCuts:
     """Cuts of one order of units over one sequence of stages.
 
     Parameters
@@ -89,7 +89,7 @@ class Stages:
         return None if loads is None else self._placements(loads)
 
     def _fill(self, most_work: int | None, kept_share: Fraction, count: int) -> list[_Load] | None:
-        found: list[_Load] = []
+        result: list[_Load] = []
         part, parts = kept_share.numerator, kept_share.denominator
         stage, work, kept, working, held = 0, 0, 0, 0, 0
         seen: set[tuple[int, str, int]] = set()
@@ -116,8 +116,8 @@ class Stages:
                 held += extra
             work, kept = work + load.work, kept + load.kept
             working = max(working, load.working)
-            found.append(load)
-        return found
+            result.append(load)
+        return result
 
     def balance(self, kept_share: Fraction, count: int | None = None) -> Placements | None:
         """Cut so that the stage with most work has as little as possible, to one part in 64.
@@ -131,11 +131,11 @@ class Stages:
         high, low = self._total, self._total // (64 * count)
         while high - low > max(1, high // 64):
             middle = (low + high) // 2
-            found = self._fill(middle, kept_share, count)
-            if found is None:
+            result = self._fill(middle, kept_share, count)
+            if result is None:
                 low = middle
             else:
-                best, high = found, middle
+                best, high = result, middle
         return self._placements(best)
 
     def _placements(self, loads: Sequence[_Load]) -> Placements:

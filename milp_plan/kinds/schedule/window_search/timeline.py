@@ -1,4 +1,4 @@
-"""A plan as tasks on resources, in integers: what windows are cut from, and what they lead to."""
+"""A plan as tasks on resources, in arrays of integers, and plans from placements and orders."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Key = tuple[int, tuple[int, ...], str]
 class Journey(NamedTuple):
     """A transfer of a plan.
 
-    ``duration`` in units of the view; ``resources`` are numbers of channels or ports.
+    ``duration`` is in units of the view; ``resources`` are the numbers of channels or ports.
     """
 
     key: Key
@@ -31,7 +31,7 @@ class Journey(NamedTuple):
     resources: tuple[int, ...]
 
 
-class Tape:
+class Timeline:
     """The tasks of a plan: its operators first, then its transfers.
 
     Parameters
@@ -44,15 +44,15 @@ class Tape:
     Attributes
     ----------
     spots, journeys
-        Placement of each operator, and what each transfer does.
+        Placement of each operator; the transfers.
     start, length : shape (tasks,), int64
-        In units of the view, starts rounded down and lengths rounded up.
+        Starts, rounded down, and durations, rounded up, in units of the view.
     order, place
         Tasks in the order of the plan, and the position of each there.
     held
-        (first of each task, resource): what it holds.
+        Resources of each task, as (first of each task, resource).
     arcs
-        (first of each task, task before it, value): producers and transfers that it waits for.
+        Producers and transfers that a task waits for, as (first of each task, task, value).
     chains
         Per resource, the tasks that hold it, in order.
     touching
@@ -82,7 +82,7 @@ class Tape:
         for number, journey in enumerate(self.journeys):
             self.touching[journey.key[0]].append(n + number)
         holds = [spot.devices for spot in self.spots] + [j.resources for j in self.journeys]
-        self.held = _packed(holds)
+        self.held = _flatten(holds)
         self.chains: list[list[int]] = [[] for _ in range(view.num_resources)]
         for task in self.order.tolist():
             for resource in holds[task]:
@@ -105,7 +105,7 @@ class Tape:
         return Journey(key, source, length, held)
 
     def exact(self, number: int) -> Journey:
-        """Return a transfer with its length in ticks."""
+        """Return a transfer with its duration in ticks."""
         transfer = self.plan.transfers[number]
         ticks = (transfer.stop_ticks or 0) - (transfer.start_ticks or 0)
         return self.journeys[number]._replace(duration=ticks)
@@ -135,31 +135,31 @@ class Tape:
         touched = np.zeros(len(self.view.values), np.bool_)
         nothing = np.zeros(self.num_tasks + 1, np.int64), state[:0], state[:0]
         self.head, self.tail = np.zeros_like(state), np.zeros_like(state)
-        for loop, found in ((forward, self.head), (backward, self.tail)):
+        for loop, result in ((forward, self.head), (backward, self.tail)):
             last = np.zeros(self.view.num_resources, np.int64)
             loop(
-                self.order, state, self.length, self.arcs, touched, nothing, self.held, last, found
+                self.order, state, self.length, self.arcs, touched, nothing, self.held, last, result
             )
 
     @property
     def makespan(self) -> int:
-        """How long the plan lasts, every task as early as its order allows."""
+        """Makespan of the plan with every task as early as its order allows."""
         n = self.view.num_operators
         return int((self.head[:n] + self.length[:n]).max(initial=0))
 
     @cached_property
     def critical(self) -> list[int]:
-        """Tasks that cannot be late."""
-        found: list[int] = np.flatnonzero(self.slack == 0).tolist()
-        return found
+        """Tasks without slack."""
+        tasks: list[int] = np.flatnonzero(self.slack == 0).tolist()
+        return tasks
 
     @property
     def slack(self) -> Integers:
-        """How late each task can be, in the plan's order, without any harm."""
+        """Delay of each task that does not change the makespan, in the plan's order."""
         return self.makespan - self.head - self.length - self.tail
 
 
-def _packed(rows: Sequence[Sequence[int]]) -> tuple[Integers, Integers]:
+def _flatten(rows: Sequence[Sequence[int]]) -> tuple[Integers, Integers]:
     first = np.cumsum([0, *(len(row) for row in rows)], dtype=np.int64)
     return first, np.array([entry for row in rows for entry in row], dtype=np.int64)
 
@@ -167,11 +167,11 @@ def _packed(rows: Sequence[Sequence[int]]) -> tuple[Integers, Integers]:
 # -- plans from decisions ------------------------------------------------------------------------
 
 
-class _Work(NamedTuple):
-    """Tasks to be timed: who follows whom, how many come before, ticks, resources."""
+class _TaskGraph(NamedTuple):
+    """Tasks to be timed: successors, numbers of predecessors, durations and resources."""
 
-    follow: list[list[int]]
-    missing: list[int]
+    successors: list[list[int]]
+    num_predecessors: list[int]
     length: list[int]
     holds: list[tuple[int, ...]]
 
@@ -183,53 +183,53 @@ def timed(
     after: Iterable[tuple[int | Key, int | Key]],
     hints: Mapping[int | Key, float],
 ) -> Plan | None:
-    """Schedule operators and the transfers they call for as early as an order allows.
+    """Schedule operators and the transfers they need as early as an order allows.
 
     Parameters
     ----------
     view, spots
         The problem, and a placement of every operator.
     known
-        Transfers that leave from where they left before; the others from the fastest device.
+        Transfers that keep their source; the others leave from the fastest device.
     after
-        Pairs of operators (by number) and transfers (by their copy); the second starts when the
-        first has stopped. Dropped where they are in a circle, and where there is no such transfer.
+        Pairs of operators (by number) and transfers (by their copy); the second starts after the
+        first stops. Pairs that form a cycle, or name a transfer that does not exist, are dropped.
     hints
-        When tasks should come, in any unit; it counts only for tasks in a circle.
+        When tasks should come, in any unit; used only for tasks in a cycle.
 
     Returns
     -------
     Plan or None
         ``None`` where a value cannot get to a reader.
     """
-    found = _work(view, spots, known)
-    if found is None:
+    graph_and_transfers = _task_graph(view, spots, known)
+    if graph_and_transfers is None:
         return None
-    work, made = found
+    graph, made = graph_and_transfers
     n = len(spots)
     number: dict[int | Key, int] = {journey.key: n + k for k, journey in enumerate(made)}
     number.update((operator, operator) for operator in range(n))
-    later: list[list[int]] = [[] for _ in work.follow]
+    later: list[list[int]] = [[] for _ in graph.successors]
     for one, other in after:
         if one in number and other in number:
             later[number[one]].append(number[other])
     when = [(hints.get(k, 0.0), 0.0) for k in [*range(n), *(journey.key for journey in made)]]
-    starts = _in_turn(work, later, when, held=False)
+    starts = _starts(graph, later, when, use_resources=False)
     times = [
         (float(start), float(start + ticks))
-        for start, ticks in zip(starts, work.length, strict=True)
+        for start, ticks in zip(starts, graph.length, strict=True)
     ]
-    starts = _in_turn(work, [[] for _ in later], times, held=True)
+    starts = _starts(graph, [[] for _ in later], times, use_resources=True)
     return _plan(view, spots, made, starts)
 
 
-def _work(
+def _task_graph(
     view: Indexed, spots: Sequence[Spot], known: Mapping[Key, Journey]
-) -> tuple[_Work, list[Journey]] | None:
-    """List the tasks of a placement, and its transfers; ``None`` where one has no way."""
+) -> tuple[_TaskGraph, list[Journey]] | None:
+    """Return the tasks of a placement and its transfers; ``None`` where one is impossible."""
     n = view.num_operators
-    follow: list[list[int]] = [[] for _ in range(n)]
-    missing = [0] * n
+    successors: list[list[int]] = [[] for _ in range(n)]
+    num_predecessors = [0] * n
     journeys: dict[Key, Journey] = {}
     number: dict[Key, int] = {}
     for value, producer in enumerate(view.producer):
@@ -237,33 +237,38 @@ def _work(
             legs = view.legs_between(value, spots[producer], spots[reader])
             if legs is None:
                 return None
-            follow[producer].append(reader)
-            missing[reader] += 1
+            successors[producer].append(reader)
+            num_predecessors[reader] += 1
             for leg in legs:
                 key = (value, leg.target, leg.layout)
                 if key not in journeys:
                     made = Journey(key, leg.source, leg.duration, leg.resources)
-                    journeys[key], number[key] = known.get(key, made), len(follow)
-                    follow[producer].append(len(follow))
-                    follow.append([])
-                    missing.append(1)
-                follow[number[key]].append(reader)
-                missing[reader] += 1
+                    journeys[key], number[key] = known.get(key, made), len(successors)
+                    successors[producer].append(len(successors))
+                    successors.append([])
+                    num_predecessors.append(1)
+                successors[number[key]].append(reader)
+                num_predecessors[reader] += 1
     made_all = list(journeys.values())
     length = [spot.duration for spot in spots] + [journey.duration for journey in made_all]
     holds = [spot.devices for spot in spots] + [journey.resources for journey in made_all]
-    return _Work(follow, missing, length, holds), made_all
+    return _TaskGraph(successors, num_predecessors, length, holds), made_all
 
 
-def _in_turn(
-    work: _Work, later: list[list[int]], when: Sequence[tuple[float, float]], *, held: bool
+def _starts(
+    graph: _TaskGraph,
+    later: list[list[int]],
+    when: Sequence[tuple[float, float]],
+    *,
+    use_resources: bool,
 ) -> list[int]:
-    """Start of each task: of those that are ready the one that nothing else is to precede first.
+    """Return the start of each task, taking ready tasks in the order of ``later``, then ``when``.
 
-    ``later`` is who is to follow whom. With ``held`` the tasks on a resource follow each other in
-    the order in which they are taken.
+    ``later`` lists tasks that should follow a task; pairs in a cycle are ignored. With
+    ``use_resources`` the tasks on a resource follow each other in the order in which they are
+    taken.
     """
-    missing = list(work.missing)
+    missing = list(graph.num_predecessors)
     waiting = [0] * len(missing)
     for row in later:
         for other in row:
@@ -276,13 +281,13 @@ def _in_turn(
     while ready:
         task = heappop(ready)[3]
         if done[task]:
-            continue  # offered again when it had nothing left to wait for
+            continue  # pushed a second time when nothing was left to wait for
         done[task] = True
-        if held:
-            start[task] = max([start[task], *(free.get(r, 0) for r in work.holds[task])])
-        stop = start[task] + work.length[task]
-        free.update(dict.fromkeys(work.holds[task], stop))
-        for other in work.follow[task]:
+        if use_resources:
+            start[task] = max([start[task], *(free.get(r, 0) for r in graph.holds[task])])
+        stop = start[task] + graph.length[task]
+        free.update(dict.fromkeys(graph.holds[task], stop))
+        for other in graph.successors[task]:
             start[other] = max(start[other], stop)
             missing[other] -= 1
             if not missing[other]:

@@ -1,4 +1,4 @@
-"""Stage one: the exact steps, then the heuristic ones until the target is met."""
+"""The steps of coarsening: exact ones, then heuristic ones until the target is met."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .clustering import AcyclicClustering, ChainContraction
 from .folding import BlockFolding
 from .guided import GuidedClustering
 from .options import UselessOptions
+from .pipeline_stages import StageClustering
 from .reduction import Coarsening, Reduction, ReductionStep
-from .stages import StageClustering
 from .zero_length import ZeroLengthAbsorption
 
 DEFAULT_TARGET = 25
-"""Operators that stage two plans well by one model."""
+"""Default target: operators that one exact model plans well."""
 
 
 def exact_steps() -> tuple[ReductionStep, ...]:
@@ -27,7 +27,7 @@ def exact_steps() -> tuple[ReductionStep, ...]:
 def heuristic_steps(
     guide: Mapping[str, OperatorRun] | None = None, *, stages: bool = False
 ) -> tuple[Callable[[int], ReductionStep], ...]:
-    """Return what makes the steps that may lose the optimum from a target, in their order."""
+    """Return constructors of the heuristic steps, which take a target, in their order."""
     if stages:
         return StageClustering, AcyclicClustering
     if guide is not None:
@@ -50,10 +50,10 @@ def coarsen(
     problem
         Any problem.
     target
-        Operators wanted; ``None`` for :data:`DEFAULT_TARGET`. Heuristic steps are taken only
-        while there are more. The result can have more operators where memory, sites or layouts
-        forbid further merges, and up to twice the target where stages find that fewer do not fit
-        into memory or are clearly slower (:attr:`Coarsening.excess`).
+        Number of operators to aim at; ``None`` for :data:`DEFAULT_TARGET`. Heuristic steps are
+        taken only while there are more. The result can have more operators where memory, sites or
+        layouts forbid further merges, and up to twice the target where stages find that fewer do
+        not fit into memory or are clearly slower (:attr:`Coarsening.excess`).
     exact_only
         Take no heuristic step, whatever the size.
     guide
@@ -75,9 +75,9 @@ def coarsen(
     ValueError
         ``target`` is below 1, or the guide has no times.
     """
-    wanted = DEFAULT_TARGET if target is None else target
-    if wanted < 1:
-        raise ValueError(f"target is {wanted}, expected at least 1")
+    goal = DEFAULT_TARGET if target is None else target
+    if goal < 1:
+        raise ValueError(f"target is {goal}, expected at least 1")
     if guide is not None and not guide.has_schedule:
         raise ValueError("the guide has no times")
     reductions: list[Reduction] = []
@@ -96,7 +96,7 @@ def coarsen(
     hints = None if rough is None else {run.operator: run for run in rough.runs}
     for made in heuristic_steps(hints, stages=stages):
         so_far = Coarsening(problem, tuple(reductions))
-        aim = wanted if so_far.excess is None else so_far.excess.operators
+        aim = goal if so_far.excess is None else so_far.excess.operators
         if len(so_far.problem.graph.operators) > aim:
             take(made(aim))
     return Coarsening(problem, tuple(reductions))

@@ -1,4 +1,4 @@
-"""Stages: clusters that keep micro-batches, passes and branches apart."""
+"""Clusters from pipeline stages, which keep micro-batches, passes and branches apart."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .reduction import Excess, Reduction
 
 @dataclass(frozen=True)
 class StageClustering:
-    """Cut the graph into stages of like work, and each stage where parallelism needs it. Heuristic.
+    """Cut the graph into stages of similar work, and these by what can run in parallel. Heuristic.
 
     A stage is an interval of colocation groups along the forward pass, in depth-first order, so
     that a tower or a branch lies in few stages; what runs backward stands where it came from.
@@ -70,19 +70,19 @@ def _merge(quotient: Quotient, nodes: list[int], caps: Caps) -> None:
 
 
 ROOM_AT_ONCE = 2
-"""What is kept until the end must fit so many times: other values come and go meanwhile."""
+"""Factor on the bytes that must stay until the end: other values need memory meanwhile."""
 
 ALIKE = 1.02
 """Forecasts within this factor of the best one count as equal."""
 
 SLOWER, LITTLE_SLOWER = 1.1, 1.05
-"""A forecast is clearly slower than another beyond the former factor, a little up to the latter."""
+"""Factors on a forecast: clearly slower above the first, a little slower up to the second."""
 
 MOST_EXCESS = 2
-"""Most clusters where the target is too few, in terms of the target."""
+"""Most clusters, as a multiple of the target, where the target is too few."""
 
 REFINEMENTS = 4
-"""Sizes beyond the target to which a cut that does not fit is refined."""
+"""Number of sizes beyond the target to which a cut that does not fit is refined."""
 
 
 def best_cut(problem: PlanningProblem, target: int) -> tuple[Cut, Excess | None]:
@@ -120,7 +120,7 @@ def best_cut(problem: PlanningProblem, target: int) -> tuple[Cut, Excess | None]
 
 
 class _Judge:
-    """What cuts of a problem are worth."""
+    """Compares cuts of a problem by forecasts."""
 
     def __init__(self, problem: PlanningProblem, ticks: Mapping[str, int]) -> None:
         self.rooms = [d.memory_bytes for d in problem.without_memory_saving.cluster.devices]
@@ -128,13 +128,13 @@ class _Judge:
         self._ticks: dict[int, tuple[Cut, float]] = {}
 
     def ticks(self, cut: Cut) -> float:
-        """Forecast of the schedule's end."""
+        """Return the forecast makespan of a cut."""
         if id(cut) not in self._ticks:
             self._ticks[id(cut)] = cut, self.forecast.value(cut.clusters, cut.parts)
         return self._ticks[id(cut)][1]
 
     def fits(self, cut: Cut) -> bool:
-        """Whether the stages pack into the devices' memory."""
+        """Return whether the stages pack into the devices' memory."""
         margin = ROOM_AT_ONCE if cut.rest is Rest.AT_ONCE else 1
         passing = self.forecast.passing_bytes(cut.clusters)
         peaks = [0] * cut.stages
@@ -144,7 +144,7 @@ class _Judge:
         return packs(needs, self.rooms)
 
     def best(self, cuts: Sequence[Cut]) -> Cut:
-        """Return the one that fits and ends first; of like ones that with most clusters."""
+        """Return the fitting cut that ends first; of similar ones that with most clusters."""
         like = ALIKE * min(map(self.ticks, cuts))
         ranked = sorted(cuts, key=lambda cut: (max(like, self.ticks(cut)), -cut.count))
         return next(filter(self.fits, ranked), ranked[0])
