@@ -197,13 +197,13 @@ def note_warnings(outcome: Outcome[Any, Any], written: Writing) -> None:
 
 def show(outcome: Outcome[Any, Any], files: dict[str, str]) -> None:
     """Write the result of one file for people."""
-    from milp_plan.run import telling
+    from milp_plan.run import summary
     from milp_plan.run.outcome import headline
 
     measure, record = outcome.measure, outcome.record
     say(headline(outcome))
     written = [[key.removesuffix("_file"), name] for key, name in files.items()]
-    for label, text in [*telling.facts(outcome), *written]:
+    for label, text in [*summary.facts(outcome), *written]:
         say(f"  {label:<10} {text}")
     rows = _comparison(outcome)
     if rows:
