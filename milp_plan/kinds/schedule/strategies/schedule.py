@@ -170,11 +170,8 @@ class ScheduleStrategy(Strategy[PlanningProblem, Plan]):
         leading = (lists, Step("enumeration", small.begin, lambda: small.ready))
         yield from leading if small.leads else ()
         yield Step("bounds", self.find_bounds, run_after_time_limit=True)
-        yield Step(
-            "constructions",
-            self.construct_first,
-            lambda: self.local_only and self.constructions_worthwhile,
-        )
+        construct, local = self.construct_first, self.local_only
+        yield Step("constructions", construct, lambda: local and self.constructions_worthwhile)
         yield from () if small.leads else (lists,)
         yield self.enumeration_step()
         yield self.every_step()
@@ -190,9 +187,8 @@ class ScheduleStrategy(Strategy[PlanningProblem, Plan]):
     def uncompiled_steps(self) -> Iterable[Step]:
         """The same, where loops are compiled beside: at first by what needs none of them."""
         lists = Step("baselines", self.find_baselines, run_after_time_limit=True)
-        bounds = Step(
-            "bounds, first", interpreted()(self.ledger.find_bounds), run_after_time_limit=True
-        )
+        find_bounds = interpreted()(self.ledger.find_bounds)
+        bounds = Step("bounds, first", find_bounds, run_after_time_limit=True)
         begin = interpreted()(self.small.begin)
         enumeration = Step("enumeration, first", begin, lambda: self.small.suits)
         if self.few:
