@@ -429,13 +429,8 @@ class Ledger(Generic[P, S]):
             self.unproved_reason = _unsettled(answer)
         if report.stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
-        return AcceptedAnswer(
-            better,
-            found=answer.value is not None,
-            complete=report.stop is Stop.PROVED,
-            seconds=report.seconds,
-            failed=answer.failed,
-        )
+        found, complete = answer.value is not None, report.stop is Stop.PROVED
+        return AcceptedAnswer(better, found, complete, report.seconds, answer.failed)
 
     def _unproved(self, answer: ModelAnswer, cutoff: int | None) -> str:
         """Return why an answer about the whole problem proves nothing; empty if it may."""

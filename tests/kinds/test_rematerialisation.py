@@ -20,7 +20,7 @@ from milp_plan.kinds.rematerialisation.format import plan_to_csv, plan_to_json, 
 from milp_plan.kinds.rematerialisation.kind import Share, budget
 from milp_plan.kinds.rematerialisation.planners import Annealing, greedy, keys_of, once, plan_of
 from milp_plan.kinds.rematerialisation.problem import (
-    MOST,
+    MAX_TOTAL,
     Computation,
     RematerialisationPlan,
     RematerialisationProblem,
@@ -194,7 +194,7 @@ def test_all_defects_at_once():
     rows = (
         Computation("a", -1, 1),
         Computation("a", 1, -1, ("b", "c", "c")),
-        Computation("b", MOST, 0, ("b",)),
+        Computation("b", MAX_TOTAL, 0, ("b",)),
     )
     with pytest.raises(InputError) as caught:
         RematerialisationProblem("bad", rows, -1)

@@ -197,9 +197,8 @@ class ScheduleStrategy(Strategy[PlanningProblem, Plan]):
     def uncompiled_steps(self) -> Iterable[Step]:
         """Return the same steps where loops are compiled meanwhile: those without loops first."""
         lists = Step("baselines", self.find_baselines, run_after_time_limit=True)
-        bounds = Step(
-            "bounds, first", interpreted()(self.ledger.find_bounds), run_after_time_limit=True
-        )
+        find_bounds = interpreted()(self.ledger.find_bounds)
+        bounds = Step("bounds, first", find_bounds, run_after_time_limit=True)
         begin = interpreted()(self.small.begin)
         enumeration = Step("enumeration, first", begin, lambda: self.small.suits)
         if self.is_small:
