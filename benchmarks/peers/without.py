@@ -98,9 +98,6 @@ PIECES: dict[str, Piece] = {
     "constructions": without_constructions,
     "gated constructions": partial(replaced, gates, "best_gated", nothing),
     "annealing": partial(replaced, parallel.ParallelAnnealing, "run", only_report),
-    "search over sequences": partial(
-        replaced, parallel.ParallelAnnealing, "_sequence_round", nothing
-    ),
     "soft memory": hard_annealing,
     "window search": without_windows,
     **{f"windows: {name}": partial(without_chooser, name) for name in choosers.CHOOSERS},

@@ -133,11 +133,6 @@ class Strategy(ABC, Generic[P, S]):
         """Whether loops are compiled only with processor time that the run does not use."""
         return False
 
-    @property
-    def background_loops(self) -> tuple[LoopPart, ...]:
-        """Loops that are compiled in the background, though no step waits for them."""
-        return ()
-
     def offer_initial_plan(self) -> None:
         """Offer any plan while loops are being compiled; loops called here run as Python."""
 
@@ -278,7 +273,7 @@ class Strategy(ABC, Generic[P, S]):
         steps = tuple(self.model_only_steps() if ledger.settings.only else self.steps())
         # a repeatable run does the same on every machine, whatever is compiled there
         awaited = tuple(part for step in steps for part in step.loops)
-        parts = () if ledger.repeatable or not awaited else (*awaited, *self.background_loops)
+        parts = () if ledger.repeatable else awaited
         low_priority = self.compile_at_low_priority
         with compile_in_background(parts, compile_at_low_priority=low_priority) as compiling:
             self.compiling = compiling

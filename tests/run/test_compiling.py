@@ -35,7 +35,7 @@ from milp_plan.kinds.packing.loops import PACKING
 from milp_plan.kinds.packing.problem import Buffer, PackingProblem
 from milp_plan.kinds.placement.planted import PAYER, ladder
 from milp_plan.kinds.schedule.bounds.catalogue import all_bounds
-from milp_plan.kinds.schedule.loops import ENUMERATION, LIST_SCHEDULES, MOVES, SEQUENCES, WINDOWS
+from milp_plan.kinds.schedule.loops import ENUMERATION, LIST_SCHEDULES, MOVES, WINDOWS
 from milp_plan.kinds.sharding.loops import SHARDING, SHARDING_SEARCH
 from milp_plan.run import Settings, compiling, solve
 from milp_plan.run import loop_parts as loop_parts_module
@@ -292,7 +292,7 @@ def test_a_first_plan_is_made_as_python_while_loops_are_compiled(
 def test_a_part_that_needs_another_one_begins_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two processes would compile the same loops."""
     begun: list[LoopPart] = []
-    left = {LIST_SCHEDULES: 2, MOVES: 1, SEQUENCES: 0, ENUMERATION: 0}
+    left = {LIST_SCHEDULES: 2, MOVES: 1, ENUMERATION: 0}
 
     class Process:
         def __init__(self, part: LoopPart) -> None:
@@ -307,9 +307,9 @@ def test_a_part_that_needs_another_one_begins_after_it(monkeypatch: pytest.Monke
     monkeypatch.setattr(compiling, "_start_process", Process)
     monkeypatch.setattr(compiling, "end", lambda _: 0)
     monkeypatch.setattr(compiling.os, "cpu_count", lambda: 4)
-    with Compiling((ENUMERATION, SEQUENCES, LIST_SCHEDULES, MOVES)) as beside:
+    with Compiling((ENUMERATION, LIST_SCHEDULES, MOVES)) as beside:
         beside.wait(beside.parts, 60.0)
-    assert begun == [LIST_SCHEDULES, MOVES, SEQUENCES, ENUMERATION]
+    assert begun == [LIST_SCHEDULES, MOVES, ENUMERATION]
 
 
 def test_no_step_needs_a_loop_until_there_are_plans_of_many_operators(

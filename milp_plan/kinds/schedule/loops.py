@@ -54,12 +54,6 @@ WINDOWS = LoopPart(
     "milp_plan.kinds.schedule.loops:run_windows",
     "milp_plan.kinds.schedule.window_search.loops:contract",
 )
-SEQUENCES = LoopPart(
-    "orders of a search",
-    "milp_plan.kinds.schedule.loops:run_sequences",
-    "milp_plan.kinds.schedule.planners.search.sequences:cool",
-    after="moves of a search",
-)
 ENUMERATION = LoopPart(
     "enumeration",
     "milp_plan.kinds.schedule.loops:run_enumeration",
@@ -84,7 +78,6 @@ PARTS = (
     CONTIGUOUS_PARTS,
     STASHES,
     WINDOWS,
-    SEQUENCES,
     ENUMERATION,
     LEARNING,
     ORDERS,
@@ -219,7 +212,7 @@ def run_schedules() -> None:
     from .planners.search.parallel import ParallelAnnealing
 
     problem, plan = planted_with_plan(0)
-    annealing = ParallelAnnealing(problem, sequences=False)
+    annealing = ParallelAnnealing(problem)
     annealing.construct(Budget(END_S))
     annealing.add(plan)
     annealing.run(Budget(END_S), 100)
@@ -242,18 +235,6 @@ def run_moves() -> None:
     note(a, t, search.waits, search.rules.holding)
     take_back(a, t, undo)
     run_events(a, t, (False, False, False), 0)
-
-
-def run_sequences() -> None:
-    """Call the loops of the search over sequences."""
-    from .model.planted import planted_with_plan
-    from .planners.search.sequences import Sequences
-
-    problem, plan = planted_with_plan(0)
-    roomy = problem.cluster.with_memory(dict.fromkeys(problem.cluster.device_names))
-    orders = Sequences(problem.variant(cluster=roomy))
-    assert orders.begin(plan)
-    orders.load()
 
 
 def run_enumeration() -> None:

@@ -9,12 +9,11 @@ import pytest
 from milp_plan.check import verify
 from milp_plan.core import Objective
 from milp_plan.core.budget import Budget
-from milp_plan.kinds.schedule.planners.search import annealing, sequences
+from milp_plan.kinds.schedule.planners.search import annealing
 from milp_plan.kinds.schedule.planners.search import parallel as parallel_module
 from milp_plan.kinds.schedule.planners.search import rounds as rounds_module
 from milp_plan.kinds.schedule.planners.search.parallel import ParallelAnnealing
 from milp_plan.kinds.schedule.planners.search.rounds import ENOUGH
-from milp_plan.kinds.schedule.planners.search.sequences import Sequences
 from milp_plan.kinds.schedule.planners.search.states import State
 from milp_plan.zoo import generate
 from tests.check.cases import cluster, op, option, plan, problem, run, value
@@ -310,63 +309,10 @@ def test_rounds_are_in_vain_until_one_brings_a_better_plan(monkeypatch: pytest.M
     assert heats[-2:] == list(rounds_module.LAST_TEMPERATURES)
 
 
-def orders_of(threads, wanted, monkeypatch):
-    """Heat of each round, and the search over sequences in it, where memory admits every order."""
-    a_problem, start = next((p, start) for p, start in cases() if Sequences(p).begin(start))
-    annealing, rounds = ParallelAnnealing(a_problem, threads=threads), []
-    annealing.add(start)
-
-    def searched(_annealing: ParallelAnnealing, begins, _clock, how, _hear, orders) -> None:
-        annealing.searches[0].begin(begins[0])
-        rounds.append((how.temperature, orders))
-
-    monkeypatch.setattr(ParallelAnnealing, "_round", searched)
-    annealing.run(Budget(60.0), wanted * rounds_module.ROUND_MOVES_EACH * annealing.decoder.size)
-    return rounds
-
-
-@pytest.mark.parametrize(
-    ("threads", "wanted", "kinds"),
-    [(2, 20, "--pbp" * 4), (1, 20, "--b-p" * 4), (2, 6, "---bbb"), (1, 6, "---b-b")],
-    ids=["two threads", "one", "two threads, one epoch", "one, one epoch"],
-)
-def test_units_stay_in_the_last_round_of_sequences_and_every_other_where_there_are_epochs(
-    threads, wanted, kinds, monkeypatch
-):
-    """``p``: orders of one placement; ``b``: both may change."""
-    asked = [orders for _, orders in orders_of(threads, wanted, monkeypatch)]
-    assert "".join("-" if o is None else "b" if o.relocate_share else "p" for o in asked) == kinds
-
-
-@pytest.mark.parametrize("wanted", [6, 20])
-def test_rounds_of_sequences_are_hot_throughout_where_there_are_epochs(wanted, monkeypatch):
-    rounds = [
-        (heat, o.temperature) for heat, o in orders_of(2, wanted, monkeypatch) if o is not None
-    ]
-    expected = [parallel_module.REHEAT if wanted == 20 else heat for heat, _ in rounds]
-    assert [hot / sequences.HOTTEST for _, hot in rounds] == pytest.approx(expected)
-    assert len(rounds) >= 3
-
-
-def test_sequences_of_the_last_epoch_begin_at_the_best_plan_of_all(monkeypatch):
-    """A list schedule cannot say for what a device waits, so the best plan of an epoch was lost."""
-    a_problem, start = cases()[0]
-    annealing, begun = ParallelAnnealing(a_problem), []
-    annealing.add(start)
-    annealing.searches[0].begin(annealing.starts[0])
-    now = annealing.searches[0].best.value
-    annealing._ends = [annealing.starts[0]._replace(value=now - 1)]
-    monkeypatch.setattr(parallel_module, "plan_of", lambda _, state, *__: begun.append(state.value))
-    early, *_, last = rounds_module.epochs_for(20.0)
-    for epoch in (early, last):
-        annealing._best_plan(epoch)
-    assert begun == [now, now - 1]
-
-
 def epochs_of(monkeypatch, *values):
     """Return a search whose epochs end with these values, and where each of its rounds begins."""
     a_problem, start = cases()[0]
-    annealing = ParallelAnnealing(a_problem, threads=2, sequences=False)
+    annealing = ParallelAnnealing(a_problem, threads=2)
     rounds: list[list[list[int]]] = [[] for _ in values]
     annealing.add(start)
     annealing.starts = [annealing.starts[0]._replace(value=BEGUN)]

@@ -28,10 +28,7 @@ class EarlySearch:
 
     def __init__(self, ledger: Ledger[PlanningProblem, Plan]) -> None:
         self.ledger = ledger
-        # No search over sequences: it would load its loops in a thread while others load theirs.
-        self._annealing = ParallelAnnealing(
-            ledger.problem, ledger.settings.seed + 1, sequences=False
-        )
+        self._annealing = ParallelAnnealing(ledger.problem, ledger.settings.seed + 1)
         self._thread: BackgroundThread | None = None
         self._ended = False
 

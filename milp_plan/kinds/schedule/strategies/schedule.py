@@ -12,12 +12,11 @@ from milp_plan.backends import Stop
 from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.core.compiled import interpreted
 from milp_plan.run.ledger import Ledger
-from milp_plan.run.loop_parts import LoopPart
 from milp_plan.run.model import FormulationSolver
 from milp_plan.run.settings import Settings
 from milp_plan.run.strategy import Step, Strategy
 
-from ..loops import LIST_SCHEDULES, MOVES, RUNS, SEQUENCES, WINDOWS
+from ..loops import LIST_SCHEDULES, MOVES, RUNS, WINDOWS
 from ..planners.baselines import PLANNERS
 from ..planners.portfolio import OWN, list_start
 from .small_schedule import SmallSearch, is_tiny, offer_best_of_all
@@ -56,7 +55,7 @@ FIRST_CONSTRUCTION_SHARE = 0.1
 SMALL = 40
 """Most operators of a small problem. Its bounds and models mostly prove the optimum at once, so
 they come before constructions; where loops are not compiled yet, the model comes before all
-searches, and the search over sequences is never compiled."""
+searches."""
 
 LOADING_S = 1.5
 """Seconds that loading a formulation takes: with less left, the model does not come first."""
@@ -261,16 +260,10 @@ class ScheduleStrategy(Strategy[PlanningProblem, Plan]):
     def uncompiled(self) -> bool:
         """Whether compiled loops of the search are not on disk; repeatable runs do not look."""
         checked = self.problem.needs_schedule and not self.ledger.repeatable
-        needed = [LIST_SCHEDULES, *self.background_loops, *self.small.loops]
-        if self.background_loops:
+        needed = [LIST_SCHEDULES, *self.small.loops]
+        if self.problem.objective is Objective.MAKESPAN and not self.is_small:
             needed.append(RUNS)
         return checked and not all(part.on_disk for part in needed)
-
-    @property
-    def background_loops(self) -> tuple[LoopPart, ...]:
-        """Loops of the search over sequences, which annealing uses once they are compiled."""
-        makespan = self.problem.objective is Objective.MAKESPAN and self.problem.needs_schedule
-        return (SEQUENCES,) if makespan and not self.is_small else ()
 
     @property
     def is_small(self) -> bool:
@@ -440,8 +433,6 @@ class ScheduleStrategy(Strategy[PlanningProblem, Plan]):
         if self.early is not None and (state := self.early.end()) is not None:
             annealing.begin_later(state)
         self.early = None
-        if self.uncompiled:
-            annealing.sequences_allowed = annealing.sequences_allowed and SEQUENCES.on_disk
         is_start = ledger.value == self.constructed_value or ledger.planner == ANNEALING
         if ledger.plan is not None and not is_start:
             annealing.add(ledger.plan)

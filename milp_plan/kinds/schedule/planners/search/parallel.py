@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from milp_plan.core import Objective, Plan, PlanningProblem
+from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.budget import Budget, now
 
 from ..constructions.portfolio import MOST_SCHEDULES, Start, best_starts, placed
@@ -30,17 +30,10 @@ from .rounds import (
     epochs_for,
     first_temperature,
 )
-from .sequences import COLDEST as SEQUENCE_COLDEST
-from .sequences import HOTTEST as SEQUENCE_HOTTEST
-from .sequences import RELOCATE_SHARE, Sequences, Timed
 from .states import State
 
 RESTART_GAP = 0.01
 """Largest relative gap to the best state at which a search continues from its own best state."""
-
-REHEAT = 3.0
-"""Factor on the first temperature of rounds over sequences where there are several epochs: from a
-local optimum, better plans are reached through worse ones only."""
 
 POLL_S = 0.2
 """Seconds between two reads of the results of the threads."""
@@ -51,9 +44,6 @@ reported plan takes the core of a search."""
 
 RANK_GAP = 1024
 """Difference between two neighbouring ranks, which leaves room for further ranks."""
-
-Result = State | Timed
-"""What a search reports."""
 
 
 class AnnealingRound(NamedTuple):
@@ -71,24 +61,6 @@ class AnnealingRound(NamedTuple):
     soft: bool
 
 
-class SequenceRound(NamedTuple):
-    """A round of the search over sequences.
-
-    Parameters
-    ----------
-    search
-        The search, which stands at the plan to start from.
-    temperature
-        First temperature.
-    relocate_share
-        Part of the moves that place units elsewhere.
-    """
-
-    search: Sequences
-    temperature: float
-    relocate_share: float
-
-
 class ParallelAnnealing:
     """Several annealing searches of one problem, each in a thread.
 
@@ -100,8 +72,6 @@ class ParallelAnnealing:
         Seed of the random choices.
     threads
         Number of searches that run at once.
-    sequences
-        Whether one of the threads searches over sequences in some rounds.
 
     Attributes
     ----------
@@ -109,22 +79,18 @@ class ParallelAnnealing:
         States to start from, the best first.
     """
 
-    def __init__(
-        self, problem: PlanningProblem, seed: int = 0, threads: int = 1, *, sequences: bool = True
-    ) -> None:
-        self.problem, self.seed = problem, seed
-        self.sequences_allowed = sequences and problem.objective is Objective.MAKESPAN
+    def __init__(self, problem: PlanningProblem, seed: int = 0, threads: int = 1) -> None:
+        self.problem = problem
         self.decoder = Decoder(problem)
         self.searches = [
             Annealing(problem, seed * 1009 + n, holding=n % 2 == 0) for n in range(threads)
         ]
-        self.sequences: Sequences | None = None
         self.starts: list[State] = []
         self._given: set[int] = set()
         self._later: State | None = None
         self._stop = Event()
-        self._pending: Result | None = None
-        self._ends: list[Result] = []
+        self._pending: State | None = None
+        self._ends: list[State] = []
         self._reported = NEVER
         self._quiet_until = 0.0
 
@@ -246,7 +212,7 @@ class ParallelAnnealing:
             since, until = spans[0]
             half = (since + until) / 2
             clock = Clock(budget, (since, half), moves, self._stop)
-            self._round([rival], clock, AnnealingRound(hottest, soft=False), on_better, None)
+            self._round([rival], clock, AnnealingRound(hottest, soft=False), on_better)
             spans[0] = half, until
         for number, span in enumerate(spans):
             clock = Clock(budget, span, moves, self._stop)
@@ -254,11 +220,10 @@ class ParallelAnnealing:
             left = epoch.rounds - 1 - number
             temperature = first_temperature(left, failed_rounds) * hottest
             settings = AnnealingRound(temperature, soft=number % 2 == 1)
-            sequences = self._sequence_round(epoch, number, temperature)
-            self._round(begins, clock, settings, on_better, sequences)
+            self._round(begins, clock, settings, on_better)
             if self._stop.is_set():
                 return
-            best = self._to_state(self._epoch_best)
+            best = self._epoch_best
             failed_rounds = 0 if best.value < known else failed_rounds + 1
             if best.value == NEVER:
                 continue
@@ -276,12 +241,10 @@ class ParallelAnnealing:
         del self._ends[max(1, len(self.searches)) :]
         for search in self.searches:
             search.forget()
-        if self.sequences is not None:
-            self.sequences.forget()
         choices = self.starts
         if epoch.last and not epoch.first:
             limit = self._ends[0].value * (1 + RESTART_GAP)
-            choices = [self._to_state(end) for end in self._ends if end.value <= limit]
+            choices = [end for end in self._ends if end.value <= limit]
         return [choices[n % len(choices)] for n in range(len(self.searches))]
 
     @property
@@ -296,61 +259,15 @@ class ParallelAnnealing:
             return None
         return next((one for one in self.starts if one.value > first), None)
 
-    def _sequence_round(
-        self, epoch: Epoch, number: int, temperature: float
-    ) -> SequenceRound | None:
-        """Return a round over sequences from the best plan; ``None`` in rounds without one.
-
-        It replaces one annealing search in the later rounds, or in every other of these where
-        there is one thread. With several epochs, units are not relocated in the last of these
-        rounds and in every other one before. There is none where memory decides which orders are
-        allowed.
-        """
-        after, every = epoch.rounds - 1 - number, 1 if len(self.searches) > 1 else 2
-        if not self.sequences_allowed or number < epoch.rounds // 2 or after % every:
-            return None
-        if self.sequences is None:
-            self.sequences = Sequences(self.problem, self.seed)
-        plan = self._best_plan(epoch)
-        if plan is None or not self.sequences.begin(plan):
-            return None
-        self.sequences.load()
-        if epoch.alone:
-            return SequenceRound(self.sequences, SEQUENCE_HOTTEST * temperature, RELOCATE_SHARE)
-        relocate_share = RELOCATE_SHARE if after // every % 2 else 0.0
-        return SequenceRound(self.sequences, SEQUENCE_HOTTEST * REHEAT, relocate_share)
-
-    def _best_plan(self, epoch: Epoch) -> Plan | None:
-        """Return the best plan of this epoch; in the last one, of all."""
-        best = self._overall_best if epoch.last else self._epoch_best
-        if isinstance(best, Timed):
-            return best.plan(self.decoder, "annealing")
-        return None if best.value == NEVER else plan_of(self.decoder, best, "annealing")
-
     @property
-    def _epoch_best(self) -> Result:
+    def _epoch_best(self) -> State:
         """The best state of this epoch."""
-        states: list[Result] = [search.best for search in self.searches]
-        if self.sequences is not None:
-            states.append(self.sequences.best)
-        return min(states, key=lambda state: state.value)
-
-    @property
-    def _overall_best(self) -> Result:
-        """The best state that any search found."""
-        return min([self._epoch_best, *self._ends], key=lambda state: state.value)
+        return min((search.best for search in self.searches), key=lambda state: state.value)
 
     @property
     def best(self) -> State:
-        """The best state, for a list scheduler."""
-        return self._to_state(self._overall_best)
-
-    def _to_state(self, result: Result) -> State:
-        """Return a result as a state, in which what starts first is the most urgent."""
-        if isinstance(result, State):
-            return result
-        starts = result.start[: self.decoder.size].astype(np.float64)
-        return State(result.site, result.option, _spread(starts), result.value)
+        """The best state that any search found."""
+        return min([self._epoch_best, *self._ends], key=lambda state: state.value)
 
     @property
     def round_s(self) -> float:
@@ -369,18 +286,14 @@ class ParallelAnnealing:
         clock: Clock,
         settings: AnnealingRound,
         on_better: Callable[[Plan], object],
-        sequences: SequenceRound | None,
     ) -> None:
-        results: SimpleQueue[Result | BaseException] = SimpleQueue()
+        results: SimpleQueue[State | BaseException] = SimpleQueue()
         threads = [
             Thread(
                 target=_run_annealing, args=(search, begin, clock, settings, results), daemon=True
             )
             for search, begin in zip(self.searches, begins, strict=True)
         ]
-        if sequences is not None:
-            args = sequences, clock, results
-            threads[-1] = Thread(target=_run_sequences, args=args, daemon=True)
         for thread in threads:
             thread.start()
         try:
@@ -399,7 +312,7 @@ class ParallelAnnealing:
 
     def _collect(
         self,
-        state: Result | None,
+        state: State | None,
         on_better: Callable[[Plan], object],
         *,
         last: bool = False,
@@ -412,19 +325,15 @@ class ParallelAnnealing:
             self._report(best, on_better)
             self._quiet_until = now() + REPORT_INTERVAL_FACTOR * (now() - began)
 
-    def _report(self, state: Result, on_better: Callable[[Plan], object]) -> None:
-        if isinstance(state, State):
-            plan = plan_of(self.decoder, state, "annealing")
-        else:
-            plan = state.plan(self.decoder, "annealing")
+    def _report(self, state: State, on_better: Callable[[Plan], object]) -> None:
+        plan = plan_of(self.decoder, state, "annealing")
         if plan is not None:
             on_better(plan)
 
     @property
     def tried(self) -> int:
         """Moves of all searches."""
-        sequences = 0 if self.sequences is None else self.sequences.tried
-        return sequences + sum(search.tried for search in self.searches)
+        return sum(search.tried for search in self.searches)
 
     @property
     def scheduled(self) -> int:
@@ -437,7 +346,7 @@ def _run_annealing(
     begin: State,
     clock: Clock,
     settings: AnnealingRound,
-    results: SimpleQueue[Result | BaseException],
+    results: SimpleQueue[State | BaseException],
 ) -> None:
     """Run a round of annealing, in a thread of its own."""
     try:
@@ -448,27 +357,9 @@ def _run_annealing(
         results.put(error)
 
 
-def _run_sequences(
-    settings: SequenceRound, clock: Clock, results: SimpleQueue[Result | BaseException]
-) -> None:
-    """Run a round of the search over sequences, in a thread of its own."""
-    try:
-        search = settings.search
-        search.run(
-            clock.of(search),
-            settings.temperature,
-            SEQUENCE_COLDEST,
-            results.put,
-            clock.most,
-            relocate_share=settings.relocate_share,
-        )
-    except BaseException as error:  # raised again in the thread that waits
-        results.put(error)
-
-
-def _best_of(results: SimpleQueue[Result | BaseException]) -> Result | None:
+def _best_of(results: SimpleQueue[State | BaseException]) -> State | None:
     """Return the best state in a queue; raise an error that is in it."""
-    best: Result | None = None
+    best: State | None = None
     while True:
         try:
             entry = results.get_nowait()

@@ -11,7 +11,6 @@ from typing import NamedTuple
 from milp_plan.core.budget import Budget
 
 from .annealing import Annealing
-from .sequences import Sequences
 
 LAST_TEMPERATURES = (0.5, 0.25)
 """First temperatures of the last two rounds, as parts of the hottest; other rounds begin at it."""
@@ -109,7 +108,7 @@ class Clock:
         if moves is not None:
             self.most = int(moves * until) - int(moves * since)
 
-    def of(self, search: Annealing | Sequences) -> Callable[[], float]:
+    def of(self, search: Annealing) -> Callable[[], float]:
         """Return a function that says which part of the round is over for a search."""
         first = search.tried
 
