@@ -184,7 +184,7 @@ def present(rows: list[Row]) -> Row:
         line["ratio"] = _over(line.get("predicted"), line.get("ours"))
         group = [each["measured"] for each in lines if _group(each) == _group(line)]
         line["slower"] = _over(line["measured"], min(group))
-        line["lacks"] = max(0, line["excess"]) / 1e9
+        line["lacks"] = max(0, line.get("excess", 0)) / 1e9
         near = line["ratio"] is not None and line["ratio"] <= NEAR and line["gap"] == 0
         line["met"] = (near and not line["lacks"]) or line["slower"] > NEAR
         line["place"] = f"{line['rank']} of {line['count']:,}" if line.get("rank") else None
