@@ -44,6 +44,12 @@ def without_chooser(name: str) -> None:
     del choosers.CHOOSERS[name]
 
 
+def with_one_chooser() -> None:
+    """Neighbourhoods of one kind alone: what runs in a stretch of time."""
+    for name in list(choosers.CHOOSERS)[1:]:
+        del choosers.CHOOSERS[name]
+
+
 def without_family(name: str) -> None:
     """No constructions of one family."""
     every = portfolio.families
@@ -101,6 +107,7 @@ PIECES: dict[str, Piece] = {
     "soft memory": hard_annealing,
     "window search": without_windows,
     **{f"windows: {name}": partial(without_chooser, name) for name in choosers.CHOOSERS},
+    "all windows but time windows": with_one_chooser,
     "clause learning": without_learning,
     "enumeration": without_enumeration,
     "every plan": partial(replaced, schedule, "is_tiny", no),

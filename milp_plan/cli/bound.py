@@ -67,7 +67,7 @@ def bound(
             bound=None if best is None else best.value,
             bound_in_unit=None if best is None else measure.decimal(best.value),
             bound_name=None if best is None else best.name,
-            infeasible_reason=bounds.infeasible_reason,
+            infeasible_because=bounds.infeasible_reason,
             bounds=[wire.Bound(**asdict(entry)) for entry in bounds.bounds],
         )
 

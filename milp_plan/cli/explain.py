@@ -125,7 +125,7 @@ def _planned(item: Item, request: _Request, *, text: bool) -> wire.Explain:
     return wire.Explain(
         **head(item),
         exit_code=int(interrupts.code() if stopped else code_of_outcome(outcome)),
-        infeasible_reason=outcome.infeasible_reason,
+        infeasible_because=outcome.infeasible_reason,
         infeasibility=infeasibility_wire(conflict),
     )
 
@@ -192,7 +192,7 @@ def _effect_wire(effect: Effect) -> reason_wire.Effect:
         ticks_per_unit=measure.per_unit,
         proved=found.proved,
         stop=str(found.stop),
-        infeasible_reason=found.infeasible_reason,
+        infeasible_because=found.infeasible_reason,
         seconds=round(found.seconds, 3),
     )
 

@@ -257,7 +257,7 @@ def _point(point: Point, done: Sweep) -> reason_wire.Point:
         bound_in_unit=measure.decimal(bound),
         proved=result is not None and result.proved,
         stop=None if result is None else str(result.stop),
-        infeasible_reason=None if result is None else result.infeasible_reason,
+        infeasible_because=None if result is None else result.infeasible_reason,
         front=point in done.front(),
         started=result is not None and result.started,
         again=point.again,

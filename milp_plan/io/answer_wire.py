@@ -92,9 +92,9 @@ class Solve(Answer, kw_only=True, tag_field="verb", tag="solve"):
     proved: bool | None = None
     stop: str | None = None
     verdict: Literal["ok", "violated", "no plan", "DISPUTED"] | None = None
-    disputed_reason: str | None = None
-    infeasible_reason: str | None = None
-    unproved_reason: str | None = None
+    disputed_because: str | None = None
+    infeasible_because: str | None = None
+    unproved_because: str | None = None
     infeasibility: Infeasibility | None = None
     defects: list[str] = []
     planner: str | None = None
@@ -186,7 +186,7 @@ class Explain(Answer, kw_only=True, tag_field="verb", tag="explain"):
     bound: int | None = None
     why: Why | None = None
     what_if: list[Effect] = []
-    infeasible_reason: str | None = None
+    infeasible_because: str | None = None
     infeasibility: Infeasibility | None = None
 
 
@@ -215,7 +215,7 @@ class Bounds(Answer, kw_only=True, tag_field="verb", tag="bound"):
     bound: int | None = None
     bound_in_unit: str | None = None
     bound_name: str | None = None
-    infeasible_reason: str | None = None
+    infeasible_because: str | None = None
     bounds: list[Bound] = []
 
 

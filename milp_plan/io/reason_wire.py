@@ -79,7 +79,7 @@ class Effect(msgspec.Struct, kw_only=True):
     ticks_per_unit: int
     proved: bool
     stop: str
-    infeasible_reason: str | None
+    infeasible_because: str | None
     seconds: float
 
 
@@ -167,7 +167,7 @@ class Point(msgspec.Struct, kw_only=True):
     bound_in_unit: str | None
     proved: bool
     stop: str | None
-    infeasible_reason: str | None
+    infeasible_because: str | None
     front: bool
     started: bool
     again: bool

@@ -56,7 +56,7 @@ class Record(msgspec.Struct):
     coarse_operators: int | None = None
     bound_name: str | None = None
     planner: str | None = None
-    infeasible_reason: str | None = None
+    infeasible_because: str | None = None
     best_baseline: int | None = None
     baseline_name: str | None = None
     phases: dict[str, float | None] = {}

@@ -98,7 +98,7 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(driver, "Child", InThisProcess)
         patch.setattr(public_data, "download", _brought)
-        patch.setattr(identity, "frozen", lambda path: path)
+        patch.setattr(identity, "snapshot", lambda path: path)
         patch.setattr(loops, "compile_loops", lambda tell, _: tell("all"))
         patch.setattr(execute, "_recomputation", lambda problem, plan, builder, dtype: True)
         home = tmp_path_factory.mktemp("files")

@@ -40,11 +40,11 @@ def test_steps_are_told_and_written(tmp_path: Path) -> None:
     given = ("--time-limit", "20", "--record-folder", str(tmp_path))
     done = call("solve", str(instance_file(tmp_path)), *given, "-v", "--log-file", str(log))
     assert done.exit_code == Exit.DONE, done.output
-    assert "way schedule: bounds" in done.stderr
+    assert "strategy schedule: bounds" in done.stderr
     assert "value None" not in done.stderr  # progress: -vv
     head, *lines = log.read_text(encoding="utf-8").splitlines()
     assert head == HEAD
-    assert any("INFO milp_plan.run.strategy: way schedule: bounds" in line for line in lines)
+    assert any("INFO milp_plan.run.strategy: strategy schedule: bounds" in line for line in lines)
     assert any("DEBUG milp_plan.run.ledger: " in line for line in lines)
     again = call("info", str(instance_file(tmp_path)), "--log-file", str(log))
     assert again.exit_code == Exit.DONE, again.output

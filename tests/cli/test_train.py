@@ -131,11 +131,6 @@ def test_a_file_takes_the_place_of_a_name(tmp_path: Path) -> None:
             "A100 has no 8-bit floats",
         ),
         (
-            ("llama3-8b", "8xH100", *ASKED, "--fix", "schedule=dualpipe-v", "--fix", "pp=2"),
-            Exit.INFEASIBLE,
-            "schedule dualpipe-v is not offered",
-        ),
-        (
             ("llama3-8b", "8xH100", *ASKED, "--fix", "pp=4", "--fix", "layers=7,8,8,8"),
             Exit.INFEASIBLE,
             "layers sum to 31, the model has 32 blocks",

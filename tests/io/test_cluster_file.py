@@ -145,9 +145,9 @@ def test_links_are_fitted_and_say_where_from(tmp_path):
     given = [(tables[0], read_sends(tables[0])), (tables[1], read_all_reduces(tables[1]))]
     wire, fits = calibrated(EXAMPLES / "two-racks.toml", given, "2026-11-23")
     rail, nvlink = (fit.link for fit in fits)
-    assert abs(rail.latency_ticks - 7_500) <= 1
+    assert abs(rail.latency_ns - 7_500) <= 1
     assert rail.bandwidth_bytes_per_s == pytest.approx(40 * 10**9, rel=1e-6)
-    assert abs(nvlink.latency_ticks - 3_000) <= 1
+    assert abs(nvlink.latency_ns - 3_000) <= 1
     assert nvlink.bandwidth_bytes_per_s == pytest.approx(300 * 10**9, rel=1e-6)
     assert rail.source == "measured: sends.csv, 7 rows, 2026-11-23"
     assert fits[0].median_error < 1e-3 < 0.9 < fits[0].largest_error

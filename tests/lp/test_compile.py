@@ -108,7 +108,7 @@ def test_a_row_that_cannot_hold_is_for_the_solver_to_report() -> None:
 def test_what_is_not_one_minimisation_is_refused() -> None:
     m = small()
     m.cost.sense = pyo.maximize
-    with pytest.raises(FormulationError, match="state it as a minimisation"):
+    with pytest.raises(FormulationError, match="maximises, expected one to minimise: negate it"):
         compile_pyomo(m)
     m.cost.deactivate()
     with pytest.raises(FormulationError, match="found 0 active objectives"):

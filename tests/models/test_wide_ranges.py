@@ -99,7 +99,7 @@ def test_peak_memory_counts_steps_and_its_starts_are_complete(seed: int) -> None
         vector = model.vector(values)
         assert model.violation(vector)[0] <= 1e-6
         peak = float(model.cost @ vector)
-        assert round(peak * source.builder.rooms.unit) == value
+        assert round(peak * source.builder.memory_units.unit) == value
 
 
 def test_amounts_count_within_their_own_memory() -> None:

@@ -237,7 +237,7 @@ def test_other_kinds_of_problems_say_that_they_stay_at_home(tmp_path):
     result = CliRunner().invoke(main, asked)
     assert result.exit_code == 2
     assert "--dask: found 'tcp://nowhere:1', expected no such option here" in result.output
-    assert "the search is done on this machine alone for a packing problem" in result.output
+    assert "the search runs on this machine only for a packing problem" in result.output
 
 
 def test_no_scheduler_is_one_error(tmp_path, monkeypatch):

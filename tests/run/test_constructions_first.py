@@ -33,7 +33,7 @@ def ahead_of_lists(problem, settings, monkeypatch, *, kept=True):
     steps = list(takewhile(lambda step: step.name != "baselines", way.steps()))
     taken = []
     for step in steps:
-        if step.name not in {"bounds", "enumeration", "background search"} and step.wanted():
+        if step.name not in {"bounds", "enumeration", "background search"} and step.is_useful():
             step.run()
             taken.append(step)
     return way, [step.name for step in taken]

@@ -65,7 +65,7 @@ def test_both_threads_anneal_where_ideals_are_too_many(monkeypatch: pytest.Monke
     monkeypatch.setattr(latency, "ideal_levels", lambda _: None)
     monkeypatch.setattr(latency, "gate_bound", lambda *_: None)
     monkeypatch.setattr(latency.LatencyStrategy, "anneal_once", watched)
-    for quick in ("ask_baselines", "try_lines"):  # they find the best plan already
+    for quick in ("run_baselines", "try_lines"):  # they find the best plan already
         monkeypatch.setattr(latency.LatencyStrategy, quick, lambda _: None)
     monkeypatch.setattr(latency.LatencyStrategy, "small_enough", lambda _: False)  # for the model
     problem = ladder(SerialLaw((PAYER,), calls=2))

@@ -182,8 +182,8 @@ def test_every_unknown_option_is_named():
     with pytest.raises(InputError) as caught:
         quick(chain_of_two(), options={"symmetri": False, "symmetry": False, "depth": 3})
     assert [finding.where for finding in caught.value.findings] == [
-        "option 'symmetri'",
-        "option 'depth'",
+        "option 'symmetri' of operator_schedule",
+        "option 'depth' of operator_schedule",
     ]
     assert "'symmetry'" in caught.value.findings[0].expected
 
@@ -269,7 +269,7 @@ def test_peak_memory_through_every_stage(weak):
 
 def test_the_bound_of_a_heuristically_coarsened_model_is_not_used(weak, monkeypatch):
     monkeypatch.setattr(schedule.ScheduleStrategy, "anneal", lambda _: None)
-    monkeypatch.setattr(schedule.ScheduleStrategy, "searched", False)
+    monkeypatch.setattr(schedule.ScheduleStrategy, "annealing_replaces_model", False)
     original = instance("two-tower-tiny-inference-2xH100")
     outcome = quick(original, target=3, node_limit=50, rounds=0)
     record = outcome.record
@@ -323,7 +323,7 @@ def test_without_heuristics_the_coarse_model_finds_a_plan(weak, monkeypatch, pla
     for room in (two_stages, coarse_series):
         monkeypatch.setattr(room, "best_plan", lambda *_, **__: (None, {}))
     monkeypatch.setattr(schedule.ScheduleStrategy, "anneal", lambda _: None)
-    monkeypatch.setattr(schedule.ScheduleStrategy, "searched", False)
+    monkeypatch.setattr(schedule.ScheduleStrategy, "annealing_replaces_model", False)
     run = ledger.Ledger
     offer = run.offer
     monkeypatch.setattr(

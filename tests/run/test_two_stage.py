@@ -152,7 +152,7 @@ def test_a_default_run_of_many_operators_has_both_stages(monkeypatch: pytest.Mon
     ledger = Ledger(kind_of(problem), problem, Settings(time_limit_s=60))
     way = ScheduleStrategy(ledger)
     solver = choose(kind_of(problem), problem, Settings()).solver
-    ledger.ask(solver)
+    ledger.set_solver(solver)
     way.two_stages.choose_coarsening()
     assert way.annealing_replaces_model
     way.find_baselines()

@@ -153,7 +153,6 @@ def test_any_fixed_field_has_its_value(name: str, value: object, listed: bool) -
         ({"data": 4, "micro_batch": 4}, "micro_batch 4 does not divide 2 samples of a rank"),
         ({"layers": (19, 20)}, "layers sum to 39, the model has 32 blocks"),
         ({"micro_batches": 3}, "micro_batches 3 does not divide the batch of 8"),
-        ({"schedule": Schedule.DUALPIPE_V}, "schedule dualpipe-v is not offered"),
     ],
 )
 def test_a_space_that_is_empty_names_the_culprit(fixed: dict[str, object], words: str) -> None:

@@ -72,7 +72,7 @@ def test_a_search_goes_on_from_the_best_until_it_is_stopped():
     before = search.least
     for _ in range(8):
         search.cycle()
-    assert search.found.tolist() == search.best.tolist()
+    assert search.improved.tolist() == search.best.tolist()
     assert search.least == search.loads(search.best).max() < before
     search.offer(places.tolist())  # worse by now
     assert search.least < before
