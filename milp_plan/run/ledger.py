@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from threading import RLock
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 from milp_plan.backends import Limits, Stop
 from milp_plan.core import Verdict
@@ -16,7 +16,7 @@ from milp_plan.lp import CompiledModel
 
 from .kind import Kind
 from .model import REFUTED, SAFETY, FormulationSolver
-from .model_answer import ModelAnswer
+from .model_answer import AcceptedAnswer, ModelAnswer
 from .settings import Incumbent, IncumbentHook, Progress, ProgressHook, Settings
 
 logger = logging.getLogger(__name__)
@@ -50,28 +50,6 @@ def _unsettled(answer: ModelAnswer) -> str:
     if answer.claim is not None:
         return RULES_RELAXED
     return HORIZON_TOO_SHORT if answer.plan is None else BOUND_ROUNDED
-
-
-class AcceptedAnswer(NamedTuple):
-    """Summary of a model's answer, after the ledger has read it.
-
-    Parameters
-    ----------
-    better
-        Whether its plan is the best one now.
-    found, complete
-        Whether it has a valid plan; whether the solver finished its search.
-    seconds
-        Time spent in the solver.
-    failed
-        The formulation's own code raised or timed out.
-    """
-
-    better: bool
-    found: bool
-    complete: bool
-    seconds: float
-    failed: bool
 
 
 class Ledger(Generic[P, S]):

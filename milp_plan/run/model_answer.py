@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from milp_plan.backends import SolverReport, Stop
 from milp_plan.core import Verdict
@@ -115,3 +115,25 @@ class ModelAnswer:
                 "doubt": self.doubt,
             },
         }
+
+
+class AcceptedAnswer(NamedTuple):
+    """Summary of a model's answer, after the ledger has read it.
+
+    Parameters
+    ----------
+    better
+        Whether its plan is the best one now.
+    found, complete
+        Whether it has a valid plan; whether the solver finished its search.
+    seconds
+        Time spent in the solver.
+    failed
+        The formulation's own code raised or timed out.
+    """
+
+    better: bool
+    found: bool
+    complete: bool
+    seconds: float
+    failed: bool

@@ -238,7 +238,7 @@ def test_known_values(entry, better, wrong, tasks):
 
 
 def test_a_proof_that_there_is_no_plan_contradicts_a_plan(tasks):
-    found = row(tasks, value=None, bound=None, verdict="no plan", infeasible_reason="so")
+    found = row(tasks, value=None, bound=None, verdict="no plan", infeasible_because="so")
     assert len(against_known([found], known(value=3.0))[1]) == 1
 
 

@@ -20,7 +20,7 @@ from ..loops import LIST_SCHEDULES, MOVES, RUNS, WINDOWS
 from ..planners.baselines import PLANNERS
 from ..planners.portfolio import OWN, list_start
 from .small_schedule import SmallSearch, is_tiny, offer_best_of_all
-from .two_stages import TwoStages, offer_baselines
+from .two_stages import TwoStages, offer_baselines, offer_gated
 
 if TYPE_CHECKING:
     from ..planners.search.parallel import ParallelAnnealing
@@ -53,9 +53,8 @@ FIRST_CONSTRUCTION_SHARE = 0.1
 """Part of the time limit for constructions that run before bounds and list schedules."""
 
 SMALL = 40
-"""Most operators of a small problem. Its bounds and models mostly prove the optimum at once, so
-they come before constructions; where loops are not compiled yet, the model comes before all
-searches."""
+"""Most operators of a small problem: bounds and models come before constructions, and the model
+before all searches where loops are not compiled yet."""
 
 LOADING_S = 1.5
 """Seconds that loading a formulation takes: with less left, the model does not come first."""
@@ -174,11 +173,8 @@ class ScheduleStrategy(Strategy[PlanningProblem, Plan]):
         leading = (lists, Step("enumeration", small.begin, lambda: small.ready))
         yield from leading if small.leads else ()
         yield Step("bounds", self.find_bounds, run_after_time_limit=True)
-        yield Step(
-            "constructions",
-            self.construct,
-            lambda: self.local_only and self.constructions_worthwhile,
-        )
+        local = self.local_only
+        yield Step("constructions", self.construct, lambda: local and self.constructions_worthwhile)
         yield from () if small.leads else (lists,)
         yield self.enumeration_step()
         yield self.every_step()
@@ -429,7 +425,7 @@ class ScheduleStrategy(Strategy[PlanningProblem, Plan]):
                 if not constructed:
                     part = self.budget.part("construct", CONSTRUCTION_SHARE, of_limit=False)
                     annealing.construct(part)
-                self.construct_gated()
+                offer_gated(ledger, CONSTRUCTION_SHARE)
         if self.early is not None and (state := self.early.end()) is not None:
             annealing.begin_later(state)
         self.early = None
@@ -456,16 +452,6 @@ class ScheduleStrategy(Strategy[PlanningProblem, Plan]):
         """Part of the time left for annealing before an exact model: little on small problems."""
         most = ANNEALING_S_EACH * len(self.problem.graph.operators)
         return min(ANNEALING_SHARE_EXACT, most / max(most, self.budget.left_s))
-
-    def construct_gated(self) -> None:
-        """Offer constructions that keep fewer micro-batches in memory at once, if memory binds."""
-        from ..planners.constructions.gates import best_gated, memory_binds
-
-        if memory_binds(self.problem):
-            part = self.budget.part("construct gated", CONSTRUCTION_SHARE, of_limit=False)
-            gated = best_gated(self.problem, part)
-            if gated is not None:
-                self.ledger.offer(gated.plan, "construction", "construct")
 
     def offer_annealed(self, plan: Plan) -> None:
         """Offer a plan of the annealing."""

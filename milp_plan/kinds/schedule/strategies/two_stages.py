@@ -54,6 +54,17 @@ def offer_baselines(
         )
 
 
+def offer_gated(ledger: Ledger[PlanningProblem, Plan], share: float) -> None:
+    """Offer constructions that keep fewer micro-batches in memory at once, if memory binds."""
+    from ..planners.constructions.gates import best_gated, memory_binds
+
+    if memory_binds(ledger.problem):
+        part = ledger.budget.part("construct gated", share, of_limit=False)
+        gated = best_gated(ledger.problem, part)
+        if gated is not None:
+            ledger.offer(gated.plan, "construction", "construct")
+
+
 class TwoStages:
     """Coarsening as stage one, and the exact model or a series of coarse problems as stage two.
 
