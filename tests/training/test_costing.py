@@ -50,6 +50,13 @@ def test_bounds_are_below_the_step_and_peaks_at_least_what_is_counted_first(name
                 assert least <= peak
 
 
+def test_no_class_of_a_mixed_cluster_bounds_layers_that_another_one_runs_faster() -> None:
+    """The fastest class for the whole model may be slower than another for some of its layers."""
+    costs = PlanCosts(CASES["mixed"])
+    for c in some(CASES["mixed"]):
+        assert costs.evenly_ns(c) == costs.least_ns(c)
+
+
 def test_the_replay_of_1f1b_is_close_to_the_closed_form() -> None:
     problem = CASES["dense"]
     costs = PlanCosts(problem)

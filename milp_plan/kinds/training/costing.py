@@ -65,6 +65,12 @@ class PlanCosts:
         )
 
     @cached_property
+    def _mixed(self) -> bool:
+        """Whether the cluster has groups of different nodes."""
+        first, *others = self.problem.cluster.groups
+        return any(each != first for each in others)
+
+    @cached_property
     def _flops(self) -> dict[Recompute, int]:
         """Operations of a sample, with what is computed again."""
         model, sequence = self.problem.architecture, self.problem.sequence
@@ -87,11 +93,14 @@ class PlanCosts:
         return int(work * NANO / (self._fastest * configuration.devices))
 
     def evenly_ns(self, configuration: Configuration) -> int:
-        """All passes of the model on the fastest stage, evenly divided over the pipeline.
+        """All passes of the model on one device class, evenly divided over the pipeline.
 
         A pass takes the larger of its kernels' time and that of their launches; for the whole
-        model at once this is at most the sum over chunks, so it is a bound.
+        model at once this is at most the sum over chunks, so it is a bound. On several classes it
+        is that of :meth:`least_ns`.
         """
+        if self._mixed:  # one class may be faster for some layers and slower for others
+            return self.least_ns(configuration)
         c = _at_least(configuration)
         hides = c.schedule is Schedule.DUALPIPE_V
         key = (width_of(c), hides)
