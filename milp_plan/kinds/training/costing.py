@@ -65,7 +65,7 @@ class PlanCosts:
         )
 
     @cached_property
-    def _mixed(self) -> bool:
+    def _differs_by_group(self) -> bool:
         """Whether the cluster has groups of different nodes."""
         first, *others = self.problem.cluster.groups
         return any(each != first for each in others)
@@ -99,7 +99,7 @@ class PlanCosts:
         model at once this is at most the sum over chunks, so it is a bound. On several classes it
         is that of :meth:`least_ns`.
         """
-        if self._mixed:  # one class may be faster for some layers and slower for others
+        if self._differs_by_group:  # one class may be faster for some layers and slower for others
             return self.least_ns(configuration)
         c = _at_least(configuration)
         hides = c.schedule is Schedule.DUALPIPE_V
