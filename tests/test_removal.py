@@ -87,7 +87,7 @@ def imports(text: str) -> set[str]:
     """Last names of what a test imports from other tests."""
     found = set()
     for base, names in re.findall(
-        r"^\s*from (\.[\w.]*|tests[\w.]*) import \(?([^)\n]*)", text, re.M
+        r"^\s*from (\.[\w.]*|tests[\w.]*) import (\([^)]*\)|[^\n]*)", text, re.M
     ):
         found |= {base.split(".")[-1], *re.findall(r"\w+", names)}
     return found
