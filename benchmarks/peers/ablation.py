@@ -35,7 +35,7 @@ def measure(case: Mapping[str, Any]) -> Row:
     """Run one variant of the product once."""
     variant = case["variant"]
     asked = {**case, "seed": case["seed"] + variant.get("seed", 0)}
-    asked["options"] = [*case.get("options", ()), *variant.get("options", ())]
+    asked["options"] = variant.get("options", [])
     if "piece" in variant:
         asked["program"] = [sys.executable, WITHOUT, variant["piece"]]
     with tempfile.TemporaryDirectory() as name:
@@ -101,8 +101,8 @@ def changes(rows: list[Row]) -> list[Row]:
 
 
 def _problem(row: Row) -> str:
-    """Return the file of a row, with the options that all of its variants have."""
-    return " ".join([row["file"], *row.get("options", ())])
+    """Return the file of a row with its limit, which all of its variants share."""
+    return f"{row['file']} {row['limit']}"
 
 
 def _signed(number: float | None) -> str:

@@ -17,7 +17,6 @@ from milp_plan.kinds.schedule.planners.constructions import gates, portfolio
 from milp_plan.kinds.schedule.planners.search import annealing, parallel
 from milp_plan.kinds.schedule.strategies import (
     coarse_series,
-    memory,
     schedule,
     small_schedule,
 )
@@ -111,11 +110,6 @@ PIECES: dict[str, Piece] = {
     "clause learning": without_learning,
     "enumeration": without_enumeration,
     "every plan": partial(replaced, schedule, "is_tiny", no),
-    "every order": partial(replaced, memory, "is_small", no),
-    "balanced stages": partial(replaced, memory, "balanced", lambda *_given: []),
-    "merged": partial(replaced, memory.MemoryStrategy, "decide_merged", nothing),
-    "turns": partial(replaced, memory.MemoryStrategy, "take_turns", nothing),
-    "memory plans, free": partial(replaced, memory.MemoryStrategy, "fit_free", nothing),
 }
 
 

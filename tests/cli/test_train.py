@@ -369,7 +369,7 @@ def test_where_nothing_fits_the_answer_says_which_memory_is_enough() -> None:
 
 
 def test_what_is_rejected_is_faster_and_lacks_what_is_said() -> None:
-    """Each is replayed again, on devices with so much memory that it fits."""
+    """Each is replayed again, on devices with enough memory for it."""
     told = json.loads(call(*ON_EIGHT, "--json").stdout)
     assert told["rejected"]
     of = training_problem("llama3-8b", "8xH100", global_batch=32, sequence=4096)

@@ -55,6 +55,8 @@ def test_no_class_of_a_mixed_cluster_bounds_layers_that_another_one_runs_faster(
     costs = PlanCosts(CASES["mixed"])
     for c in some(CASES["mixed"]):
         assert costs.evenly_ns(c) == costs.least_ns(c)
+    costs = PlanCosts(CASES["dense"])
+    assert all(costs.evenly_ns(c) > costs.least_ns(c) for c in some(CASES["dense"]))
 
 
 def test_the_replay_of_1f1b_is_close_to_the_closed_form() -> None:

@@ -119,7 +119,7 @@ class ModelKind(Kind[P, S]):
         """Return the same for people."""
 
     def formats(self) -> tuple[Format[P], ...]:
-        """A model, a cluster, and what is asked of them."""
+        """A model, a cluster, and the size of a step or a request."""
         marker = f"milp-plan-{self.name}"
 
         def can_read(document: Document) -> bool:
