@@ -58,6 +58,31 @@ class LinkSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class HostSpec:
+    """The share of a device in the computer that it is attached to.
+
+    Parameters
+    ----------
+    bandwidth_bytes_per_s
+        Of the link between host and device, per direction, as published.
+    memory_bytes, memory_bytes_per_s
+        Memory of the host for each device, and its bandwidth.
+    source
+        Source of the figures.
+    """
+
+    bandwidth_bytes_per_s: int
+    memory_bytes: int
+    memory_bytes_per_s: int
+    source: str = ""
+
+    @property
+    def achieved_bytes_per_s(self) -> int:
+        """Bandwidth that large copies reach, rounded down."""
+        return self.bandwidth_bytes_per_s * 8 // 10
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceSpec:
     """A kind of device.
 
@@ -77,6 +102,8 @@ class DeviceSpec:
         Source of the figures.
     fp8
         Whether it multiplies 8-bit floats.
+    host
+        The computer that it is attached to; ``None`` where nothing is known of it.
     """
 
     name: str
@@ -89,7 +116,9 @@ class DeviceSpec:
     link: str
     network: str
     source: str = ""
-    fp8: bool = field(default=True, repr=False)  # fingerprints are made of what is written
+    # fingerprints are made of what is written
+    fp8: bool = field(default=True, repr=False)
+    host: HostSpec | None = field(default=None, repr=False)
 
     @property
     def summary(self) -> str:
@@ -150,6 +179,21 @@ LINKS = {
 """Link name -> figures."""
 
 
+def _host(rates: tuple[int, int, int], source: str) -> HostSpec:
+    """``rates``: link in GB/s, memory of a device's share in GB and GB/s."""
+    return HostSpec(*(rate * _GB for rate in rates), source)
+
+
+_DGX_1 = _host((16, 64, 17), "NVIDIA DGX-1: PCIe 3.0, 512 GB, 8 channels of DDR4-2133")
+_DGX_A100 = _host((32, 256, 51), "NVIDIA DGX A100: PCIe 4.0, 2 TB, 16 channels of DDR4-3200")
+_DGX_A100_40 = _host((32, 128, 51), "NVIDIA DGX A100: PCIe 4.0, 1 TB, 16 channels of DDR4-3200")
+_DGX_H100 = _host((64, 256, 76), "NVIDIA DGX H100: PCIe 5.0, 2 TB, 16 channels of DDR5-4800")
+_DGX_B200 = _host((64, 256, 89), "NVIDIA DGX B200: PCIe 5.0, 2 TB, 16 channels of DDR5-5600")
+_GRACE = _host((225, 240, 256), "NVIDIA GB200 superchip, half of NVLink-C2C and of a Grace CPU")
+_PCIE_5 = _host((64, 256, 115), "PCIe 5.0; 2 TB and 24 channels of DDR5-4800 for 8 devices assumed")
+_PCIE_4 = _host((32, 64, 40), "PCIe 4.0; 64 GB and 40 GB/s for each device assumed")
+
+
 def _device(
     name: str,
     rates: tuple[int, int, int],
@@ -157,11 +201,13 @@ def _device(
     links: tuple[str, str],
     source: str,
     *,
+    host: HostSpec | None = None,
     fp8: bool = True,
 ) -> DeviceSpec:
     """``rates``: Gflop/s, memory in GB/s and GB; ``reached``: permille of both rates, launch."""
     peak, moved, memory = (rate * _GB for rate in rates)
-    return DeviceSpec(name, peak, moved, memory, *reached, *links, f"{source}; {_RATES}", fp8)
+    source = f"{source}; {_RATES}"
+    return DeviceSpec(name, peak, moved, memory, *reached, *links, source, fp8, host)
 
 
 DEVICES = {
@@ -170,52 +216,63 @@ DEVICES = {
         _device(
             *("H100", (989_400, 3_350, 80), (600, 850, 5_000), ("NVLink4", "NDR")),
             "NVIDIA H100 Tensor Core GPU data sheet, SXM",
+            host=_DGX_H100,
         ),
         _device(
             *("H800", (989_400, 3_350, 80), (600, 850, 5_000), ("NVLink4-H800", "NDR")),
             "as NVIDIA H100 SXM, with NVLink of 400 GB/s (arXiv:2412.19437, section 3.1)",
+            host=_DGX_H100,
         ),
         _device(
             *("A100", (312_000, 2_039, 80), (700, 850, 5_000), ("NVLink3", "HDR")),
             "NVIDIA A100 Tensor Core GPU data sheet, SXM 80 GB",
             fp8=False,
+            host=_DGX_A100,
         ),
         _device(
             *("A100-40GB", (312_000, 1_555, 40), (700, 850, 5_000), ("NVLink3", "HDR")),
             "NVIDIA A100 Tensor Core GPU data sheet, SXM 40 GB",
             fp8=False,
+            host=_DGX_A100_40,
         ),
         _device(
             *("V100", (125_000, 900, 32), (700, 850, 6_000), ("NVLink2", "EDR")),
             "NVIDIA V100 Tensor Core GPU data sheet, SXM2",
             fp8=False,
+            host=_DGX_1,
         ),
         _device(
             *("H200", (989_500, 4_800, 141), (600, 850, 5_000), ("NVLink4", "NDR")),
             "NVIDIA H200 Tensor Core GPU data sheet, SXM: half of 1,979 Tflop/s with sparsity",
+            host=_DGX_H100,
         ),
         _device(
             *("B200", (2_250_000, 8_000, 180), (600, 850, 5_000), ("NVLink5", "NDR")),
             "NVIDIA HGX B200 and DGX B200 data sheets, an eighth of the system: half of 4.5 Pflop/s"
             " with sparsity, 1,440 GB, 64 TB/s",
+            host=_DGX_B200,
         ),
         _device(
             *("B300", (2_250_000, 8_000, 288), (600, 850, 5_000), ("NVLink5", "NDR")),
             "NVIDIA HGX B300 data sheet, an eighth of the system: half of 36 Pflop/s with sparsity,"
             " 2.3 TB, 64 TB/s",
+            host=_DGX_B200,
         ),
         _device(
             *("GB200", (2_500_000, 8_000, 186), (600, 850, 5_000), ("NVLink5", "NDR")),
             "NVIDIA GB200 NVL72 data sheet, one of two devices: half of 10 Pflop/s with sparsity",
+            host=_GRACE,
         ),
         _device(
             *("GB300", (2_500_000, 8_000, 279), (600, 850, 5_000), ("NVLink5", "NDR")),
             "NVIDIA GB300 NVL72 data sheet, one of 72 devices: half of 360 Pflop/s with sparsity",
+            host=_GRACE,
         ),
         _device(
             *("MI300X", (1_307_400, 5_300, 192), (500, 800, 6_000), ("xGMI", "NDR")),
             "AMD Instinct MI300X data sheet; its rate (bf16 without sparsity) is derived: 304 units"
             " of 2,048 flop at 2,100 MHz",
+            host=_PCIE_5,
         ),
         _device(
             *("TPU-v5e", (197_000, 819, 16), (700, 850, 5_000), ("ICI-v5e", "DCN-v5e")),
@@ -225,11 +282,13 @@ DEVICES = {
         _device(
             *("L40S", (362_050, 864, 48), (600, 850, 5_000), ("PCIe4", "HDR")),
             "NVIDIA L40S data sheet (bf16 without sparsity); network assumed",
+            host=_PCIE_4,
         ),
         _device(
             *("RTX-4090", (165_200, 1_008, 24), (700, 850, 5_000), ("PCIe4", "EDR")),
             "NVIDIA Ada GPU architecture whitepaper (bf16, fp32 sums, without sparsity); network"
             " assumed",
+            host=_PCIE_4,
         ),
     )
 }

@@ -10,7 +10,7 @@ from milp_plan.core import Counts, Verdict, Violation
 from .configuration import Configuration
 from .problem import TrainingPlan, TrainingProblem
 from .replay import NoScheduleError
-from .rules import beyond_memory, other_than_fixed
+from .rules import beyond_host, beyond_memory, other_than_fixed
 from .step import Costs, derive
 
 OBJECTIVE = "step"
@@ -55,9 +55,11 @@ def verify(
         broken.append(Violation("schedule", (str(plan.configuration.schedule),), str(error)))
         return Verdict(tuple(broken), OBJECTIVE, None)
     broken += beyond_memory(problem, plan.configuration, step.peaks)
+    broken += beyond_host(problem, plan.configuration, step.host_peaks)
     broken += overclaimed(problem, plan, step.step_ns, "a step", Counts.TIME)
     parts = {"passes": step.played.makespan_ns, "after": step.after_ns}
     parts |= {f"peak_memory stage {stage}": peak for stage, peak in enumerate(step.peaks)}
+    parts |= {f"host_memory stage {stage}": peak for stage, peak in enumerate(step.host_peaks)}
     return Verdict(tuple(broken), OBJECTIVE, step.step_ns, parts)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from itertools import accumulate
@@ -34,17 +34,23 @@ SPLIT_BACKWARD = V_SHAPED | {Schedule.ZB_H1}
 
 
 class Recompute(StrEnum):
-    """What the backward pass computes again in every block."""
+    """What the backward pass computes again in a block, instead of keeping it on the device."""
 
     NONE = "none"
+    LIGHT = "light"
+    """Norms, activation functions of experts, up-projections of latent attention: ``layernorm``,
+    ``moe_act`` and ``mla_up_proj`` of Megatron-LM (DeepSeek-AI, arXiv:2412.19437, section 3.2.3).
+    """
     ATTENTION = "attention"
     """Scores and their product with values alone (Korthikanti et al., arXiv:2205.05198)."""
     FULL = "full"
     """The whole block, from its input."""
+    OFFLOAD = "offload"
+    """Nothing: activations wait in the host's memory, copied there and back beside the passes."""
 
 
 class Offload(StrEnum):
-    """What waits in the memory of the host."""
+    """What is in the memory of the host for the whole run; the host updates parameters then."""
 
     NONE = "none"
     OPTIMIZER = "optimizer"
@@ -96,16 +102,16 @@ class Configuration:
     sequence_parallel
         Whether norms and residuals are split over tensor ranks along the sequence.
     recompute
-        What backward passes compute again.
+        What backward passes compute again, or whether activations wait on the host.
     recomputed
-        Blocks of each chunk that are computed again, the first ones; 0 for all.
+        Blocks of each chunk of which this holds, the first ones; 0 for all.
     recomputed_by_chunk
         The same with a number for each chunk, of which some may be 0; empty for equal numbers.
     zero
         0: every data rank has all optimizer state; 1: it is sharded over data (and context) ranks;
         2: gradients as well; 3: parameters as well (fully sharded data parallelism).
     offload
-        What waits in the host's memory.
+        Whether the optimizer's state is on the host, which updates parameters.
     precision
         Of matrix products.
     layers
@@ -206,16 +212,14 @@ class Configuration:
                 f"{self.data} ranks x {self.micro_batches} micro-batches of {self.micro_batch} "
                 f"are {self.global_batch} samples, the batch has {global_batch}"
             )
-        if self.recomputed < 0 or (self.recomputed and self.recompute is not Recompute.FULL):
-            yield (
-                f"{self.recomputed} blocks of a chunk computed again with recomputation "
-                f"{self.recompute}; a number of them goes with full"
-            )
+        if self.recomputed < 0 or (self.recomputed and self.recompute is Recompute.NONE):
+            yield f"{self.recomputed} blocks of a chunk with recomputation {self.recompute}"
         yield from self._recompute_reasons(architecture)
         if self.zero not in (0, 1, 2, 3):
             yield f"optimizer sharding is {self.zero}, expected 0 to 3"
-        if self.offload is not Offload.NONE:
-            yield f"offload of the {self.offload} to the host is not offered"
+        if self.offload is not Offload.NONE or self.recompute is Recompute.OFFLOAD:
+            names = {group.device.name for group in cluster.groups if group.device.host is None}
+            yield from (f"nothing is known of the hosts of {name}" for name in sorted(names))
         if self.precision is Precision.FP8:
             names = {group.device.name for group in cluster.groups if not group.device.fp8}
             yield from (f"{name} has no 8-bit floats" for name in sorted(names))
@@ -232,7 +236,7 @@ class Configuration:
         if not numbers:
             return
         if self.recompute is Recompute.NONE:
-            yield f"blocks computed again by chunk {numbers} with recomputation none"
+            yield f"blocks by chunk {numbers} with recomputation none"
         if self.recomputed:
             yield "blocks computed again are given for all chunks and by chunk; give one of the two"
         layers = self.chunk_layers(architecture)
@@ -264,8 +268,8 @@ class Configuration:
             )
         if self.precision is not Precision.BF16:
             yield f"precision {self.precision}: layers were measured as they are"
-        if self.recompute is Recompute.ATTENTION:
-            yield "recompute attention: measured layers have no attention of their own"
+        if self.recompute in (Recompute.LIGHT, Recompute.ATTENTION):
+            yield f"recompute {self.recompute}: measured layers have no parts of their own"
         if self.recompute is Recompute.FULL and not architecture.recomputable:
             yield "recompute full: the measured layers do not say what they send (output_bytes)"
         if cluster.mixed:
@@ -334,6 +338,11 @@ class Configuration:
             )
         elif min(self.layers, default=0) < 0:
             yield f"layers {self.layers} has a negative number"
+
+
+def without_recomputation(c: Configuration) -> Configuration:
+    """Return the same with all activations kept on the devices."""
+    return replace(c, recompute=Recompute.NONE, recomputed=0, recomputed_by_chunk=())
 
 
 @lru_cache(maxsize=256)

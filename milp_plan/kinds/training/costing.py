@@ -19,12 +19,14 @@ from .configuration import (
     Precision,
     Recompute,
     Schedule,
+    without_recomputation,
 )
 from .costs import NANO, StepSeconds, StepTime, in_ns, overlapped_seconds, step_seconds, timed
-from .memory import MemoryUse, Meter
+from .memory import MemoryUse, Meter, sharded_parameters
 from .passes import Passes
 from .problem import TrainingProblem
 from .replay import ChunkCost
+from .saving import SavingBounds
 from .stage_costs import FILLS, chunks_apart, stages_problem
 from .stages import balanced_layers, layers_within_memory
 from .step import Priced, excess_of, least_activations, least_peaks, least_step
@@ -54,6 +56,7 @@ class PlanCosts:
         self._blocks: dict[object, tuple[list[int], int, int]] = {}
         self._layers: dict[object, tuple[tuple[int, ...], ...]] = {}
         self._first: dict[object, tuple[float, float]] = {}
+        self._saving = SavingBounds(self)
 
     @cached_property
     def _fastest(self) -> float:
@@ -78,11 +81,8 @@ class PlanCosts:
         trained = [(block, n) for block, n in model.runs if block.backward_flops(sequence)]
         again = sum(block.flops(sequence) * n for block, n in trained)
         core = sum(block.attention.core_flops(block.length(sequence)) * n for block, n in trained)
-        return {
-            Recompute.NONE: plain,
-            Recompute.ATTENTION: plain + core,
-            Recompute.FULL: plain + again,
-        }
+        more = {Recompute.ATTENTION: core, Recompute.FULL: again}
+        return {each: plain + more.get(each, 0) for each in Recompute}
 
     def least_ns(self, configuration: Configuration) -> int:
         """Operations of a step over the rate of all devices, evenly divided."""
@@ -121,39 +121,52 @@ class PlanCosts:
             )
         return int(c.micro_batches * self._whole[key] * NANO) // c.pipeline
 
-    def variants(
-        self, configuration: Configuration, cutoff: float = math.inf
-    ) -> tuple[Configuration, ...]:
-        """Return the same with other blocks on stages, and with some blocks recomputed.
+    def variants(self, configuration: Configuration) -> tuple[Configuration, ...]:
+        """Return the same with other blocks on stages.
 
         Blocks lie so that the slowest stage is the shortest, in the ways of
-        :func:`.stages.balanced_layers`. Where nothing is recomputed and
-        memory does not suffice, the variants recompute as few blocks of each chunk as fit.
-        Recomputation only adds time, so it is left out where the step takes ``cutoff`` without it.
+        :func:`.stages.balanced_layers`.
         """
-        bases = (configuration, *self._balanced(configuration))
-        found = list(bases[1:])
-        if configuration.recompute is Recompute.NONE:
-            bases += self._within_memory(configuration)
-            for base in bases:
-                if self._recomputes(base) and least_step(base, self.priced(base)) < cutoff:
-                    found += self._recomputing(base)
+        return tuple(self._balanced(configuration))
+
+    def saving_ns(self, configuration: Configuration) -> int | None:
+        """Return a lower bound on steps that recompute no more blocks than memory asks for.
+
+        ``None`` where even recomputation of all blocks does not suffice.
+        """
+        return self._saving.least_ns(configuration)
+
+    def lighter(
+        self, configuration: Configuration, cutoff: float = math.inf
+    ) -> tuple[Configuration, ...]:
+        """Return variants that recompute, or offload, as few blocks of each chunk as fit.
+
+        Recomputation only adds time, so a variant is left out where the step takes ``cutoff``
+        without it.
+        """
+        none = without_recomputation(configuration)
+        bases = (none, *self._balanced(none), *self._within_memory(configuration))
+        found: list[Configuration] = []
+        for base in bases:
+            whole = replace(base, recompute=configuration.recompute)
+            if self._helps(base, whole) and least_step(base, self.priced(base)) < cutoff:
+                found += self._recomputing(whole)
         return tuple(found)
 
-    def _recomputes(self, c: Configuration) -> bool:
-        """Whether some blocks must be recomputed to fit into memory, but not all."""
-        full = replace(c, recompute=Recompute.FULL)
-        if self._lacks(full, self.first_peak(full)) > 0:
+    def _helps(self, c: Configuration, whole: Configuration) -> bool:
+        """Whether memory does not suffice without recomputation, and does where all recompute."""
+        if self._lacks(whole, self.first_peak(whole)) > 0:
             return False
-        return self._excess(c) > 0 >= self._excess(full)
+        return self._excess(c) > 0 >= self._excess(whole)
 
-    def _within_memory(self, c: Configuration) -> tuple[Configuration, ...]:
+    def _within_memory(self, whole: Configuration) -> tuple[Configuration, ...]:
         """Return it with the shortest slowest stage where some blocks must be recomputed."""
+        c = without_recomputation(whole)
         if c.layers or c.virtual > 1 or c.pipeline == 1 or c.schedule not in FILLS:
             return ()
-        if not self._recomputes(c):
+        if not self._helps(c, whole):
             return ()
-        layers = layers_within_memory(stages_problem(self, c, (Recompute.NONE, Recompute.FULL)))
+        layers = layers_within_memory(stages_problem(self, c, (Recompute.NONE, whole.recompute)))
         return () if layers is None else (replace(c, layers=layers),)
 
     def _balanced(self, c: Configuration) -> tuple[Configuration, ...]:
@@ -164,16 +177,15 @@ class PlanCosts:
         groups = tuple(cluster.group_of(k * c.stage_devices) for k in range(c.pipeline))
         key = (width_of(c), groups, split)
         if key not in self._layers:
-            made = [self._block_times(c, group) for group in groups]
+            made = [self.block_times(c, group) for group in groups]
             parts = (list(part) for part in zip(*made, strict=True))
             self._layers[key] = balanced_layers(*parts)
         even = c.chunk_layers(self.problem.architecture)
         return tuple(replace(c, layers=layers) for layers in self._layers[key] if layers != even)
 
-    def _recomputing(self, c: Configuration) -> tuple[Configuration, ...]:
+    def _recomputing(self, full: Configuration) -> tuple[Configuration, ...]:
         """Bisect on the number of recomputed blocks: equal for all chunks, and by stage."""
-        full = replace(c, recompute=Recompute.FULL)
-        layers = c.chunk_layers(self.problem.architecture)
+        layers = full.chunk_layers(self.problem.architecture)
         found = []
         counts = self._least_recomputed(full, layers, apart=False)
         if counts[0] < max(layers):
@@ -190,7 +202,7 @@ class PlanCosts:
         stages = range(full.pipeline)
         low, high = [0] * len(stages), [max(layers)] * len(stages)
         if apart:  # a stage that fits as it is needs no workspace for recomputation either
-            none = _without(full)
+            none = without_recomputation(full)
             peaks = least_peaks(none, self.priced(none))
             fit = [peak <= self.problem.limit_bytes(full, s) for s, peak in enumerate(peaks)]
             high = [0 if fit[s] else most for s, most in enumerate(high)]
@@ -212,15 +224,13 @@ class PlanCosts:
     def _excess(self, c: Configuration) -> int:
         return self._lacks(c, *least_peaks(c, self.priced(c)))
 
-    def _block_times(self, c: Configuration, group: int) -> tuple[list[int], int, int]:
+    def block_times(self, c: Configuration, group: int) -> tuple[list[int], int, int]:
         """Time of each block on a device of a group, of the embedding, and of the head."""
-        key = (width_of(c), group, c.schedule in SPLIT_BACKWARD)
+        key = (width_of(c), group, c.schedule is Schedule.DUALPIPE_V)
         if key not in self._blocks:
             model, cluster = self.problem.architecture, self.problem.cluster
             alone = replace(cluster, groups=(cluster.groups[group],))
-            single = replace(
-                c, pipeline=len(model.blocks), micro_batches=1, layers=(1,) * len(model.blocks)
-            )
+            single = chunks_apart(c, (1,) * len(model.blocks))
             stages = self._seconds(single, alone).stages
             times = [in_ns(sum(stage[:3])) for stage in stages]
             inner = {
@@ -237,12 +247,10 @@ class PlanCosts:
         c, p = configuration, self.problem
         spans = c.spans(p.architecture, 0)
         parameters = self._first_parameters(c, p.architecture.kinds(spans))
-        ranks = (c.context * c.data, c.expert_data) if c.zero else (1, 1)
-        sharded = sum(count / rank for count, rank in zip(parameters, ranks, strict=True))
         none = Traffic()
-        work = StageWork(Passes(), none, none, none, 0.0, sum(parameters), sharded)
-        software = self.efficiency.software
-        meter = Meter(p.architecture, c, p.sequence, software, known=self._known)
+        numbers = (sum(parameters), sharded_parameters(c, *parameters))
+        work = StageWork(Passes(), none, none, none, 0.0, 0.0, *numbers)
+        meter = self.meter(c)
         use = meter.stage(0, work)
         kinds = (p.architecture.kinds((span,)) for span in spans)
         kept = [int(sum(n * meter.kept(block) for block, n in counts)) for counts in kinds]
@@ -273,7 +281,8 @@ class PlanCosts:
         cluster = self.problem.cluster
         some = configuration.recomputed or sum(configuration.recomputed_by_chunk)
         if some:
-            none, full = self.step(_without(configuration)), self.step(_whole(configuration))
+            none = self.step(without_recomputation(configuration))
+            full = self.step(_whole(configuration))
             layers = configuration.chunk_layers(self.problem.architecture)
             most = max(layers) if configuration.recomputed else sum(layers)
             parts = (_between(getattr(none, n), getattr(full, n), some, most) for n in PARTS)
@@ -293,8 +302,12 @@ class PlanCosts:
         return self._memory(configuration, self._works(configuration, self.problem.cluster))
 
     def _memory(self, c: Configuration, works: tuple[StageWork, ...]) -> tuple[MemoryUse, ...]:
+        return self.meter(c).stages(works)
+
+    def meter(self, c: Configuration) -> Meter:
+        """Return what measures memory of a configuration."""
         p, software = self.problem, self.efficiency.software
-        return Meter(p.architecture, c, p.sequence, software, known=self._known).stages(works)
+        return Meter(p.architecture, c, p.sequence, software, known=self._known)
 
     def priced(self, configuration: Configuration) -> Priced:
         """Chunks, what follows the last pass, and memory without activations."""
@@ -308,18 +321,21 @@ class PlanCosts:
 
     def _mixed(self, c: Configuration) -> Priced:
         """Between nothing and everything computed again, by the part of each chunk's blocks."""
-        none, full = self.priced(_without(c)), self.priced(_whole(c))
+        none, full = self.priced(without_recomputation(c)), self.priced(_whole(c))
         layers = c.chunk_layers(self.problem.architecture)
         counts = c.recomputed_by_chunk or (c.recomputed,) * len(layers)
+        join = _beside if c.recompute is Recompute.OFFLOAD else _between
         chunks = tuple(
-            ChunkCost(*(_between(a, b, count, n) for a, b in zip(one, all_, strict=True)))
-            for one, all_, count, n in zip(
-                map(_figures, none.chunks), map(_figures, full.chunks), counts, layers, strict=True
+            ChunkCost(
+                *(join(getattr(a, name), getattr(b, name), count, n) for name in _TIMES),
+                *(_between(getattr(a, name), getattr(b, name), count, n) for name in _SIZES),
             )
+            for a, b, count, n in zip(none.chunks, full.chunks, counts, layers, strict=True)
         )
         again = (any(counts[k] for k in c.chunks_of(stage)) for stage in range(c.pipeline))
         resident = zip(again, none.resident_bytes, full.resident_bytes, strict=True)
-        return Priced(chunks, none.after_ns, tuple(b if some else a for some, a, b in resident))
+        peaks = tuple(b if some else a for some, a, b in resident)
+        return Priced(chunks, none.after_ns, peaks, none.host_bytes)
 
     def _plain(self, configuration: Configuration) -> Priced:
         c, cluster = configuration, self.problem.cluster
@@ -327,6 +343,7 @@ class PlanCosts:
         step = step_seconds(works, cluster, c, self.efficiency)
         memory = self._memory(replace(c, micro_batches=1), works)  # equal for most stages
         resident = tuple(use.total_bytes - use.activations_bytes for use in memory)
+        host = tuple(use.host_bytes for use in memory)
         stages = step.stages
         if c.virtual > 1:
             apart = chunks_apart(c, c.chunk_layers(self.problem.architecture))
@@ -339,10 +356,11 @@ class PlanCosts:
                 in_ns(each.backward + each.transfer / 2),
                 in_ns(each.weight),
                 use.activations_bytes,
+                use.host_activations_bytes,
             )
             for each, use in zip(stages, memory, strict=True)
         )
-        return Priced(chunks, in_ns(step.data) + in_ns(step.optimizer), resident)
+        return Priced(chunks, in_ns(step.data) + in_ns(step.optimizer), resident, host)
 
 
 def operations_bound(problem: TrainingProblem) -> Bound:
@@ -364,21 +382,22 @@ def _by_chunk(full: Configuration, layers: tuple[int, ...], counts: list[int]) -
     return replace(full, recomputed_by_chunk=tuple(some))
 
 
-def _without(c: Configuration) -> Configuration:
-    return replace(c, recompute=Recompute.NONE, recomputed=0, recomputed_by_chunk=())
-
-
 def _at_least(c: Configuration) -> Configuration:
     """Return what costs no more: where only some blocks are computed again, none are."""
-    return _without(c) if c.recomputed or c.recomputed_by_chunk else c
+    return without_recomputation(c) if c.recomputed or c.recomputed_by_chunk else c
 
 
 def _whole(c: Configuration) -> Configuration:
     return replace(c, recomputed=0, recomputed_by_chunk=())
 
 
-def _figures(chunk: ChunkCost) -> tuple[int, int, int, int]:
-    return chunk.forward_ns, chunk.backward_ns, chunk.weight_ns, chunk.activation_bytes
+_TIMES = ("forward_ns", "backward_ns", "weight_ns")
+_SIZES = ("activation_bytes", "host_bytes")
+
+
+def _beside(none: int, full: int, count: int, of: int) -> int:
+    """Return the time of a pass where ``count`` of ``of`` equal blocks copy beside it."""
+    return max(none, -(-full * count // of)) if of else none
 
 
 def _between(none: int, full: int, count: int, of: int) -> int:

@@ -1,10 +1,11 @@
 """Time of a training step: work over rates, pipelines with fill and drain, traffic that hides.
 
-A pass takes the time of its kernels and collectives, or that of the host launching them, whichever
-is more. Kernels take ``flops / rate + bytes / bandwidth`` and a ramp: the other terms make small
-products slower than large ones. With ``f``, ``b`` and ``w`` the times of a micro-batch on the
-slowest of ``p`` devices, forward, backward for inputs and for weights, and ``v`` chunks on each, a
-step of ``m`` micro-batches takes ``m (f + b + w)`` and a bubble of
+A pass takes the time of its kernels and collectives, that of the host launching them, or that of
+copying activations to the host or back, whichever is most. Kernels take
+``flops / rate + bytes / bandwidth`` and a ramp: the other terms make small products slower than
+large ones. With ``f``, ``b`` and ``w`` the times of a micro-batch on the slowest of ``p`` devices,
+forward, backward for inputs and for weights, and ``v`` chunks on each, a step of ``m``
+micro-batches takes ``m (f + b + w)`` and a bubble of
 
 =========================== ======================================================
 1F1B, GPipe                 ``(p - 1) (f + b + w)``, of the other devices
@@ -24,6 +25,7 @@ DeepSeek-AI, arXiv:2412.19437, section 3.2.1.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -200,6 +202,9 @@ class Clock:
         self.grouped = self.flop / rates.grouped
         self.operand = 1 / spec.memory_bytes_per_s
         self.attention = 1 / (rates.attention * spec.peak_flops_per_s)
+        host = spec.host
+        self.copied = 1 / host.achieved_bytes_per_s if host else math.inf
+        self.on_host = 1 / host.memory_bytes_per_s if host else math.inf
         self.moved = 1 / (rates.memory * spec.memory_bytes_per_s)
         self.node = 1 / (rates.node * group.levels[0].link.bandwidth_bytes_per_s)
         self.network = 1 / (rates.network * group.levels[-1].link.bandwidth_bytes_per_s)
@@ -247,6 +252,8 @@ class Clock:
         calls = each.tensor.calls + each.expert.calls + each.context.calls
         host = (each.compute.kernels + calls) * self.launch + each.tensor.calls * self.crossing
         total = max(compute + tensor + expert + context, host)
+        if each.copied_bytes:
+            total = max(total, each.copied_bytes * self.copied)
         return total, total - tensor - expert - context, tensor, expert, context
 
 
@@ -286,7 +293,10 @@ def _stage(work: StageWork, clock: Clock, configuration: Configuration) -> _Stag
         hidden = 0.0
     step = max(0.0, clock.traffic(work.reduce) - hidden)
     data = step + gather * configuration.micro_batches
-    optimizer = work.optimizer_bytes * clock.moved + clock.software.step_ns / NANO
+    moved = clock.moved if not work.copied_bytes else clock.on_host
+    optimizer = work.optimizer_bytes * moved + clock.software.step_ns / NANO
+    if work.copied_bytes:
+        optimizer += work.copied_bytes * clock.copied
     return _Stage(
         *(forward, backward, weight, compute, tensor, expert, context, transfer, data, optimizer)
     )

@@ -124,6 +124,16 @@ class Software:
     workspace_bytes: int = 0
     gathered_activations: bool = False
 
+    @property
+    def optimizer_moved(self) -> int:
+        """Bytes that the optimizer reads and writes for a parameter."""
+        return 2 * self.optimizer_bytes + self.optimizer_copied
+
+    @property
+    def optimizer_copied(self) -> int:
+        """Bytes of a parameter that go to the host and back where the optimizer is there."""
+        return self.gradient_bytes + self.weight_bytes
+
 
 @dataclass(frozen=True, slots=True)
 class ErrorBand:

@@ -1,31 +1,18 @@
 """Peak memory of the devices of a pipeline: weights, gradients, optimizer, activations, buffers.
 
-Activations are what backward passes need, after Korthikanti et al. (arXiv:2205.05198), for fused
-kernels. With ``x`` the elements of the residual stream of a micro-batch (tokens times hidden, over
-tensor ranks under sequence parallelism), ``q``, ``k`` the elements of queries and of keys and
-values, and ``f`` those of the inner activations, all of one tensor rank, a block keeps
-
-==================== ============================================================
-norms                ``2 x`` each: their inputs
-attention            ``x`` (its input), ``q + k``, ``q`` (its result)
-dense part           ``x`` (its input), ``2 f + f`` gated, ``f + f`` not
-dropout              a byte for each element of three masks, where there is dropout
-unfused attention    ``5 a s s`` bytes a sample: scores, their softmax and mask
-==================== ============================================================
-
-elements of :attr:`~.architecture.Architecture.precision_bytes`. Full recomputation keeps ``x``.
+Activations are those of :mod:`.activations`, of all micro-batches in flight.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .activations import Activations
 from .architecture import Architecture
-from .blocks import Block, Mlp
+from .blocks import Block
 from .cluster import TrainingCluster
-from .configuration import Configuration, Recompute, Schedule
+from .configuration import Configuration, Offload, Schedule
 from .efficiency import Software
-from .profile import MeasuredBlock
 from .work import Known, StageWork, stage_works, width_of
 
 MARGIN = 0.14
@@ -51,6 +38,10 @@ class MemoryUse:
     buffers_bytes
         What exists for one pass alone (logits, a block that is computed again), and what the
         framework takes.
+    host_bytes
+        On the host for this device: the optimizer's state and a copy of gradients.
+    host_activations_bytes
+        On the host for this device: activations of all micro-batches in flight.
     """
 
     weights_bytes: int
@@ -58,6 +49,8 @@ class MemoryUse:
     optimizer_bytes: int
     activations_bytes: int
     buffers_bytes: int
+    host_bytes: int = 0
+    host_activations_bytes: int = 0
 
     @property
     def total_bytes(self) -> int:
@@ -116,6 +109,13 @@ def in_flight(configuration: Configuration, stage: int) -> float:
     return min(most, m)
 
 
+def sharded_parameters(c: Configuration, dense: float, experts: float) -> float:
+    """Return parameters of which one device has the optimizer's state."""
+    if not c.zero:
+        return dense + experts
+    return dense / (c.context * c.data) + experts / c.expert_data
+
+
 class Meter:
     """Measures the devices of one configuration."""
 
@@ -134,6 +134,7 @@ class Meter:
         self.sequence = sequence
         self.software = software
         self.size = architecture.precision_bytes
+        self.activations = Activations(architecture, configuration, sequence, software)
 
     def stages(self, works: tuple[StageWork, ...]) -> tuple[MemoryUse, ...]:
         """Peak memory of each pipeline device, of which the work is known."""
@@ -149,6 +150,7 @@ class Meter:
     def stage(self, stage: int, work: StageWork) -> MemoryUse:
         """Peak memory of one pipeline device."""
         c, model, software = self.configuration, self.architecture, self.software
+        blocks = self.activations
         chunks = c.chunks_of(stage)
         kinds = model.kinds(c.spans(model, stage))
         kept = sum(count * self.kept(block) for block, count in kinds)
@@ -156,99 +158,52 @@ class Meter:
         tokens = c.micro_batch * self.sequence / c.context
         activations = flight * kept
         buffers = float(software.workspace_bytes)
-        if c.recompute == Recompute.FULL and kinds:
-            buffers += max(self.block(block) for block, _ in kinds)
+        buffers += max((blocks.buffer(block) for block, _ in kinds), default=0.0)
         if c.chunks - 1 in chunks and model.head_outputs:
             rows = c.micro_batch if model.output_classes else tokens
             heads = 1 + (model.prediction.modules if model.prediction else 0)
-            activations += heads * 2 * self.size * self.stream(tokens * model.hidden)
+            activations += heads * 2 * self.size * blocks.stream(tokens * model.hidden)
             buffers += heads * software.logit_bytes * rows * model.head_outputs / c.tensor
             if model.prediction:
-                activations += model.prediction.modules * self.block(model.prediction.block)
+                activations += model.prediction.modules * blocks.block(model.prediction.block)
         if 0 in chunks or c.chunks - 1 in chunks:
             # the gradient of embedding or head, before it is added to the sum of micro-batches
             buffers += self.size * model.vocabulary * model.hidden / c.tensor
-        sharded = work.sharded_parameters
-        optimizer, gradient, weight = (
-            sharded if c.zero >= level else work.parameters for level in (1, 2, 3)
-        )
         if c.zero == 3 and kinds:
             buffers += 2 * self.size * max(block.parameters for block, _ in kinds) / c.tensor
+        sharded = work.sharded_parameters
+        weights, gradients, state, host = map(round, self.resident(work.parameters, sharded))
         return MemoryUse(
-            round(software.weight_bytes * weight),
-            round(software.gradient_bytes * gradient),
-            round(software.optimizer_bytes * optimizer),
+            weights,
+            gradients,
+            state,
             round(activations),
             round(buffers),
+            host,
+            round(flight * sum(n * blocks.copied(block) for block, n in kinds)),
         )
 
-    def stream(self, elements: float) -> float:
-        """Elements of the residual stream on one tensor rank."""
-        c = self.configuration
-        return elements / c.tensor if c.sequence_parallel else elements
+    def resident(self, parameters: float, sharded: float) -> tuple[float, float, float, float]:
+        """Bytes of weights, gradients and optimizer on a device, and of the last on the host.
+
+        Parameters
+        ----------
+        parameters, sharded
+            Parameters of the device, and those of which it has the optimizer's state.
+        """
+        c, software = self.configuration, self.software
+        optimizer, gradient, weight = (
+            sharded if c.zero >= level else parameters for level in (1, 2, 3)
+        )
+        state, host = software.optimizer_bytes * optimizer, 0.0
+        if c.offload is Offload.OPTIMIZER:
+            state, host = 0.0, (software.optimizer_bytes + software.gradient_bytes) * sharded
+        return software.weight_bytes * weight, software.gradient_bytes * gradient, state, host
 
     def kept(self, block: Block) -> float:
         """Bytes that one block keeps of one micro-batch, looked up where they are known."""
         key = ("kept", id(block))
         if key not in self.known:
-            self.known[key] = self._kept(block)
+            self.known[key] = self.activations.kept(block)
         found: float = self.known[key]
         return found
-
-    def _kept(self, block: Block) -> float:
-        recompute = self.configuration.recompute
-        if isinstance(block, MeasuredBlock):
-            full = recompute is Recompute.FULL
-            return block.input_bytes if full else block.activation_bytes
-        if block.frozen and not block.needs_input_gradient:
-            return 0.0
-        if recompute == Recompute.FULL:
-            return self.size * self.stream(self.tokens(block) * block.hidden)
-        return self.block(block, core=recompute == Recompute.NONE)
-
-    def tokens(self, block: Block) -> float:
-        """Tokens of a micro-batch in a block on one context rank."""
-        c = self.configuration
-        return c.micro_batch * block.length(self.sequence) / c.context
-
-    def block(self, block: Block, core: bool = True) -> float:
-        """Bytes of a block's activations; ``core`` with those of unfused attention's scores."""
-        if isinstance(block, MeasuredBlock):
-            return block.activation_bytes
-        c, a, software = self.configuration, block.attention, self.software
-        tokens, t = self.tokens(block), c.tensor
-        stream = self.stream(tokens * block.hidden)
-        gathers = software.gathered_activations and c.pipeline == 1
-        gathered = tokens * block.hidden if gathers else stream
-        queries, results = a.heads * a.query_size / t, a.heads * a.output_size / t
-        if a.latent:
-            keys = a.heads * (a.query_size + a.output_size) / t
-            keys += a.kv_rank + a.rope_size + 2 * a.query_rank + a.kv_rank
-        else:
-            keys = 2 * max(a.kv_heads / t, 1) * a.head_size
-        elements = 2 * stream + 2 * gathered + tokens * (queries + keys + results)
-        masks = 0.0
-        if software.dropout and block.norm_bias:
-            masks = 2 * stream
-        scores = 4 * tokens * a.heads / t
-        if not software.fused_attention:
-            length = block.length(self.sequence)
-            scores = 5 * tokens * length * a.heads / t if core else 0.0
-        feed = self.feed_forward(block, tokens)
-        return software.activation_factor * self.size * (elements + feed) + masks + scores
-
-    def feed_forward(self, block: Block, tokens: float) -> float:
-        """Elements that the feed-forward part keeps beside its input."""
-        c, part = self.configuration, block.feed_forward
-        if isinstance(part, Mlp):
-            return tokens * _inner(part) / c.tensor
-        visits = tokens / c.tensor * part.active * c.expert_tensor
-        elements = visits * (_inner(part.expert) / c.expert_tensor + 2 * block.hidden)
-        elements += tokens / c.tensor * 2 * part.experts
-        if part.shared:
-            elements += tokens * _inner(part.shared) / c.tensor
-        return elements
-
-
-def _inner(part: Mlp) -> int:
-    return (3 if part.gated else 2) * part.inner

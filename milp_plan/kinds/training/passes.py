@@ -53,12 +53,15 @@ class Pass(NamedTuple):
         Everything but communication.
     tensor, expert, context
         Traffic of each kind of parallelism.
+    copied_bytes
+        Bytes that are copied from or to the host beside all of it.
     """
 
     compute: Compute = Compute()
     tensor: Traffic = Traffic()
     expert: Traffic = Traffic()
     context: Traffic = Traffic()
+    copied_bytes: float = 0.0
 
     def plus(self, other: Pass) -> Pass:
         """Return both, one after the other."""
@@ -67,6 +70,7 @@ class Pass(NamedTuple):
             self.tensor.plus(other.tensor),
             self.expert.plus(other.expert),
             self.context.plus(other.context),
+            self.copied_bytes + other.copied_bytes,
         )
 
     def times(self, factor: float) -> Pass:
@@ -76,6 +80,7 @@ class Pass(NamedTuple):
             self.tensor.times(factor),
             self.expert.times(factor),
             self.context.times(factor),
+            self.copied_bytes * factor,
         )
 
 

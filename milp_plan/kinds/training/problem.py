@@ -109,6 +109,11 @@ class ModelOnCluster(CheckedProblem):
         group = self.cluster.groups[self.group_of(decision, stage)]
         return group.device.memory_bytes - self.reserve_bytes
 
+    def host_limit(self, decision: Any, stage: int) -> int:
+        """Memory of the host for each device of a pipeline stage."""
+        host = self.cluster.groups[self.group_of(decision, stage)].device.host
+        return 0 if host is None else host.memory_bytes
+
 
 @dataclass(frozen=True)
 class TrainingProblem(ModelOnCluster):

@@ -40,13 +40,16 @@ class ChunkCost:
     forward_ns, backward_ns, weight_ns
         Forward pass, backward pass for inputs, products for weights, with what they send.
     activation_bytes
-        What the backward pass needs of the forward pass.
+        What the backward pass needs of the forward pass, on the device.
+    host_bytes
+        The same on the host.
     """
 
     forward_ns: int
     backward_ns: int
     weight_ns: int
     activation_bytes: int = 0
+    host_bytes: int = 0
 
     @property
     def total_ns(self) -> int:

@@ -28,3 +28,14 @@ def beyond_memory(
             subjects = (f"stage {stage}",)
             text = f"a device of pipeline stage {stage} needs more memory than it has"
             yield Violation("memory", subjects, text, peak, limit, Counts.SIZE)
+
+
+def beyond_host(
+    problem: ModelOnCluster, decision: Any, peaks: Sequence[int]
+) -> Iterator[Violation]:
+    """Yield the pipeline stages whose devices need more memory of their host than it has."""
+    for stage, peak in enumerate(peaks):
+        limit = problem.host_limit(decision, stage)
+        if peak > limit:
+            text = f"the host lacks memory for a device of pipeline stage {stage}"
+            yield Violation("host memory", (f"stage {stage}",), text, peak, limit, Counts.SIZE)

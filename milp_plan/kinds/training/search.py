@@ -8,18 +8,19 @@ replay, which gives its value. It enters a stage only while its bound is below t
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any
 
 from milp_plan.core.budget import Budget
 
-from .configuration import Configuration
+from .configuration import Configuration, Offload, Recompute
 from .misses import Miss, nearest_misses
 from .problem import TrainingProblem
 from .replay import NoScheduleError
 from .space import Refused, Space, no_reason
-from .step import Costs, Priced, derive, excess_of, least_peaks, least_step
+from .step import Costs, Priced, derive, excess_of, host_excess, least_peaks, least_step
 
 PATIENCE = 200
 """Chunks timed without a plan, after which the most promising configuration is replayed."""
@@ -137,7 +138,9 @@ def search(
     return Search(problem, costs, Space(problem, fixed, refused), budget).run()
 
 
-_SEEN, _WIDE, _ALONE = 0, 1, 2
+_SEEN, _WIDE, _ALONE, _LIGHTER = 0, 1, 2, 3
+"""What is known of a configuration: its cheapest bound; a closer one, and other blocks on stages
+are to be tried; the same without them; less memory is to be tried as well."""
 
 
 class Search:
@@ -170,6 +173,7 @@ class Search:
         self.ready: list[tuple[int, int, Configuration, Priced]] = []
         self.unsupported: list[tuple[int, int, int, Configuration]] = []
         self.misses: list[tuple[int, Configuration]] = []
+        self.ways: dict[Configuration, list[tuple[int, int, int, Configuration]]] = {}
         self.cap = float("inf")
         self.waiting = 0
         self.bound: int | None = 0
@@ -249,29 +253,84 @@ class Search:
             evenly = max(least, costs.evenly_ns(configuration))
             heapq.heappush(self.unseen, (evenly, _WIDE, number, configuration))
             return
-        variants = () if level == _ALONE else costs.variants(configuration, self.value)
-        fixed = self.space.fixed.items()
-        free = (v for v in variants if all(getattr(v, name) == value for name, value in fixed))
-        for each in (configuration, *free):
+        if self.space.refused(configuration):
+            self.unsupported.append((least, level, len(self.unsupported), configuration))
+            return
+        if level == _WIDE and costs.saving_ns(configuration) is None:
+            self.fits(configuration, (costs.first_peak(configuration),))
+            self.save_memory(least, configuration)
+            return
+        fits = [self.price(least, configuration)]
+        for each in self.variants(level, configuration):
             if self.space.refused(each):
                 self.unsupported.append((least, _ALONE, len(self.unsupported), each))
             else:
-                self.price(least, each)
+                fits.append(self.price(least, each))
+        if (level == _WIDE and not all(fits)) or (level == _LIGHTER and not any(fits)):
+            self.save_memory(least, configuration)
 
-    def price(self, least: int, configuration: Configuration) -> None:
-        """Time the chunks; what cannot fit is a miss, the rest waits for its replay."""
+    def variants(self, level: int, configuration: Configuration) -> Iterator[Configuration]:
+        """Yield the same with other blocks on stages, and with fewer of them recomputed."""
+        costs, fixed = self.costs, self.space.fixed.items()
+        found: list[Configuration] = []
+        if level != _ALONE:
+            found += costs.variants(configuration)
+        if level == _LIGHTER:
+            found += costs.lighter(configuration, self.value)
+        yield from (c for c in found if all(getattr(c, name) == value for name, value in fixed))
+
+    def save_memory(self, least: int, configuration: Configuration) -> None:
+        """Let a configuration that does not fit recompute or offload, which only adds time.
+
+        The way with the lowest bound is tried; the next one only where it does not fit either.
+        """
+        fixed, default = self.space.fixed, Configuration()
+        inside = ("recompute", "recomputed", "recomputed_by_chunk", "offload", "layers")
+        plain = replace(
+            configuration, **{name: fixed.get(name, getattr(default, name)) for name in inside}
+        )
+        if plain not in self.ways:
+            self.ways[plain] = self.ways_of(plain)
+        if self.ways[plain]:
+            saving, _, _, way = heapq.heappop(self.ways[plain])
+            self.found.considered += 1
+            entry = (max(least, saving), _LIGHTER, self.found.considered, way)
+            heapq.heappush(self.unseen, entry)
+
+    def ways_of(self, plain: Configuration) -> list[tuple[int, int, int, Configuration]]:
+        """Return a heap of ways to save memory.
+
+        Each has its bound, the time of a step where all blocks save memory, and a number.
+        """
+        problem, fixed = self.problem, self.space.fixed
+        recomputes = (plain.recompute,) if "recompute" in fixed else tuple(Recompute)
+        offloads = (plain.offload,) if "offload" in fixed else tuple(Offload)
+        made = [
+            replace(plain, recompute=recompute, offload=offload)
+            for recompute, offload in product(recomputes, offloads)
+        ]
+        given = (problem.architecture, problem.cluster, problem.global_batch)
+        can_run = (way for way in made if way != plain and way.why_not(*given) is None)
+        bounds = ((self.costs.saving_ns(way), self.costs.evenly_ns(way), way) for way in can_run)
+        known = [(bound, whole, n, way) for n, (bound, whole, way) in enumerate(bounds) if bound]
+        return sorted(known)
+
+    def price(self, least: int, configuration: Configuration) -> bool:
+        """Time the chunks of what may fit, which then waits for its replay; whether it may fit."""
         first = self.costs.first_peak(configuration)
         if not self.fits(configuration, (first,)):
             self.remember(configuration, least, (first,))
-            return
+            return False
         self.found.timed += 1
         priced = self.costs.priced(configuration)
         least = max(least, least_step(configuration, priced))
         peaks = least_peaks(configuration, priced)
         self.remember(configuration, least, peaks)
-        if least < self.value and self.fits(configuration, peaks):
+        fits = self.fits(configuration, peaks)
+        if least < self.value and fits:
             self.waiting += 1
             heapq.heappush(self.ready, (least, self.waiting, configuration, priced))
+        return fits
 
     def remember(self, configuration: Configuration, least: int, peaks: tuple[int, ...]) -> None:
         """Keep bounds for a picture."""
@@ -294,7 +353,10 @@ class Search:
             step = derive(configuration, priced)
         except NoScheduleError:
             return
-        if self.fits(configuration, step.peaks):
+        host = host_excess(self.problem, configuration, step.host_peaks)
+        if not self.fits(configuration, step.peaks) or host > 0:
+            self.save_memory(self.bound or 0, configuration)
+        else:
             best, made = self.found.best, Candidate(configuration, step.step_ns, step.peaks)
             best.append(made)
             best.sort(key=lambda candidate: (candidate.step_ns, simplicity(candidate)))

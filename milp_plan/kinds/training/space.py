@@ -45,7 +45,11 @@ NOT_CONSIDERED = {
         "numbers of recomputed blocks that differ within a stage, or are more than memory asks for"
     ),
     "8-bit products": "8-bit products",
-    "offload": "offload to the host",
+    "offload of parameters": "parameters and gradients in the host's memory",
+    "other ways to save memory": (
+        "blocks of a plan that recompute, or offload, in different ways; other ways of it than the "
+        "one with the lowest bound, where that one suffices"
+    ),
 }
 """What no plan uses unless it is fixed, in few words and in full."""
 
@@ -233,7 +237,7 @@ class Space:
             expert_degrees(problem.architecture, self.fixed, base.tensor, base.stage_devices),
             self._allowed("micro_batch", sizes),
             self._orders(base.pipeline),
-            self._allowed("recompute", tuple(Recompute)),
+            self._recomputed(),
             self._allowed("zero", zeros),
         )
         for (expert, split), size, (schedule, virtual), recompute, zero in choices:
@@ -250,6 +254,12 @@ class Space:
                 recompute=recompute,
                 zero=zero,
             )
+
+    def _recomputed(self) -> tuple[Recompute, ...]:
+        """Return what is fixed, or nothing: a search recomputes only where memory asks for it."""
+        if any(self.fixed.get(name) for name in ("recomputed", "recomputed_by_chunk")):
+            return self._allowed("recompute", tuple(Recompute))
+        return self._allowed("recompute", (Recompute.NONE,))
 
     def _orders(self, pipeline: int) -> tuple[tuple[Schedule, int], ...]:
         """Schedules with numbers of virtual stages."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -23,11 +23,24 @@ class Priced:
         What follows the last backward pass: traffic that nothing hides, optimizer.
     resident_bytes
         Memory of each pipeline stage's devices without activations of micro-batches.
+    host_bytes
+        Memory of the host for each of these devices, without activations of micro-batches.
     """
 
     chunks: tuple[ChunkCost, ...]
     after_ns: int
     resident_bytes: tuple[int, ...]
+    host_bytes: tuple[int, ...]
+
+    @property
+    def offloads(self) -> bool:
+        """Whether anything is on the host."""
+        return any(self.host_bytes) or any(chunk.host_bytes for chunk in self.chunks)
+
+    def on_host(self) -> Priced:
+        """Return what is on the host in the place of what is on the devices."""
+        chunks = (replace(each, activation_bytes=each.host_bytes) for each in self.chunks)
+        return Priced(tuple(chunks), self.after_ns, self.host_bytes, self.host_bytes)
 
 
 class Costs(Protocol):
@@ -39,8 +52,14 @@ class Costs(Protocol):
     def evenly_ns(self, configuration: Configuration) -> int:
         """Return a lower bound from all passes of the model, evenly divided over the pipeline."""
 
-    def variants(self, configuration: Configuration, cutoff: float) -> Iterable[Configuration]:
-        """Return those that differ inside of stages alone, and may take less than a cutoff."""
+    def variants(self, configuration: Configuration) -> Iterable[Configuration]:
+        """Return the same with other blocks on stages."""
+
+    def lighter(self, configuration: Configuration, cutoff: float) -> Iterable[Configuration]:
+        """Return those that recompute as few blocks as fit, and may take less than a cutoff."""
+
+    def saving_ns(self, configuration: Configuration) -> int | None:
+        """Return a bound where as few blocks as fit are recomputed; ``None`` if none fits."""
 
     def first_peak(self, configuration: Configuration) -> int:
         """Return memory that the devices of the first pipeline stage take at least."""
@@ -61,11 +80,14 @@ class TrainingStep:
         What follows the last backward pass.
     peaks
         Most memory at any instant on the devices of each pipeline stage.
+    host_peaks
+        Most memory of the host for each of these devices; empty where nothing is there.
     """
 
     played: Replay
     after_ns: int
     peaks: tuple[int, ...]
+    host_peaks: tuple[int, ...] = ()
 
     @property
     def step_ns(self) -> int:
@@ -82,9 +104,18 @@ def derive(configuration: Configuration, priced: Priced) -> TrainingStep:
         The schedule is not defined for it.
     """
     played = replay(configuration, priced.chunks)
+    host_peaks = _peaks(configuration, priced.on_host()) if priced.offloads else ()
+    peaks = _all_bytes(priced, played)
+    return TrainingStep(played, priced.after_ns, peaks, host_peaks)
+
+
+def _peaks(configuration: Configuration, priced: Priced) -> tuple[int, ...]:
+    return _all_bytes(priced, replay(configuration, priced.chunks))
+
+
+def _all_bytes(priced: Priced, played: Replay) -> tuple[int, ...]:
     resident = priced.resident_bytes
-    peaks = tuple(a + b for a, b in zip(resident, played.activation_peaks, strict=True))
-    return TrainingStep(played, priced.after_ns, peaks)
+    return tuple(a + b for a, b in zip(resident, played.activation_peaks, strict=True))
 
 
 def least_step(configuration: Configuration, priced: Priced) -> int:
@@ -100,6 +131,12 @@ def excess_of(problem: Any, configuration: Any, peaks: Iterable[int]) -> tuple[i
     ]
     excess, stage = max(over)
     return excess, -stage
+
+
+def host_excess(problem: Any, configuration: Any, peaks: Iterable[int]) -> int:
+    """Return how many bytes the host of the worst stage lacks, at most 0 if it fits."""
+    limits = (peak - problem.host_limit(configuration, s) for s, peak in enumerate(peaks))
+    return max(limits, default=0)
 
 
 def least_peaks(configuration: Configuration, priced: Priced) -> tuple[int, ...]:

@@ -12,11 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from .activations import Activations
 from .architecture import Architecture
 from .blocks import Attention, Block, Mlp, Moe
 from .cluster import TrainingCluster
 from .collectives import Group, Traffic, point_to_point
-from .configuration import FASTER, Configuration, Recompute
+from .configuration import FASTER, Configuration, Offload, Recompute
 from .efficiency import Software
 from .passes import Compute, Pass, Passes
 from .profile import MeasuredBlock
@@ -55,7 +56,9 @@ class StageWork:
     gather
         Traffic of parameters once per micro-batch (stage 3 of optimizer sharding).
     optimizer_bytes
-        Bytes that the optimizer reads and writes.
+        Bytes that the optimizer reads and writes, in the memory of the device or of the host.
+    copied_bytes
+        Bytes that are copied to the host and back for the optimizer.
     parameters, sharded_parameters
         Parameters on this device, and those of which it has the optimizer's state.
     """
@@ -65,6 +68,7 @@ class StageWork:
     reduce: Traffic
     gather: Traffic
     optimizer_bytes: float
+    copied_bytes: float
     parameters: float
     sharded_parameters: float
 
@@ -176,6 +180,7 @@ class Counter:
         self.sequence = sequence
         self.software = software
         self.size = architecture.precision_bytes
+        self.activations = Activations(architecture, self.configuration, sequence, software)
         self.flop_share = 1 / FASTER[self.configuration.precision]
 
     # -- pieces ------------------------------------------------------------------------------
@@ -273,7 +278,13 @@ class Counter:
     def _measured(self, block: MeasuredBlock) -> Passes:
         again = block.forward_s if self.configuration.recompute is Recompute.FULL else 0.0
         seconds = (block.forward_s, block.backward_s + again, block.weight_s)
-        return Passes(*(Pass(Compute(measured_s=each)) for each in seconds))
+        passes = Passes(*(Pass(Compute(measured_s=each)) for each in seconds))
+        return self._copied(block, passes)
+
+    def _copied(self, block: Block, passes: Passes) -> Passes:
+        """Return passes with the copies of activations to the host and back."""
+        copy = Pass(copied_bytes=self.activations.copied(block))
+        return Passes(passes.forward.plus(copy), passes.backward.plus(copy), passes.weight)
 
     def _block(self, block: Block) -> Passes:
         if isinstance(block, MeasuredBlock):
@@ -294,7 +305,24 @@ class Counter:
         expert = self._dispatch(self.size * dispatched, block.feed_forward)
         context = self._context(block, tokens)
         forward = Pass(dense.plus(core), tensor, expert, context)
-        return self._backward(block, forward, dense, core)
+        passes = self._backward(block, forward, dense, core)
+        return self._copied(block, passes) if c.recompute is Recompute.OFFLOAD else passes
+
+    def _light(self, block: Block) -> Compute:
+        """Norms, activation functions of experts, and up-projections of latent attention."""
+        c, a, part, h = self.configuration, block.attention, block.feed_forward, block.hidden
+        tokens = self.activations.tokens(block)
+        work = self.moved(4 * self.activations.stream(tokens * h), 2)
+        if a.latent:
+            up = a.heads * (a.head_size + a.value_size) / c.tensor
+            queries = a.heads * a.query_size / c.tensor
+            work = work.plus(self.product(tokens, a.kv_rank, up))
+            work = work.plus(self.product(tokens, a.query_rank or h, queries))
+            work = work.plus(self.moved(2 * tokens * (queries + up), 2))
+        if isinstance(part, Moe):
+            visits = tokens / c.tensor * part.active * c.expert_tensor
+            work = work.plus(self.moved(3 * visits * part.inner / c.expert_tensor, 1))
+        return work
 
     def _dispatch(self, sent: float, part: Mlp | Moe) -> Traffic:
         """Tokens to experts and back, of which a device sends ``sent`` bytes.
@@ -329,10 +357,13 @@ class Counter:
         )
         weights = dense._replace(moved_bytes=0.0, kernels=dense.kernels / 2)
         backward = Pass(inputs, forward.tensor, forward.expert, forward.context.times(2))
-        if self.configuration.recompute == Recompute.FULL:
+        recompute = self.configuration.recompute
+        if recompute is Recompute.FULL:
             backward = backward.plus(forward)
-        elif self.configuration.recompute == Recompute.ATTENTION:
+        elif recompute is Recompute.ATTENTION:
             backward = backward.plus(Pass(core))
+        elif recompute is Recompute.LIGHT:
+            backward = backward.plus(Pass(self._light(block)))
         if not block.frozen:
             added = 2 * self.software.gradient_bytes * self.local(block)
             weights = weights.plus(Compute(moved_bytes=added))
@@ -424,6 +455,7 @@ class Counter:
             crosses,
             sent,
             c.zero,
+            c.offload,
             c.data,
             self.layout.node_devices,
         )
@@ -447,10 +479,12 @@ class Counter:
             if scattered:
                 whole = self.size * tokens * model.hidden
                 transfer = transfer.plus(self.layout.tensor.all_gather(whole))
-        moved = 2 * self.software.optimizer_bytes + self.software.gradient_bytes
-        moved += self.software.weight_bytes
+        moved = self.software.optimizer_moved
+        copied = 0.0
+        if c.offload is Offload.OPTIMIZER:
+            copied = self.software.optimizer_copied * sharded
         return StageWork(
-            passes, transfer, reduce, gather, moved * sharded, dense + experts, sharded
+            passes, transfer, reduce, gather, moved * sharded, copied, dense + experts, sharded
         )
 
     def _data(self, dense: float, experts: float) -> tuple[Traffic, Traffic, float]:
