@@ -9,6 +9,12 @@ from milp_plan.kinds.training.step import Priced
 
 NANO = 10**9
 
+AGAIN = dict(zip(Recompute, (0, 2, 5, 100, 0), strict=True))
+"""Percent of a forward pass that is computed again."""
+
+KEPT = dict(zip(Recompute, (34, 31, 30, 2, 0), strict=True))
+"""Bytes of an element that wait."""
+
 
 class Roofline:
     """Costs without communication but for one term that grows with the tensor degree."""
@@ -36,19 +42,25 @@ class Roofline:
     def evenly_ns(self, c: Configuration) -> int:
         return self.least_ns(c)
 
-    def variants(self, c: Configuration, _cutoff: float) -> tuple[Configuration, ...]:
+    def saving_ns(self, c: Configuration) -> int:
+        return self.least_ns(c) * (300 + AGAIN[c.recompute]) // 300
+
+    def variants(self, _c: Configuration) -> tuple[Configuration, ...]:
+        return ()
+
+    def lighter(self, _c: Configuration, _cutoff: float) -> tuple[Configuration, ...]:
         return ()
 
     def first_peak(self, c: Configuration) -> int:
         return self.resident_bytes(c)[0]
 
     def priced(self, c: Configuration) -> Priced:
-        return Priced(self.chunks(c), self.after_ns(c), self.resident_bytes(c))
+        resident = self.resident_bytes(c)
+        return Priced(self.chunks(c), self.after_ns(c), resident, (0,) * len(resident))
 
     def chunks(self, c: Configuration) -> tuple[ChunkCost, ...]:
         slow = 100 + 4 * (c.tensor - 1) + (1 if c.micro_batch == 1 else 0)
-        again = {Recompute.NONE: 0, Recompute.ATTENTION: 5, Recompute.FULL: 100}[c.recompute]
-        kept = {Recompute.NONE: 34, Recompute.ATTENTION: 30, Recompute.FULL: 2}[c.recompute]
+        again, kept = AGAIN[c.recompute], KEPT[c.recompute]
         tokens = c.micro_batch * self.problem.sequence * self.problem.architecture.hidden
         counts = c.chunk_layers(self.problem.architecture)
         made = []

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
+from typing import Any
 
 import pytest
 
 from milp_plan.core.budget import Budget
-from milp_plan.kinds.training import Configuration, Recompute, Schedule, api
+from milp_plan.kinds.training import Configuration, Offload, Recompute, Schedule, api
 from milp_plan.kinds.training.costing import PlanCosts
 from milp_plan.kinds.training.problem import TrainingProblem
 from milp_plan.kinds.training.replay import replay, schedule_bound
@@ -37,7 +39,7 @@ def some(problem: TrainingProblem, every: int = 97) -> list[Configuration]:
 def test_bounds_are_below_the_step_and_peaks_at_least_what_is_counted_first(name: str) -> None:
     problem = CASES[name]
     costs = PlanCosts(problem)
-    listed = some(problem, 199 if name == "experts" else 47)
+    listed = some(problem, {"experts": 67, "mixed": 11}.get(name, 19))
     assert len(listed) > 5
     for base in listed:
         for c in (base, *costs.variants(base)):
@@ -48,6 +50,29 @@ def test_bounds_are_below_the_step_and_peaks_at_least_what_is_counted_first(name
             assert costs.first_peak(c) <= step.peaks[0] + 1
             for least, peak in zip(least_peaks(c, priced), step.peaks, strict=True):
                 assert least <= peak
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_ways_to_save_memory_are_bounded_and_none_fits_where_the_bound_says_so(name: str) -> None:
+    problem = CASES[name]
+    problem = replace(
+        problem, cluster=problem.cluster.with_memory(problem.cluster.memory_bytes // 2)
+    )
+    costs, fitting, lacking = PlanCosts(problem), 0, 0
+    for base in some(problem, {"experts": 149, "mixed": 11}.get(name, 37)):
+        for recompute, offload in product(Recompute, Offload):
+            way = replace(base, recompute=recompute, offload=offload)
+            bound = costs.saving_ns(way)
+            for c in (way, *costs.variants(way), *costs.lighter(way)):
+                step = derive(c, costs.priced(c))
+                if excess_of(problem, c, step.peaks)[0] > 0:
+                    lacking += 1
+                else:
+                    assert bound is not None
+                    assert bound <= step.step_ns
+                    fitting += 1
+    assert fitting > 5
+    assert lacking > 5
 
 
 def test_no_class_of_a_mixed_cluster_bounds_layers_that_another_one_runs_faster() -> None:
@@ -67,30 +92,40 @@ def test_the_replay_of_1f1b_is_close_to_the_closed_form() -> None:
         assert step.step_ns == pytest.approx(costs.step(c).total_ns, rel=0.02)
 
 
-def test_as_few_blocks_are_computed_again_as_memory_asks_for() -> None:
-    problem = of("llama3-70b", "4x8xH100", 64, 16384)
-    costs = PlanCosts(problem)
-    fixed = {"tensor": 8, "pipeline": 4, "micro_batch": 1, "schedule": Schedule.ONE_F_ONE_B}
-    fixed |= {"context": 1, "layers": (20, 20, 20, 20), "recomputed_by_chunk": ()}
+def without_hosts(problem: TrainingProblem) -> TrainingProblem:
+    groups = (replace(g, device=replace(g.device, host=None)) for g in problem.cluster.groups)
+    return replace(problem, cluster=replace(problem.cluster, groups=tuple(groups)))
+
+
+TIGHT: dict[str, Any] = {
+    **{"tensor": 8, "pipeline": 4, "micro_batch": 1, "schedule": Schedule.ONE_F_ONE_B},
+    **{"context": 1, "layers": (20, 20, 20, 20)},
+}
+
+
+@pytest.mark.parametrize("hosts", [True, False])
+@pytest.mark.parametrize("sequence", [10240, 12288, 16384])
+def test_as_few_blocks_save_memory_as_is_asked_for(sequence: int, hosts: bool) -> None:
+    """The best of every way, of every number of blocks."""
+    problem = of("llama3-70b", "4x8xH100", 64, sequence)
+    problem = problem if hosts else without_hosts(problem)
+    costs, fixed = PlanCosts(problem), TIGHT | {"recomputed_by_chunk": ()}
     best = search(problem, costs, fixed, Budget(None)).best[0]
+    (base,) = Space(problem, fixed)
     steps = {}
-    bases = [c for c in Space(problem, fixed) if c.recompute is not Recompute.FULL]
-    bases += [
-        replace(bases[0], recompute=Recompute.FULL, recomputed=count) for count in range(1, 21)
-    ]
-    for c in bases:
-        step = derive(c, costs.priced(c))
-        if excess_of(problem, c, step.peaks)[0] <= 0:
-            steps[c] = step.step_ns
-    assert best.configuration.recomputed > 0
+    for recompute, offload, count in product(Recompute, Offload, range(20)):
+        c = replace(base, recompute=recompute, offload=offload, recomputed=count)
+        if c.why_not(problem.architecture, problem.cluster, problem.global_batch) is None:
+            step = derive(c, costs.priced(c))
+            if excess_of(problem, c, step.peaks)[0] <= 0:
+                steps[c] = step.step_ns
+    assert best.configuration.recompute is not Recompute.NONE
     assert best.step_ns == min(steps.values())
 
 
 def test_stages_where_fewer_micro_batches_wait_recompute_fewer_blocks() -> None:
-    problem = of("llama3-70b", "4x8xH100", 64, 16384)
-    costs = PlanCosts(problem)
-    fixed = {"tensor": 8, "pipeline": 4, "micro_batch": 1, "schedule": Schedule.ONE_F_ONE_B}
-    fixed |= {"context": 1, "layers": (20, 20, 20, 20)}
+    problem = without_hosts(of("llama3-70b", "4x8xH100", 64, 16384))
+    costs, fixed = PlanCosts(problem), TIGHT
     best = search(problem, costs, fixed, Budget(None)).best[0]
     equal = search(problem, costs, fixed | {"recomputed_by_chunk": ()}, Budget(None)).best[0]
     counts = best.configuration.recomputed_by_chunk

@@ -88,7 +88,7 @@ def test_what_was_measured_on_one_device_is_not_split(tmp_path: Path) -> None:
         (replace(base, tensor=2, data=1, micro_batches=8), "measured on one device"),
         (replace(base, micro_batch=2, micro_batches=8), "measured with 4 samples"),
         (replace(base, precision=Precision.FP8), "as they are"),
-        (replace(base, recompute=Recompute.ATTENTION), "no attention"),
+        (replace(base, recompute=Recompute.ATTENTION), "no parts"),
     ):
         verdict = api.check(problem, broken)
         assert {v.rule for v in verdict.violations} == {"degrees"}

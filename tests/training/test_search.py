@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from milp_plan.core.budget import Budget
@@ -18,7 +20,9 @@ from .roofline import Roofline
 
 
 def problem(memory: int | None = None, batch: int = 8) -> TrainingProblem:
-    cluster = training_cluster("4xH100")
+    (group,) = training_cluster("4xH100").groups
+    alone = replace(group, device=replace(group.device, host=None))
+    cluster = replace(training_cluster("4xH100"), groups=(alone,))
     if memory is not None:
         cluster = cluster.with_memory(memory)
     return TrainingProblem(model("llama3-8b"), cluster, 4096, batch)
@@ -29,7 +33,9 @@ def replays(
 ) -> dict[Configuration, tuple[int, int]]:
     """Step of every configuration of the space, and the bytes that it lacks; by replays alone."""
     made = {}
-    for c in Space(of, {}, refused):
+    given = (of.architecture, of.cluster, of.global_batch)
+    every = [replace(c, recompute=r) for c in Space(of, {}, refused) for r in Recompute]
+    for c in (each for each in every if each.why_not(*given) is None):
         played = replay(c, costs.chunks(c))
         resident = costs.resident_bytes(c)
         peaks = tuple(map(sum, zip(resident, played.activation_peaks, strict=True)))

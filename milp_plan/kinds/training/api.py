@@ -23,7 +23,7 @@ from .memory import default_reserve
 from .models import model as named_model
 from .problem import MODEL_NOTES, TrainingPlan, TrainingProblem
 from .report import TrainingAnswer
-from .search import Candidate, SearchResult
+from .search import SearchResult, candidate_of
 from .step import derive
 
 MOST_MEMORY = 10**15
@@ -134,7 +134,7 @@ def answer_for(problem: TrainingProblem, plan: TrainingPlan) -> TrainingAnswer:
         expected = "one that can run"
         raise InputError([Finding("configuration", broken, expected, "correct it")])
     step = derive(plan.configuration, PlanCosts(problem).priced(plan.configuration))
-    return _answer(problem, SearchResult([Candidate(plan.configuration, step.step_ns, step.peaks)]))
+    return _answer(problem, SearchResult([candidate_of(plan.configuration, step)]))
 
 
 def _answer(

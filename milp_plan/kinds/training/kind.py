@@ -23,7 +23,6 @@ OFFERS = {
     "tensor": NotOffered("tensor parallelism between nodes"),
     "micro_batch": NotOffered("micro-batches of other than 1 to 4, 8 and 16 samples"),
     "precision": NotOffered("8-bit products"),
-    "offload": NotOffered("offload to the host"),
 }
 """What no plan uses unless its field is fixed; ``milp-plan train`` has the whole list."""
 
@@ -58,7 +57,10 @@ class Training(ModelKind["TrainingProblem", "TrainingPlan"]):
     plans = "milp_plan.kinds.training.problem:TrainingPlan"
     plan_marker = "milp-plan-training-plan"
     content = "training, a model on a cluster (JSON)"
-    decisions = ("degrees", "micro-batches", "schedule", "layers", "recomputation", "sharding")
+    decisions = (
+        *("degrees", "micro-batches", "schedule", "layers"),
+        *("recomputation", "offload", "sharding"),
+    )
     offers = OFFERS
 
     def other_content(self, document: Document) -> str | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from milp_plan.core import Units, Verdict
 
-from .configuration import FASTER, Configuration, Offload, Precision, degrees_text
+from .configuration import FASTER, Configuration, Offload, Precision, Recompute, degrees_text
 from .costs import StepTime
 from .efficiency import ErrorBand
 from .memory import MemoryUse
@@ -142,7 +142,8 @@ def configuration_text(c: Configuration) -> str:
     some = f", {c.recomputed} blocks of a chunk" if c.recomputed else ""
     if c.recomputed_by_chunk:
         some = f", {','.join(map(str, c.recomputed_by_chunk))} blocks"
-    parts.append(f"recompute: {c.recompute}{some}")
+    offloads = c.recompute is Recompute.OFFLOAD
+    parts.append(f"offload: activations{some}" if offloads else f"recompute: {c.recompute}{some}")
     parts.append(_SHARDED[c.zero])
     if c.tensor > 1 and not c.sequence_parallel:
         parts.append("no sequence parallelism")
@@ -247,12 +248,28 @@ def _figures(answer: TrainingAnswer, best: Candidate) -> Iterator[str]:
         f"{_memory(answer, best, stage)}; {gigabytes(problem.reserve_bytes)} of every device "
         "left free"
     )
+    yield from _on_host(answer, best)
     yield f"  time: {', '.join(f'{name} {share:.1%}' for name, share in shares(answer))}"
     hidden = ", ".join(f"{name} {share:.1%}" for name, share in overlaps(answer))
     if hidden:
         yield f"  overlaps: {hidden} of a step beside compute"
     measured = "of layers measured; others " if problem.architecture.measured_batch else ""
     yield f"  costs {measured}{answer.problem.costs_origin}"
+
+
+def _on_host(answer: TrainingAnswer, best: Candidate) -> Iterator[str]:
+    """Say how much is on the host, and at which rate it is copied."""
+    if not any(best.host_peaks):
+        return
+    stage = max(range(len(best.host_peaks)), key=lambda i: best.host_peaks[i])
+    problem, c = answer.problem, best.configuration
+    host = problem.cluster.groups[problem.group_of(c, stage)].device.host
+    assert host is not None
+    yield (
+        f"  host {gigabytes(best.host_peaks[stage])} of {gigabytes(host.memory_bytes)} for a "
+        f"device of stage {stage}; copies at {gigabytes(host.achieved_bytes_per_s)}/s each way, "
+        "assumed"
+    )
 
 
 def _stages_text(problem: TrainingProblem, c: Configuration) -> str:
@@ -445,6 +462,7 @@ def _candidate(answer: TrainingAnswer, candidate: Candidate) -> dict[str, Any]:
         "flops_per_s_per_device": flops_per_device(problem, step),
         "mfu": utilization(problem, step, candidate.configuration.precision),
         "peak_bytes": list(candidate.peaks),
+        "host_bytes": list(candidate.host_peaks),
     }
 
 

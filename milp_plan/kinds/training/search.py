@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import product
+from itertools import count, product
 from typing import Any
 
 from milp_plan.core.budget import Budget
@@ -20,7 +20,16 @@ from .misses import Miss, nearest_misses
 from .problem import TrainingProblem
 from .replay import NoScheduleError
 from .space import Refused, Space, no_reason
-from .step import Costs, Priced, derive, excess_of, host_excess, least_peaks, least_step
+from .step import (
+    Costs,
+    Priced,
+    TrainingStep,
+    derive,
+    excess_of,
+    host_excess,
+    least_peaks,
+    least_step,
+)
 
 PATIENCE = 200
 """Chunks timed without a plan, after which the most promising configuration is replayed."""
@@ -44,11 +53,14 @@ class Candidate:
         Time of a step.
     peaks
         Most memory at any instant on the devices of each pipeline stage.
+    host_peaks
+        Most memory of the host for each of these devices; empty where nothing is there.
     """
 
     configuration: Configuration
     step_ns: int
     peaks: tuple[int, ...]
+    host_peaks: tuple[int, ...] = ()
 
     @property
     def degrees(self) -> tuple[int, ...]:
@@ -174,8 +186,8 @@ class Search:
         self.unsupported: list[tuple[int, int, int, Configuration]] = []
         self.misses: list[tuple[int, Configuration]] = []
         self.ways: dict[Configuration, list[tuple[int, int, int, Configuration]]] = {}
+        self.numbers = count()
         self.cap = float("inf")
-        self.waiting = 0
         self.bound: int | None = 0
 
     @property
@@ -203,7 +215,7 @@ class Search:
         """Search what the framework cannot run for a configuration faster than the best."""
         space = Space(self.problem, self.space.fixed)
         other = Search(self.problem, self.costs, space, self.budget)
-        other.cap = self.found.best[0].step_ns
+        other.cap, other.numbers = self.found.best[0].step_ns, self.numbers
         other.unseen = self.unsupported + [e for e in self.unseen if self.space.refused(e[-1])]
         heapq.heapify(other.unseen)
         other.descend()
@@ -215,9 +227,9 @@ class Search:
 
     def enumerate(self) -> bool:
         """List the space with its cheapest bounds; return whether time sufficed."""
-        for number, configuration in enumerate(self.space):
+        for configuration in self.space:
             least = self.costs.least_ns(configuration)
-            self.unseen.append((least, _SEEN, number, configuration))
+            self.unseen.append((least, _SEEN, next(self.numbers), configuration))
             self.found.considered += 1
             self.found.refused += bool(self.space.refused(configuration))
             if self.budget.over:
@@ -254,7 +266,7 @@ class Search:
             heapq.heappush(self.unseen, (evenly, _WIDE, number, configuration))
             return
         if self.space.refused(configuration):
-            self.unsupported.append((least, level, len(self.unsupported), configuration))
+            self.unsupported.append((least, level, number, configuration))
             return
         if level == _WIDE and costs.saving_ns(configuration) is None:
             self.fits(configuration, (costs.first_peak(configuration),))
@@ -263,7 +275,7 @@ class Search:
         fits = [self.price(least, configuration)]
         for each in self.variants(level, configuration):
             if self.space.refused(each):
-                self.unsupported.append((least, _ALONE, len(self.unsupported), each))
+                self.unsupported.append((least, _ALONE, next(self.numbers), each))
             else:
                 fits.append(self.price(least, each))
         if (level == _WIDE and not all(fits)) or (level == _LIGHTER and not any(fits)):
@@ -294,7 +306,7 @@ class Search:
         if self.ways[plain]:
             saving, _, _, way = heapq.heappop(self.ways[plain])
             self.found.considered += 1
-            entry = (max(least, saving), _LIGHTER, self.found.considered, way)
+            entry = (max(least, saving), _LIGHTER, next(self.numbers), way)
             heapq.heappush(self.unseen, entry)
 
     def ways_of(self, plain: Configuration) -> list[tuple[int, int, int, Configuration]]:
@@ -328,8 +340,7 @@ class Search:
         self.remember(configuration, least, peaks)
         fits = self.fits(configuration, peaks)
         if least < self.value and fits:
-            self.waiting += 1
-            heapq.heappush(self.ready, (least, self.waiting, configuration, priced))
+            heapq.heappush(self.ready, (least, next(self.numbers), configuration, priced))
         return fits
 
     def remember(self, configuration: Configuration, least: int, peaks: tuple[int, ...]) -> None:
@@ -357,7 +368,7 @@ class Search:
         if not self.fits(configuration, step.peaks) or host > 0:
             self.save_memory(self.bound or 0, configuration)
         else:
-            best, made = self.found.best, Candidate(configuration, step.step_ns, step.peaks)
+            best, made = self.found.best, candidate_of(configuration, step)
             best.append(made)
             best.sort(key=lambda candidate: (candidate.step_ns, simplicity(candidate)))
             distinct: dict[tuple[int, ...], Candidate] = {}
@@ -376,6 +387,11 @@ class Search:
         if not found.interrupted:
             given = (self.problem, self.costs, self.misses, value, self.budget)
             found.misses = nearest_misses(*given)
+
+
+def candidate_of(configuration: Configuration, step: TrainingStep) -> Candidate:
+    """Return a replayed configuration as a candidate."""
+    return Candidate(configuration, step.step_ns, step.peaks, step.host_peaks)
 
 
 def simplicity(candidate: Candidate) -> tuple[int, ...]:

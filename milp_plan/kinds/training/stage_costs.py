@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from .configuration import Configuration, Recompute, Schedule
-from .costs import in_ns, step_seconds
+from .costs import Clock, in_ns, step_seconds
 from .memory import Meter
 from .replay import shop_and_words
 from .stages_problem import Chunk, Device, Fill, Load, Run, TrainingStagesProblem
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from milp_plan.kinds.pipeline.shop import Shop
 
     from .costing import PlanCosts
+    from .problem import TrainingProblem
 
 FILLS = {
     Schedule.GPIPE: Fill(),
@@ -33,7 +34,11 @@ FILLS = {
 }
 """Fill and drain of each schedule: with equal chunks the bubbles of :mod:`.costs`."""
 
-WAYS = (Recompute.NONE, Recompute.ATTENTION, Recompute.FULL)
+
+def ways_of(problem: TrainingProblem) -> tuple[Recompute, ...]:
+    """Return what a layer may keep, recompute or move to the host."""
+    hosts = all(group.device.host for group in problem.cluster.groups)
+    return tuple(way for way in Recompute if hosts or way is not Recompute.OFFLOAD)
 
 
 def why_no_stages(configuration: Configuration) -> str | None:
@@ -48,7 +53,7 @@ def why_no_stages(configuration: Configuration) -> str | None:
 def stages_problem(
     costs: PlanCosts,
     configuration: Configuration,
-    ways: tuple[Recompute, ...] = WAYS,
+    ways: tuple[Recompute, ...] | None = None,
 ) -> TrainingStagesProblem:
     """Return which layers lie on which chunk of a configuration, and what recomputes.
 
@@ -59,7 +64,7 @@ def stages_problem(
     configuration
         Degrees, micro-batches, schedule and sharding; its layers and recomputation are left out.
     ways
-        What a layer may recompute.
+        What a layer may do; by default all that :func:`ways_of` lists.
 
     Raises
     ------
@@ -71,6 +76,7 @@ def stages_problem(
     reason = why_no_stages(configuration)
     if reason is not None:
         raise ValueError(reason)
+    ways = ways or ways_of(costs.problem)
     c = replace(configuration, layers=(), recomputed=0, recompute=ways[0])
     pieces = _Pieces(costs, c, ways)
     return TrainingStagesProblem(
@@ -98,6 +104,7 @@ class _Piece:
     weight: int
     kept: int
     resident: int
+    lane: int
 
     def less(self, other: _Piece) -> _Piece:
         return _Piece(
@@ -106,6 +113,7 @@ class _Piece:
             self.weight - other.weight,
             self.kept - other.kept,
             self.resident - other.resident,
+            self.lane - other.lane,
         )
 
 
@@ -131,10 +139,12 @@ class _Pieces:
         problem, cluster = self.problem, self.problem.cluster
         counts = [n for _, size in problem.architecture.runs for n in (1, size - 1)]
         apart = replace(chunks_apart(self.c, (0, 0, *counts, 0)), recompute=way)
+        passes = replace(apart, recompute=Recompute.NONE) if way is Recompute.OFFLOAD else apart
         alone = replace(cluster, groups=(cluster.groups[group],))
         software = self.costs.efficiency.software
-        works = stage_works(problem.architecture, alone, apart, problem.sequence, software)
-        times = step_seconds(works, alone, apart, self.costs.efficiency).stages
+        works = stage_works(problem.architecture, alone, passes, problem.sequence, software)
+        times = step_seconds(works, alone, passes, self.costs.efficiency).stages
+        clock = Clock(cluster.groups[group], self.costs.efficiency, self.c)
         memory = Meter(problem.architecture, apart, problem.sequence, software).stages(works)
         made = [
             _Piece(
@@ -143,6 +153,9 @@ class _Pieces:
                 in_ns(time.weight),
                 use.activations_bytes,
                 use.total_bytes - use.activations_bytes,
+                in_ns(2 * use.host_activations_bytes * clock.copied)
+                if use.host_activations_bytes
+                else 0,
             )
             for time, use in zip(times, memory, strict=True)
         ]
@@ -168,6 +181,7 @@ class _Pieces:
                 piece.kept + 1,
                 least + 3,
                 piece.resident - least,
+                piece.lane,
             )
             for piece in pieces
         )

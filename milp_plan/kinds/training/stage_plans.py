@@ -18,9 +18,9 @@ from milp_plan.models.validated import compile_source
 from .check_stages import verify_training_stages
 from .configuration import Configuration, Recompute
 from .costing import PlanCosts
-from .stage_costs import WAYS, stages_problem
+from .stage_costs import stages_problem
 from .stages_problem import Counts, TrainingStagesPlan, TrainingStagesProblem, peaks_of, step_of
-from .step import TrainingStep, derive, excess_of
+from .step import TrainingStep, derive, excess_of, host_excess
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Stages:
 def fastest_stages(
     costs: PlanCosts,
     configuration: Configuration,
-    ways: tuple[Recompute, ...] = WAYS,
+    ways: tuple[Recompute, ...] | None = None,
     time_limit_s: float = 20.0,
 ) -> Stages:
     """Return the best layers of a configuration by the formulation ``training_stages``.
@@ -111,6 +111,10 @@ def fastest_stages(
             plan = None  # a rounded solution that breaks a limit is none
     made = [with_stages(configuration, problem, one) for one in (plan, even) if one is not None]
     candidates = _replayed(costs, [one for one in made if one is not None])
+    if plan is not None and made[0] is None:  # several ways at once: the best with one of them
+        some = (Recompute.NONE, _most_used(problem, plan))
+        one_way = fastest_stages(costs, configuration, some, time_limit_s)
+        candidates = tuple(sorted((*candidates, *one_way.candidates), key=lambda p: p[1].step_ns))
     columns = model.num_columns
     return Stages(problem, plan, bound, report.stop, even, candidates, columns, report.seconds)
 
@@ -120,7 +124,12 @@ def _replayed(
 ) -> tuple[tuple[Configuration, TrainingStep], ...]:
     """Return the configurations that fit with their replays, the fastest first."""
     steps = [(c, derive(c, costs.priced(c))) for c in dict.fromkeys(configurations)]
-    fit = [(c, step) for c, step in steps if excess_of(costs.problem, c, step.peaks)[0] <= 0]
+    fit = [
+        (c, step)
+        for c, step in steps
+        if excess_of(costs.problem, c, step.peaks)[0] <= 0
+        and host_excess(costs.problem, c, step.host_peaks) <= 0
+    ]
     return tuple(sorted(fit, key=lambda pair: pair[1].step_ns))
 
 
@@ -146,6 +155,16 @@ def with_stages(
     ((name, row),) = again.items()
     some = () if row == layers else row
     return replace(base, recompute=Recompute(name), recomputed_by_chunk=some)
+
+
+def _most_used(problem: TrainingStagesProblem, plan: TrainingStagesPlan) -> Recompute:
+    """Return the way to save memory that most layers take."""
+    totals = {
+        name: sum(row[way] for chunk in plan.counts for row in chunk)
+        for way, name in enumerate(problem.ways)
+        if name != Recompute.NONE
+    }
+    return Recompute(max(totals, key=lambda name: totals[name]))
 
 
 def split_as(problem: TrainingStagesProblem, layers: tuple[int, ...]) -> TrainingStagesPlan | None:
