@@ -294,7 +294,7 @@ class Search:
     def save_memory(self, least: int, configuration: Configuration) -> None:
         """Let a configuration that does not fit recompute or offload, which only adds time.
 
-        The way with the lowest bound is tried; the next one only where it does not fit either.
+        The way with the lowest estimate is tried; the next one only where it does not fit either.
         """
         fixed, default = self.space.fixed, Configuration()
         inside = ("recompute", "recomputed", "recomputed_by_chunk", "offload", "layers")
@@ -304,16 +304,13 @@ class Search:
         if plain not in self.ways:
             self.ways[plain] = self.ways_of(plain)
         if self.ways[plain]:
-            saving, _, _, way = heapq.heappop(self.ways[plain])
+            _, saving, _, way = heapq.heappop(self.ways[plain])
             self.found.considered += 1
             entry = (max(least, saving), _LIGHTER, next(self.numbers), way)
             heapq.heappush(self.unseen, entry)
 
     def ways_of(self, plain: Configuration) -> list[tuple[int, int, int, Configuration]]:
-        """Return a heap of ways to save memory.
-
-        Each has its bound, the time of a step where all blocks save memory, and a number.
-        """
+        """Return a heap of ways to save memory, by an estimate; each with its bound, a number."""
         problem, fixed = self.problem, self.space.fixed
         recomputes = (plain.recompute,) if "recompute" in fixed else tuple(Recompute)
         offloads = (plain.offload,) if "offload" in fixed else tuple(Offload)
@@ -323,9 +320,12 @@ class Search:
         ]
         given = (problem.architecture, problem.cluster, problem.global_batch)
         can_run = (way for way in made if way != plain and way.why_not(*given) is None)
-        bounds = ((self.costs.saving_ns(way), self.costs.evenly_ns(way), way) for way in can_run)
-        known = [(bound, whole, n, way) for n, (bound, whole, way) in enumerate(bounds) if bound]
-        return sorted(known)
+        bounds = ((self.costs.saving_ns(way), n, way) for n, way in enumerate(can_run))
+        return sorted(
+            (self.costs.estimate_ns(way), bound, n, way)
+            for bound, n, way in bounds
+            if bound is not None
+        )
 
     def price(self, least: int, configuration: Configuration) -> bool:
         """Time the chunks of what may fit, which then waits for its replay; whether it may fit."""
@@ -397,4 +397,13 @@ def candidate_of(configuration: Configuration, step: TrainingStep) -> Candidate:
 def simplicity(candidate: Candidate) -> tuple[int, ...]:
     """Return what decides between configurations of equal time: the least of everything."""
     c = candidate.configuration
-    return (c.context, c.pipeline, c.tensor, c.zero, c.expert * c.expert_tensor, c.micro_batch)
+    host = (c.offload is not Offload.NONE) + (c.recompute is Recompute.OFFLOAD)
+    return (
+        host,
+        c.context,
+        c.pipeline,
+        c.tensor,
+        c.zero,
+        c.expert * c.expert_tensor,
+        c.micro_batch,
+    )

@@ -48,7 +48,7 @@ NOT_CONSIDERED = {
     "offload of parameters": "parameters and gradients in the host's memory",
     "other ways to save memory": (
         "blocks of a plan that recompute, or offload, in different ways; other ways of it than the "
-        "one with the lowest bound, where that one suffices"
+        "one with the lowest estimate, where that one suffices"
     ),
 }
 """What no plan uses unless it is fixed, in few words and in full."""
