@@ -6,7 +6,10 @@ Names, values and defaults as in ``megatron/training/arguments.py`` of Megatron-
 
 from __future__ import annotations
 
-from ..configuration import Configuration, Precision, Recompute, Schedule, even_layers
+import re
+
+from ..blocks import Mlp
+from ..configuration import Configuration, Offload, Precision, Recompute, Schedule, even_layers
 from .job import Job, Refusals
 from .layout import layout_text
 from .megatron_model import Arguments, model_arguments, refuse_model
@@ -55,7 +58,8 @@ def script(job: Job) -> str:
 
 
 def _quoted(value: str) -> str:
-    plain = value.replace("-", "").replace("_", "").replace(".", "").isalnum()
+    """Write a value as one word of a shell, or names as a word each."""
+    plain = re.sub("[-_. ]", "", value).isalnum()
     return value if not value or plain else f'"{value}"'
 
 
@@ -84,11 +88,7 @@ def refusals_of(job: Job) -> Refusals:
         f"sequence parallelism divides a sequence by {c.tensor * c.context}",
         f"choose another --sequence than {job.problem.sequence}, or fix sequence_parallel=false",
     )
-    refusals.check(
-        job.recomputed is None or (c.recompute is Recompute.ATTENTION and job.recomputed != 0),
-        "it recomputes the same number of blocks on every stage, or the attention of all blocks",
-        "plan with --fix recomputed_by_chunk=",
-    )
+    _refuse_saving(job, refusals)
     nodes = {group.node_devices for group in job.problem.cluster.groups}
     refusals.check(
         len(nodes) > 1,
@@ -102,6 +102,62 @@ def refusals_of(job: Job) -> Refusals:
         "export a plan of a model without either",
     )
     return refusals
+
+
+def _refuse_saving(job: Job, refusals: Refusals) -> None:
+    """Note what it cannot compute again, and what it cannot move to the host."""
+    c = job.configuration
+    parts = c.recompute in (Recompute.ATTENTION, Recompute.LIGHT)
+    refusals.check(
+        job.recomputed is None or (parts and job.recomputed != 0),
+        "it recomputes the same number of blocks on every stage, or parts of all blocks",
+        "plan with --fix recomputed=0 --fix recomputed_by_chunk=",
+    )
+    refusals.check(
+        c.recompute is Recompute.LIGHT and not light_modules(job),
+        "it fuses the norm before attention that is not latent with the product behind it, and "
+        "does not compute it again alone",
+        "plan with --fix recompute=full or --fix recompute=none",
+    )
+    if c.recompute is Recompute.OFFLOAD:
+        _refuse_offload(job, refusals)
+    refusals.check(
+        c.offload is Offload.OPTIMIZER and c.zero != 1,
+        "the host updates parameters only where optimizer state alone is sharded (stage 1)",
+        "plan with --fix zero=1 or --fix offload=none",
+    )
+
+
+def _refuse_offload(job: Job, refusals: Refusals) -> None:
+    """Note where Transformer Engine does not copy all activations of the first blocks."""
+    c, blocks = job.configuration, job.problem.architecture.blocks
+    refusals.check(
+        c.pipeline > 1,
+        "it copies activations of whole blocks to the host only without a pipeline",
+        "plan with --fix pipeline=1, or --fix recompute=full",
+    )
+    refusals.check(
+        c.pipeline == 1 and job.recomputed == 0,
+        "it leaves the activations of the last block on the devices",
+        f"plan with --fix recompute=offload --fix recomputed={len(blocks) - 1}",
+    )
+    refusals.check(
+        not all(isinstance(b.feed_forward, Mlp) and b.feed_forward.gated for b in blocks),
+        "it copies activations of dense blocks with SwiGLU alone to the host",
+        "plan with --fix recompute=full or --fix recompute=none",
+    )
+
+
+def light_modules(job: Job) -> tuple[str, ...]:
+    """Return the modules of light recomputation; none where norms are fused with products.
+
+    Transformer Engine computes the norm before a product in one module with it, but before latent
+    attention and experts.
+    """
+    if not job.problem.architecture.blocks[0].attention.latent:
+        return ()
+    experts = ("moe_act",) if job.experts is not None else ()
+    return ("layernorm", *experts, "mla_up_proj")
 
 
 def parallel_arguments(c: Configuration, job: Job) -> Arguments:
@@ -119,17 +175,31 @@ def parallel_arguments(c: Configuration, job: Job) -> Arguments:
     made["global-batch-size"] = str(c.global_batch)
     if c.tensor > 1 and c.sequence_parallel:
         made["sequence-parallel"] = ""
-    if c.recompute is Recompute.ATTENTION:
-        made |= {"recompute-granularity": "selective", "recompute-modules": "core_attn"}
-    elif c.recompute is Recompute.FULL:
-        made["recompute-granularity"] = "full"
-        made["recompute-method"] = "block" if job.recomputed else "uniform"
-        made["recompute-num-layers"] = str(job.recomputed or 1)
+    made |= _saving(c, job)
     made |= _sharding(c)
     made["bf16"] = ""
     if c.precision is Precision.FP8:
         made["fp8-format"] = "hybrid"
+        if c.recompute is Recompute.LIGHT:  # which it does not do under delayed scaling
+            made["fp8-recipe"] = "tensorwise"
     return made
+
+
+def _saving(c: Configuration, job: Job) -> Arguments:
+    """Recomputation, or offload of activations; it has either."""
+    if c.recompute is Recompute.FULL:
+        return {
+            "recompute-granularity": "full",
+            "recompute-method": "block" if job.recomputed else "uniform",
+            "recompute-num-layers": str(job.recomputed or 1),
+        }
+    if c.recompute is Recompute.OFFLOAD:
+        return {"cpu-offloading-num-layers": str(job.recomputed)}
+    modules = {Recompute.ATTENTION: ("core_attn",), Recompute.LIGHT: light_modules(job)}
+    if c.recompute not in modules:
+        return {}
+    names = " ".join(modules[c.recompute])
+    return {"recompute-granularity": "selective", "recompute-modules": names}
 
 
 def _stages(c: Configuration, job: Job) -> Arguments:
@@ -155,5 +225,11 @@ def _sharding(c: Configuration) -> Arguments:
             "data-parallel-sharding-strategy": STRATEGIES[c.zero],
             "no-gradient-accumulation-fusion": "",
             "ckpt-format": "fsdp_dtensor",
+        }
+    if c.offload is Offload.OPTIMIZER:
+        made |= {
+            "optimizer-cpu-offload": "",
+            "optimizer-offload-fraction": "1.0",
+            "use-precision-aware-optimizer": "",
         }
     return made
