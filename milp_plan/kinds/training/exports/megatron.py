@@ -19,6 +19,12 @@ HEAD = "# Megatron-LM arguments by milp-plan"
 STRATEGIES = {2: "optim_grads", 3: "optim_grads_params"}
 """Optimizer sharding above 1 -> sharding strategy of Megatron FSDP."""
 
+MODULES = {
+    Recompute.ATTENTION: "core_attn",
+    Recompute.LIGHT: "layernorm moe_act mla_up_proj",
+}
+"""Parts of blocks that are computed again, as modules."""
+
 _SCRIPT = """\
 #!/usr/bin/env bash
 {head}
@@ -114,9 +120,9 @@ def _refuse_saving(job: Job, refusals: Refusals) -> None:
         "plan with --fix recomputed=0 --fix recomputed_by_chunk=",
     )
     refusals.check(
-        c.recompute is Recompute.LIGHT and not light_modules(job),
-        "it fuses the norm before attention that is not latent with the product behind it, and "
-        "does not compute it again alone",
+        c.recompute is Recompute.LIGHT and not computes_norms_apart(job),
+        "it computes norms again only before latent attention and experts, and fuses others with "
+        "the product behind them",
         "plan with --fix recompute=full or --fix recompute=none",
     )
     if c.recompute is Recompute.OFFLOAD:
@@ -148,16 +154,13 @@ def _refuse_offload(job: Job, refusals: Refusals) -> None:
     )
 
 
-def light_modules(job: Job) -> tuple[str, ...]:
-    """Return the modules of light recomputation; none where norms are fused with products.
+def computes_norms_apart(job: Job) -> bool:
+    """Whether blocks have norms that it can compute again: before latent attention and experts.
 
-    Transformer Engine computes the norm before a product in one module with it, but before latent
-    attention and experts.
+    Transformer Engine fuses every other norm with the product behind it. The first blocks of
+    DeepSeek's models are dense, so that they keep the result of one norm.
     """
-    if not job.problem.architecture.blocks[0].attention.latent:
-        return ()
-    experts = ("moe_act",) if job.experts is not None else ()
-    return ("layernorm", *experts, "mla_up_proj")
+    return job.problem.architecture.blocks[0].attention.latent and job.experts is not None
 
 
 def parallel_arguments(c: Configuration, job: Job) -> Arguments:
@@ -195,11 +198,9 @@ def _saving(c: Configuration, job: Job) -> Arguments:
         }
     if c.recompute is Recompute.OFFLOAD:
         return {"cpu-offloading-num-layers": str(job.recomputed)}
-    modules = {Recompute.ATTENTION: ("core_attn",), Recompute.LIGHT: light_modules(job)}
-    if c.recompute not in modules:
+    if c.recompute not in MODULES:
         return {}
-    names = " ".join(modules[c.recompute])
-    return {"recompute-granularity": "selective", "recompute-modules": names}
+    return {"recompute-granularity": "selective", "recompute-modules": MODULES[c.recompute]}
 
 
 def _stages(c: Configuration, job: Job) -> Arguments:

@@ -8,7 +8,7 @@ from .arguments import arguments_of
 from .findings import Findings
 from .job import Job, Launch
 from .layout import read_layout
-from .megatron import STRATEGIES, light_modules
+from .megatron import MODULES, STRATEGIES, computes_norms_apart
 from .megatron_model import Arguments, model_arguments
 
 IGNORED = frozenset(
@@ -217,7 +217,7 @@ class _Reader:
             return (Recompute.OFFLOAD, offloaded) if offloaded else (Recompute.NONE, 0)
         kind = self.findings.one_of("--recompute-granularity", granularity, ("selective", "full"))
         if kind == "selective":
-            return self.selective(modules or "core_attn"), 0
+            return self.selective(modules or MODULES[Recompute.ATTENTION]), 0
         chosen = self.findings.one_of("--recompute-method", method, ("uniform", "block"))
         if chosen == "uniform":
             self.findings.same(
@@ -228,13 +228,15 @@ class _Reader:
 
     def selective(self, modules: str) -> Recompute:
         """What is computed again of each block."""
-        light = light_modules(Job(self.problem, Configuration()))
-        kinds = {frozenset({"core_attn"}): Recompute.ATTENTION, frozenset(light): Recompute.LIGHT}
-        found = kinds.get(frozenset(modules.split()))
-        if found is None:
-            expected = " or ".join(" ".join(sorted(kind)) for kind in kinds if kind)
-            self.findings.add("--recompute-modules", modules, f"{expected}, as a plan can say")
-        return found or Recompute.ATTENTION
+        kinds = dict(MODULES)
+        if not computes_norms_apart(Job(self.problem, Configuration())):
+            del kinds[Recompute.LIGHT]
+        for kind, names in kinds.items():
+            if set(names.split()) == set(modules.split()):
+                return kind
+        expected = f"{' or '.join(kinds.values())}, which is what a plan can say"
+        self.findings.add("--recompute-modules", modules, expected)
+        return Recompute.ATTENTION
 
     def offloaded(self, granularity: str | None) -> int:
         """Blocks whose activations wait on the host."""
