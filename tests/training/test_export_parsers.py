@@ -14,11 +14,13 @@ import subprocess
 import sys
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from milp_plan.core import UnsupportedProblemError
 from milp_plan.kinds.training import Recompute, Schedule
+from milp_plan.kinds.training.configuration import Offload
 from milp_plan.kinds.training.exports import export
 from milp_plan.kinds.training.exports.layout import layout_text
 from milp_plan.kinds.training.replay import ChunkCost, shop_and_words
@@ -93,6 +95,10 @@ def test_megatron_knows_the_options_of_a_model() -> None:
     }
     own = {"num_layers_per_virtual_pipeline_stage"}  # of the launcher alone
     assert shapes - own <= known
+    assert {name for name in written if name.startswith("cpu_offloading")} <= known
+    optimizer = pytest.importorskip("megatron.core.optimizer.optimizer_config")
+    offload = {name for name in written if name.startswith("optimizer_")}
+    assert offload <= {field.name for field in fields(optimizer.OptimizerConfig)}
 
 
 def test_deepspeed_reads_its_files() -> None:
@@ -101,7 +107,10 @@ def test_deepspeed_reads_its_files() -> None:
     expert = pytest.importorskip("deepspeed.module_inject.auto_ep_config")
     for text in texts("deepspeed", 20):
         told = json.loads(text)
-        assert zero.DeepSpeedZeroConfig(**told["zero_optimization"]).stage in range(4)
+        read = zero.DeepSpeedZeroConfig(**told["zero_optimization"])
+        assert read.stage in range(4)
+        written = "offload_optimizer" in told["zero_optimization"]
+        assert written == (read.offload_optimizer is not None)
         tensor.TPTrainingConfig(**told.get("tensor_parallel", {}))
         parsed = expert.parse_autoep_config(told.get("expert_parallel", {}))
         assert parsed.autoep_size == told.get("expert_parallel", {}).get("autoep_size", 1)
@@ -155,10 +164,14 @@ print("ran")
 """
 
 
-@pytest.mark.parametrize("zero", [1, 2, 3])
-def test_fsdp_modules_run(zero: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [Recompute.FULL, Recompute.OFFLOAD])
+@pytest.mark.parametrize(
+    ("zero", "offload"),
+    [(1, Offload.NONE), (2, Offload.NONE), (3, Offload.NONE), (1, Offload.OPTIMIZER)],
+)
+def test_fsdp_modules_run(zero: int, offload: Offload, kind: Recompute, tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    problem, c = job(zero=zero, recompute=Recompute.FULL, recomputed=3, micro_batch=2)
+    problem, c = job(zero=zero, recompute=kind, recomputed=3, offload=offload, micro_batch=2)
     (tmp_path / "launch.py").write_text(export(problem, c, "fsdp2"))
     (tmp_path / "go.py").write_text(FSDP)
     command = [sys.executable, "go.py"]
@@ -166,3 +179,23 @@ def test_fsdp_modules_run(zero: int, tmp_path: Path) -> None:
         command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
     )
     assert "ran" in done.stdout, done.stderr
+
+
+def test_activations_on_the_host_are_copies_and_parameters_are_not() -> None:
+    torch = pytest.importorskip("torch")
+    problem, c = job(recompute=Recompute.OFFLOAD)
+    module: dict[str, Any] = {}
+    exec(export(problem, c, "fsdp2"), module)
+    layer = torch.nn.Linear(4, 4)
+    inputs = torch.ones(2, 4)
+    module["wait_on_host"](layer)
+    outputs = layer(inputs)
+    inputs.zero_()
+    outputs.sum().backward()
+    assert (layer.weight.grad == 2).all()
+    inputs.requires_grad_()
+    outputs = layer(inputs)
+    with torch.no_grad():
+        layer.weight.fill_(3)
+    outputs.sum().backward()
+    assert (inputs.grad == 12).all()

@@ -16,10 +16,12 @@ from milp_plan.core import InputError, UnsupportedProblemError
 from milp_plan.kinds.training import Configuration, Precision, Recompute, Schedule
 from milp_plan.kinds.training.api import training_problem
 from milp_plan.kinds.training.commands import FRAMEWORKS
+from milp_plan.kinds.training.configuration import Offload
 from milp_plan.kinds.training.exports import FORMATS, export, read_configuration
+from milp_plan.kinds.training.exports.arguments import arguments_of
 from milp_plan.kinds.training.exports.layout import layout_text, read_layout
 from milp_plan.kinds.training.exports.megatron_model import pattern
-from milp_plan.kinds.training.exports.megatron_read import arguments_of, read_script
+from milp_plan.kinds.training.exports.megatron_read import read_script
 from milp_plan.kinds.training.exports.torchtitan_read import default_layers, read
 from milp_plan.kinds.training.problem import TrainingProblem
 from milp_plan.kinds.training.space import divisors
@@ -32,7 +34,8 @@ MEGATRON_OPTIONS = """
     recompute-granularity recompute-method recompute-num-layers recompute-modules
     use-distributed-optimizer overlap-grad-reduce overlap-param-gather use-megatron-fsdp
     data-parallel-sharding-strategy no-gradient-accumulation-fusion ckpt-format
-    bf16 fp8-format num-layers hidden-size
+    cpu-offloading-num-layers optimizer-cpu-offload optimizer-offload-fraction
+    use-precision-aware-optimizer bf16 fp8-format fp8-recipe num-layers hidden-size
     ffn-hidden-size num-attention-heads kv-channels group-query-attention num-query-groups
     seq-length max-position-embeddings vocab-size position-embedding-type normalization swiglu
     disable-bias-linear add-qkv-bias untie-embeddings-and-output-weights qk-layernorm softmax-type
@@ -243,6 +246,40 @@ def test_nanotron_deepspeed_and_fsdp2() -> None:
     assert "SYNC_EVERY_MICRO_BATCH = False" in other
 
 
+def test_what_saves_memory_in_megatron() -> None:
+    problem, c = job(
+        "deepseek-v2-lite", expert=8, recompute=Recompute.LIGHT, offload=Offload.OPTIMIZER,
+        precision=Precision.FP8,
+    )  # fmt: skip
+    text = export(problem, c, "megatron")
+    assert "  --recompute-modules layernorm moe_act mla_up_proj\n" in text
+    options = arguments(text)
+    assert options["recompute-granularity"] == "selective"
+    assert (options["fp8-format"], options["fp8-recipe"]) == ("hybrid", "tensorwise")
+    assert options["optimizer-offload-fraction"] == "1.0"
+    assert {"optimizer-cpu-offload", "use-precision-aware-optimizer"} < set(options)
+    assert read_script(text, "launch.sh", problem).configuration == c
+    problem, c = job(recompute=Recompute.OFFLOAD, recomputed_by_chunk=(31,))
+    options = arguments(export(problem, c, "megatron"))
+    assert options["cpu-offloading-num-layers"] == "31"
+    assert not any(name.startswith(("recompute", "optimizer")) for name in options)
+
+
+def test_what_saves_memory_in_other_frameworks() -> None:
+    problem, c = job(offload=Offload.OPTIMIZER)
+    told = json.loads(export(problem, c, "deepspeed"))["zero_optimization"]
+    assert told["offload_optimizer"] == {"device": "cpu", "pin_memory": True}
+    text = export(problem, replace(c, recompute=Recompute.OFFLOAD, recomputed=5), "fsdp2")
+    assert {"RECOMPUTED = 0", "OFFLOADED = 5", "OPTIMIZER_ON_HOST = True"} < {
+        line.split("  #")[0] for line in text.splitlines()
+    }
+    problem, c = job(pipeline=2, offload=Offload.OPTIMIZER)
+    assert "enable_cpu_offload = true\n" in export(problem, c, "torchtitan")
+    once, c = job(offload=Offload.OPTIMIZER, zero=2, micro_batch=8)
+    for name in ("deepspeed", "fsdp2", "torchtitan"):
+        assert export(once, c, name)
+
+
 MODELS = (
     "llama3-8b",
     "llama3-8b",
@@ -278,8 +315,9 @@ def random_job(draw: random.Random) -> tuple[TrainingProblem, Configuration] | N
         expert_tensor=draw.choice((1, tensor)) if experts else 1,
         micro_batch=micro_batch, micro_batches=batch // data // micro_batch, schedule=schedule,
         sequence_parallel=tensor > 1 and draw.random() < 0.8, recompute=recompute,
-        recomputed=draw.choice((0, 0, 2)) if recompute is Recompute.FULL else 0,
+        recomputed=draw.choice((0, 2)) if recompute in (Recompute.FULL, Recompute.OFFLOAD) else 0,
         zero=draw.choice((0, 1, 1, 2, 3)),
+        offload=draw.choice(tuple(Offload)),
         precision=draw.choice(tuple(Precision)),
         layers=_uneven(draw, len(problem.architecture.blocks), pipeline * several),
     )  # fmt: skip
@@ -297,7 +335,8 @@ def _uneven(draw: random.Random, blocks: int, chunks: int) -> tuple[int, ...]:
 
 def test_what_is_written_is_read_back() -> None:
     draw, tried, back = random.Random(7), 0, {"megatron": 0, "torchtitan": 0}
-    while tried < 400:
+    written: dict[str, set[object]] = {name: set() for name in back}
+    while tried < 600:
         made = random_job(draw)
         if made is None:
             continue
@@ -309,6 +348,7 @@ def test_what_is_written_is_read_back() -> None:
             except UnsupportedProblemError:
                 continue
             back[name] += 1
+            written[name] |= {c.recompute, c.offload}
             reader = read_script if name == "megatron" else read
             launch = reader(text, "file", problem)
             alone = name == "torchtitan" and c.data * c.context == 1
@@ -319,11 +359,19 @@ def test_what_is_written_is_read_back() -> None:
                 assert set(arguments(text)) <= set(MEGATRON_OPTIONS.split())
     assert back["megatron"] > 100
     assert back["torchtitan"] > 20
+    assert written["megatron"] == {*Recompute, *Offload}
+    assert written["torchtitan"] == {Recompute.NONE, Recompute.FULL, *Offload}
 
 
 REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     ("megatron", {"pipeline": 2, "schedule": Schedule.ZB_H1}, "zb-h1", "--fix schedule=1f1b"),
     ("megatron", {"pipeline": 2, "schedule": Schedule.GPIPE}, "gpipe", "--fix schedule=1f1b"),
+    ("megatron", {"recompute": Recompute.LIGHT}, "fuses others", "--fix recompute=full"),
+    ("megatron", {"recompute": Recompute.OFFLOAD}, "the last block", "--fix recomputed=31"),
+    ("megatron", {"recompute": Recompute.OFFLOAD, "recomputed": 2, "pipeline": 2},
+     "without a pipeline", "--fix pipeline=1"),
+    ("megatron", {"offload": Offload.OPTIMIZER, "zero": 0}, "stage 1", "--fix zero=1"),
+    ("megatron", {"offload": Offload.OPTIMIZER, "zero": 2}, "stage 1", "--fix zero=1"),
     ("torchtitan", {"pipeline": 2, "schedule": Schedule.V_HALF, "virtual": 2}, "v-half", "1f1b"),
     ("torchtitan", {"recompute": Recompute.ATTENTION, "zero": 3}, "attention alone", "full"),
     ("torchtitan", {"recompute": Recompute.FULL, "recomputed": 3}, "the first", "recomputed=0"),
@@ -331,6 +379,15 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     ("torchtitan", {"zero": 1}, "shards gradients", "--fix zero=2"),
     ("torchtitan", {"zero": 2, "pipeline": 2}, "after the last micro-batch", "--fix zero=1"),
     ("torchtitan", {"zero": 0, "tensor": 2}, "every data rank", "--fix zero"),
+    ("torchtitan", {"recompute": Recompute.LIGHT, "zero": 3}, "norms and the like alone", "full"),
+    ("torchtitan", {"recompute": Recompute.OFFLOAD, "zero": 3}, "not copy the activations", "full"),
+    ("torchtitan", {"offload": Offload.OPTIMIZER, "zero": 0}, "several ranks", "offload=none"),
+    ("torchtitan", {"offload": Offload.OPTIMIZER, "zero": 1, "pipeline": 8}, "several", "none"),
+    ("torchtitan", {"offload": Offload.OPTIMIZER, "zero": 2}, "of the 8 micro-batches", "none"),
+    ("torchtitan", {"offload": Offload.OPTIMIZER, "zero": 3}, "parameters to the host", "none"),
+    ("nanotron", {"recompute": Recompute.LIGHT}, "norms and the like alone", "recompute=full"),
+    ("nanotron", {"recompute": Recompute.OFFLOAD}, "not copy the activations", "recompute=full"),
+    ("nanotron", {"offload": Offload.OPTIMIZER}, "runs on the devices", "--fix offload=none"),
     ("nanotron", {"zero": 3}, "stage 3", "--fix zero=1"),
     ("nanotron", {"pipeline": 2, "layers": (17, 15)}, "chooses the blocks", "--fix layers="),
     ("nanotron", {"pipeline": 2, "schedule": Schedule.ZB_H1}, "zb-h1", "--fix schedule=1f1b"),
@@ -338,9 +395,17 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     ("deepspeed", {"pipeline": 2}, "2 stages", "--fix pipeline=1"),
     ("deepspeed", {"context": 2}, "context", "--fix context=1"),
     ("deepspeed", {"tensor": 2}, "sequence parallel", "--fix sequence_parallel=false"),
+    ("deepspeed", {"recompute": Recompute.LIGHT}, "norms and the like alone", "recompute=full"),
+    ("deepspeed", {"recompute": Recompute.OFFLOAD}, "not copy the activations", "recompute=full"),
+    ("deepspeed", {"offload": Offload.OPTIMIZER, "zero": 0}, "from stage 1 on", "--fix zero=1"),
+    ("deepspeed", {"offload": Offload.OPTIMIZER, "zero": 3}, "of the 8 micro-batches", "zero=1"),
     ("fsdp2", {"pipeline": 2}, "2 stages", "--fix pipeline=1"),
     ("fsdp2", {"zero": 0}, "shards optimizer state", "--fix zero=1"),
     ("fsdp2", {"recompute": Recompute.ATTENTION}, "whole blocks", "--fix recompute=full"),
+    ("fsdp2", {"recompute": Recompute.LIGHT}, "whole blocks", "--fix recompute=full"),
+    ("fsdp2", {"recompute": Recompute.OFFLOAD, "tensor": 2}, "tensor-parallel", "--fix tensor=1"),
+    ("fsdp2", {"offload": Offload.OPTIMIZER, "zero": 3}, "parameters to the host", "zero=1"),
+    ("fsdp2", {"offload": Offload.OPTIMIZER, "zero": 2}, "of the 8 micro-batches", "zero=1"),
 ]  # fmt: skip
 
 
@@ -362,6 +427,9 @@ def test_what_a_framework_cannot_do_is_refused_with_a_remedy(
         ("megatron", "vit-l", {}, "not a decoder"),
         ("megatron", "llava-7b", {}, "not a decoder"),
         ("megatron", "mixtral-8x7b", {"tensor": 2, "sequence_parallel": False}, "experts"),
+        ("megatron", "mixtral-8x7b", {"recompute": Recompute.LIGHT}, "fuses others"),
+        ("megatron", "mixtral-8x7b", {"recompute": Recompute.OFFLOAD, "recomputed": 2}, "SwiGLU"),
+        ("megatron", "gpt3-6.7b", {"recompute": Recompute.OFFLOAD, "recomputed": 2}, "SwiGLU"),
         ("torchtitan", "gpt3-6.7b", {"zero": 3}, "no model of the shape"),
         ("torchtitan", "deepseek-v3", {"zero": 3}, "multi-token"),
         ("torchtitan", "qwen3-8b", {"pipeline": 2}, "pipeline=1"),
@@ -469,6 +537,29 @@ def test_defects_of_a_script_name_the_option(old: str, new: str, message: str) -
 
 
 @pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            "--recompute-granularity selective --recompute-modules layernorm",
+            "expected core_attn,",
+        ),
+        ("--recompute-activations --cpu-offloading-num-layers 3", "expected nothing, as Megatron"),
+        ("--cpu-offloading-num-layers some", "--cpu-offloading-num-layers: found 'some'"),
+        ("--fine-grained-activation-offloading", "expected --cpu-offloading-num-layers"),
+        ("--optimizer-cpu-offload --optimizer-offload-fraction 0.5", "fraction: found 0.5"),
+    ],
+)
+def test_ways_to_save_memory_that_a_plan_cannot_say_are_defects(options: str, message: str) -> None:
+    problem, c = job()
+    text = f"--micro-batch-size 1 --global-batch-size 64 --bf16 {options}"
+    with pytest.raises(InputError) as caught:
+        read_script(text, "launch.sh", problem)
+    assert message in str(caught.value)
+    found = read_script(text.replace(options, "--cpu-offloading-num-layers 0"), "x", problem)
+    assert found.configuration == replace(c, zero=0)
+
+
+@pytest.mark.parametrize(
     ("blocks", "stages", "weights", "counts"),
     [
         (32, 4, (1, 1), (8, 9, 8, 7)),  # 34 over 4: 9, 9, 8, 8
@@ -528,6 +619,8 @@ def test_a_file_in_the_manner_of_those_published_is_read() -> None:
         ("shard_degree = -1", "shard_degree = 'all'", "data_parallel_shard_degree: found 'all'"),
         ('"8B"', "8", "model: found llama3 8"),
         ("[optimizer]", "[optimizer", "TOML"),
+        ("seq_len", "enable_cpu_offload = true\nseq_len", "expected false: it moves sharded"),
+        ("seq_len", "enable_cpu_offload = 1\nseq_len", "enable_cpu_offload: found 1"),
         ("[parallelism]", "[parallelism]\nfsdp_reshard_after_forward = 'often'", "often"),
         ("pipeline_parallel_degree = 1",
          "pipeline_parallel_degree = 2\nmodule_fqns_per_model_part = [['layers.0'], ['norm']]",
@@ -572,7 +665,7 @@ def test_a_launch_edited_by_hand_is_checked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["megatron", "torchtitan", "nanotron"])
-@pytest.mark.parametrize("kind", [Recompute.FULL, Recompute.ATTENTION])
+@pytest.mark.parametrize("kind", [each for each in Recompute if each is not Recompute.NONE])
 def test_other_numbers_of_recomputed_blocks_in_each_chunk_are_refused(
     name: str, kind: Recompute
 ) -> None:

@@ -12,7 +12,7 @@ from milp_plan.cli.exits import Exit
 from milp_plan.core import InputError
 from milp_plan.core.budget import Budget
 from milp_plan.io.files import read_document
-from milp_plan.kinds.training import Configuration
+from milp_plan.kinds.training import Configuration, Recompute
 from milp_plan.kinds.training.api import check, training_problem
 from milp_plan.kinds.training.costing import PlanCosts
 from milp_plan.kinds.training.exports import FORMATS, export, refusals
@@ -67,6 +67,16 @@ def test_a_plan_for_a_framework_is_written_for_it(model: str, framework: str) ->
     plan = found.best[0].configuration
     assert export(of, plan, framework)
     assert check(of, plan).ok
+
+
+def test_a_way_to_save_memory_that_a_framework_cannot_run_does_not_hide_the_others() -> None:
+    fixed = {"tensor": 2, "context": 2, "data": 2, "zero": 3}
+    sizes = {"global_batch": 64, "sequence": 8192, "memory_bytes": 34 * 10**9}
+    of = training_problem("llama3-8b", "8xH100", framework="megatron", fixed=fixed, **sizes)
+    found = search(of, PlanCosts(of), fixed, Budget(None), refusals(of))
+    assert found.unrestricted is not None
+    assert found.unrestricted.configuration.recompute is Recompute.LIGHT
+    assert found.best[0].configuration.recompute is Recompute.FULL
 
 
 @pytest.mark.parametrize("framework", ["torchtitan", "nanotron"])

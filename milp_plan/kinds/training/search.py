@@ -265,14 +265,17 @@ class Search:
             evenly = max(least, costs.evenly_ns(configuration))
             heapq.heappush(self.unseen, (evenly, _WIDE, number, configuration))
             return
-        if self.space.refused(configuration):
+        refused = bool(self.space.refused(configuration))
+        if refused:
             self.unsupported.append((least, level, number, configuration))
-            return
+            if level != _LIGHTER:
+                return
+            self.found.refused += 1  # it may run with some blocks, or in another way
         if level == _WIDE and costs.saving_ns(configuration) is None:
             self.fits(configuration, (costs.first_peak(configuration),))
             self.save_memory(least, configuration)
             return
-        fits = [self.price(least, configuration)]
+        fits = [not refused and self.price(least, configuration)]
         for each in self.variants(level, configuration):
             if self.space.refused(each):
                 self.unsupported.append((least, _ALONE, next(self.numbers), each))

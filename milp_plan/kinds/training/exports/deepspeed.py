@@ -1,15 +1,16 @@
 """Configuration of DeepSpeed, a JSON file.
 
-Names and values as in ``deepspeed/runtime`` of DeepSpeed 0.19: ZeRO, batches, automatic tensor and
-expert parallelism. Whether blocks are computed again is up to the program; the section on
-activation checkpointing stands there when a plan needs it.
+Names and values as in ``deepspeed/runtime`` of DeepSpeed 0.19: ZeRO and its offload, batches,
+automatic tensor and expert parallelism. Whether blocks are computed again is up to the program; the
+section on activation checkpointing stands there when a plan needs it. Its ``cpu_checkpointing``
+moves inputs of blocks that are computed again to the host, which no plan does.
 """
 
 from __future__ import annotations
 
 import json
 
-from ..configuration import Recompute
+from ..configuration import Offload, Recompute
 from .job import Job, Refusals
 
 
@@ -17,6 +18,8 @@ def text(job: Job) -> str:
     """Return the file that runs a configuration."""
     c = job.configuration
     zero: dict[str, object] = {"stage": c.zero, "overlap_comm": True, "contiguous_gradients": True}
+    if c.offload is Offload.OPTIMIZER:
+        zero["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
     made: dict[str, object] = {
         "train_batch_size": c.global_batch,
         "train_micro_batch_size_per_gpu": c.micro_batch,
@@ -57,6 +60,12 @@ def refusals_of(job: Job) -> Refusals:
         "its automatic tensor parallelism leaves experts whole",
         "plan with --fix expert_tensor=1",
     )
-    refusals.whole_blocks(job)
+    refusals.every_block(job)
+    refusals.check(
+        c.offload is Offload.OPTIMIZER and c.zero == 0,
+        "it moves optimizer state to the host from stage 1 on",
+        "plan with --fix zero=1 or --fix offload=none",
+    )
+    refusals.gradients_at_the_end(job, "plan with --fix zero=1 or --fix offload=none")
     refusals.no_fp8(job)
     return refusals

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..configuration import Recompute
+from ..configuration import Offload, Recompute
 from .job import Job, Refusals
 
 HEAD = "# PyTorch FSDP2 by milp-plan"
@@ -13,9 +13,10 @@ _MODULE = '''\
 """Apply a plan to a model, and run its step; torch 2.6 or newer."""
 
 import torch
+from torch.autograd.graph import saved_tensors_hooks
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor.parallel import parallelize_module
 
 DATA = {data}  # data-parallel ranks
@@ -24,9 +25,38 @@ MICRO_BATCH = {micro_batch}  # samples of one micro-batch on one rank
 MICRO_BATCHES = {micro_batches}  # of one rank and step
 SEQUENCE = {sequence}  # tokens of a sample
 RECOMPUTED = {recomputed}  # the first blocks, which the backward pass computes again
+OFFLOADED = {offloaded}  # the first blocks, whose activations wait in the memory of the host
+OPTIMIZER_ON_HOST = {on_host}  # with the parameters that it updates, in 32 bits
 RESHARD_AFTER_FORWARD = {reshard}
 SYNC_EVERY_MICRO_BATCH = {sync}  # shard gradients after each micro-batch, or after the last alone
 RESHARD_AFTER_BACKWARD = {reshard_backward}  # or after the last micro-batch alone
+
+
+def wait_on_host(layer):
+    """Let what a block saves for the backward pass wait on the host, its parameters apart.
+
+    Copies are made between kernels, not beside them, so a step takes longer than predicted.
+    """
+    forward = layer.forward
+
+    def copied_forward(*args, **kwargs):
+        parameters = {{p.untyped_storage().data_ptr() for p in layer.parameters()}}
+
+        def pack(tensor):
+            if tensor.untyped_storage().data_ptr() in parameters:
+                return tensor, None
+            options = {{"dtype": tensor.dtype, "pin_memory": tensor.is_cuda}}
+            copy = torch.empty(tensor.size(), **options).copy_(tensor, non_blocking=True)
+            return copy, tensor.device
+
+        def unpack(packed):
+            tensor, device = packed
+            return tensor if device is None else tensor.to(device, non_blocking=True)
+
+        with saved_tensors_hooks(pack, unpack):
+            return forward(*args, **kwargs)
+
+    layer.forward = copied_forward
 
 
 def apply(model, layers, tensor_plan=None, device_type="cuda"):
@@ -38,8 +68,12 @@ def apply(model, layers, tensor_plan=None, device_type="cuda"):
         parallelize_module(model, mesh["tensor"], tensor_plan)
     for i in range(RECOMPUTED):
         layers[i] = checkpoint_wrapper(layers[i])
+    for i in range(OFFLOADED):
+        wait_on_host(layers[i])
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     options = {{"mesh": mesh["data"], "mp_policy": policy}}
+    if OPTIMIZER_ON_HOST:
+        options["offload_policy"] = CPUOffloadPolicy(pin_memory=device_type == "cuda")
     for layer in layers:
         fully_shard(layer, reshard_after_forward=RESHARD_AFTER_FORWARD, **options)
     fully_shard(model, reshard_after_forward=RESHARD_AFTER_FORWARD, **options)
@@ -61,7 +95,7 @@ def step(model, optimizer, micro_batches, loss_of):
 def text(job: Job) -> str:
     """Return a module with ``apply`` and ``step``."""
     c, blocks = job.configuration, len(job.problem.architecture.blocks)
-    full = c.recompute is Recompute.FULL
+    first = min(job.recomputed or 0, blocks) or blocks
     return _MODULE.format(
         head=HEAD,
         title=job.title,
@@ -70,7 +104,9 @@ def text(job: Job) -> str:
         micro_batch=c.micro_batch,
         micro_batches=c.micro_batches,
         sequence=job.problem.sequence,
-        recomputed=(min(job.recomputed or 0, blocks) or blocks) if full else 0,
+        recomputed=first if c.recompute is Recompute.FULL else 0,
+        offloaded=first if c.recompute is Recompute.OFFLOAD else 0,
+        on_host=c.offload is Offload.OPTIMIZER,
         reshard=c.zero == 3,
         sync=c.zero >= 2,
         reshard_backward=c.zero == 3,
@@ -83,15 +119,22 @@ def refusals_of(job: Job) -> Refusals:
     refusals.one_device_pipeline(job)
     refusals.no_context(job)
     refusals.no_experts(job)
+    refusals.whole_blocks(job)
     refusals.check(
-        c.recompute is Recompute.ATTENTION,
-        "it computes whole blocks again",
-        "plan with --fix recompute=full or --fix recompute=none",
+        c.recompute is Recompute.OFFLOAD and c.tensor > 1,
+        "it copies no activations of tensor-parallel blocks to the host",
+        "plan with --fix tensor=1, or --fix recompute=full",
     )
     refusals.check(
         c.zero == 0 and c.data > 1,
         "it shards optimizer state at least",
         "plan with --fix zero=1, 2 or 3",
     )
+    refusals.check(
+        c.offload is Offload.OPTIMIZER and c.zero == 3,
+        "it moves sharded parameters to the host as well, and copies them for every pass",
+        "plan with --fix zero=1 or --fix offload=none",
+    )
+    refusals.gradients_at_the_end(job, "plan with --fix zero=1 or --fix offload=none")
     refusals.no_fp8(job)
     return refusals

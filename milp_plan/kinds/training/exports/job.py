@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from milp_plan.core import UnsupportedProblemError
 
 from ..blocks import Mlp, Moe
-from ..configuration import Configuration, Precision, Recompute
+from ..configuration import Configuration, Offload, Precision, Recompute
 from ..problem import TrainingProblem
 from ..report import configuration_text, seconds
 
@@ -159,17 +159,45 @@ class Refusals:
         )
 
     def whole_blocks(self, job: Job) -> None:
-        """Refuse recomputation of less than every block."""
-        c = job.configuration
+        """Refuse recomputation of parts of a block."""
+        parts = {Recompute.ATTENTION: "attention", Recompute.LIGHT: "norms and the like"}
+        part = parts.get(job.configuration.recompute)
         self.check(
-            c.recompute is Recompute.ATTENTION,
-            "it does not compute attention alone again",
+            part is not None,
+            f"it computes whole blocks again, not their {part} alone",
             "plan with --fix recompute=full or --fix recompute=none",
         )
+
+    def every_block(self, job: Job) -> None:
+        """Refuse everything but recomputation of every block, and none."""
+        self.whole_blocks(job)
         self.check(
-            c.recompute is Recompute.FULL and job.recomputed != 0,
+            job.configuration.recompute is Recompute.FULL and job.recomputed != 0,
             "it cannot choose the first blocks of a chunk for recomputation",
             "plan with --fix recomputed=0 --fix recomputed_by_chunk=",
+        )
+        self.check(
+            job.configuration.recompute is Recompute.OFFLOAD,
+            "it does not copy the activations of a block to the host",
+            "plan with --fix recompute=full or --fix recompute=none",
+        )
+
+    def no_offload(self, job: Job) -> None:
+        """Refuse optimizer state on the host."""
+        self.check(
+            job.configuration.offload is not Offload.NONE,
+            "its optimizer runs on the devices",
+            "plan with --fix offload=none",
+        )
+
+    def gradients_at_the_end(self, job: Job, remedy: str) -> None:
+        """Refuse optimizer state on the host where gradients go there more than once a step."""
+        c = job.configuration
+        self.check(
+            c.offload is Offload.OPTIMIZER and c.zero >= 2 and c.micro_batches > 1,
+            "it copies sharded gradients to the host after each of the "
+            f"{c.micro_batches} micro-batches, the plan copies them once a step",
+            remedy,
         )
 
     def no_fp8(self, job: Job) -> None:

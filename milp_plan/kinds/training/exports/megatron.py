@@ -6,7 +6,10 @@ Names, values and defaults as in ``megatron/training/arguments.py`` of Megatron-
 
 from __future__ import annotations
 
-from ..configuration import Configuration, Precision, Recompute, Schedule, even_layers
+import re
+
+from ..blocks import Mlp
+from ..configuration import Configuration, Offload, Precision, Recompute, Schedule, even_layers
 from .job import Job, Refusals
 from .layout import layout_text
 from .megatron_model import Arguments, model_arguments, refuse_model
@@ -15,6 +18,12 @@ HEAD = "# Megatron-LM arguments by milp-plan"
 
 STRATEGIES = {2: "optim_grads", 3: "optim_grads_params"}
 """Optimizer sharding above 1 -> sharding strategy of Megatron FSDP."""
+
+MODULES = {
+    Recompute.ATTENTION: "core_attn",
+    Recompute.LIGHT: "layernorm moe_act mla_up_proj",
+}
+"""Parts of blocks that are computed again, as modules."""
 
 _SCRIPT = """\
 #!/usr/bin/env bash
@@ -55,7 +64,8 @@ def script(job: Job) -> str:
 
 
 def _quoted(value: str) -> str:
-    plain = value.replace("-", "").replace("_", "").replace(".", "").isalnum()
+    """Write a value as one word of a shell, or names as a word each."""
+    plain = re.sub("[-_. ]", "", value).isalnum()
     return value if not value or plain else f'"{value}"'
 
 
@@ -84,11 +94,7 @@ def refusals_of(job: Job) -> Refusals:
         f"sequence parallelism divides a sequence by {c.tensor * c.context}",
         f"choose another --sequence than {job.problem.sequence}, or fix sequence_parallel=false",
     )
-    refusals.check(
-        job.recomputed is None or (c.recompute is Recompute.ATTENTION and job.recomputed != 0),
-        "it recomputes the same number of blocks on every stage, or the attention of all blocks",
-        "plan with --fix recomputed_by_chunk=",
-    )
+    _refuse_saving(job, refusals)
     nodes = {group.node_devices for group in job.problem.cluster.groups}
     refusals.check(
         len(nodes) > 1,
@@ -102,6 +108,59 @@ def refusals_of(job: Job) -> Refusals:
         "export a plan of a model without either",
     )
     return refusals
+
+
+def _refuse_saving(job: Job, refusals: Refusals) -> None:
+    """Note what it cannot compute again, and what it cannot move to the host."""
+    c = job.configuration
+    parts = c.recompute in (Recompute.ATTENTION, Recompute.LIGHT)
+    refusals.check(
+        job.recomputed is None or (parts and job.recomputed != 0),
+        "it recomputes the same number of blocks on every stage, or parts of all blocks",
+        "plan with --fix recomputed=0 --fix recomputed_by_chunk=",
+    )
+    refusals.check(
+        c.recompute is Recompute.LIGHT and not computes_norms_apart(job),
+        "it computes norms again only before latent attention and experts, and fuses others with "
+        "the product behind them",
+        "plan with --fix recompute=full or --fix recompute=none",
+    )
+    if c.recompute is Recompute.OFFLOAD:
+        _refuse_offload(job, refusals)
+    refusals.check(
+        c.offload is Offload.OPTIMIZER and c.zero != 1,
+        "the host updates parameters only where optimizer state alone is sharded (stage 1)",
+        "plan with --fix zero=1 or --fix offload=none",
+    )
+
+
+def _refuse_offload(job: Job, refusals: Refusals) -> None:
+    """Note where Transformer Engine does not copy all activations of the first blocks."""
+    c, blocks = job.configuration, job.problem.architecture.blocks
+    refusals.check(
+        c.pipeline > 1,
+        "it copies activations of whole blocks to the host only without a pipeline",
+        "plan with --fix pipeline=1, or --fix recompute=full",
+    )
+    refusals.check(
+        c.pipeline == 1 and job.recomputed == 0,
+        "it leaves the activations of the last block on the devices",
+        f"plan with --fix recompute=offload --fix recomputed={len(blocks) - 1}",
+    )
+    refusals.check(
+        not all(isinstance(b.feed_forward, Mlp) and b.feed_forward.gated for b in blocks),
+        "it copies activations of dense blocks with SwiGLU alone to the host",
+        "plan with --fix recompute=full or --fix recompute=none",
+    )
+
+
+def computes_norms_apart(job: Job) -> bool:
+    """Whether blocks have norms that it can compute again: before latent attention and experts.
+
+    Transformer Engine fuses every other norm with the product behind it. The first blocks of
+    DeepSeek's models are dense, so that they keep the result of one norm.
+    """
+    return job.problem.architecture.blocks[0].attention.latent and job.experts is not None
 
 
 def parallel_arguments(c: Configuration, job: Job) -> Arguments:
@@ -119,17 +178,29 @@ def parallel_arguments(c: Configuration, job: Job) -> Arguments:
     made["global-batch-size"] = str(c.global_batch)
     if c.tensor > 1 and c.sequence_parallel:
         made["sequence-parallel"] = ""
-    if c.recompute is Recompute.ATTENTION:
-        made |= {"recompute-granularity": "selective", "recompute-modules": "core_attn"}
-    elif c.recompute is Recompute.FULL:
-        made["recompute-granularity"] = "full"
-        made["recompute-method"] = "block" if job.recomputed else "uniform"
-        made["recompute-num-layers"] = str(job.recomputed or 1)
+    made |= _saving(c, job)
     made |= _sharding(c)
     made["bf16"] = ""
     if c.precision is Precision.FP8:
         made["fp8-format"] = "hybrid"
+        if c.recompute is Recompute.LIGHT:  # which it does not do under delayed scaling
+            made["fp8-recipe"] = "tensorwise"
     return made
+
+
+def _saving(c: Configuration, job: Job) -> Arguments:
+    """Recomputation, or offload of activations; it has either."""
+    if c.recompute is Recompute.FULL:
+        return {
+            "recompute-granularity": "full",
+            "recompute-method": "block" if job.recomputed else "uniform",
+            "recompute-num-layers": str(job.recomputed or 1),
+        }
+    if c.recompute is Recompute.OFFLOAD:
+        return {"cpu-offloading-num-layers": str(job.recomputed)}
+    if c.recompute not in MODULES:
+        return {}
+    return {"recompute-granularity": "selective", "recompute-modules": MODULES[c.recompute]}
 
 
 def _stages(c: Configuration, job: Job) -> Arguments:
@@ -155,5 +226,11 @@ def _sharding(c: Configuration) -> Arguments:
             "data-parallel-sharding-strategy": STRATEGIES[c.zero],
             "no-gradient-accumulation-fusion": "",
             "ckpt-format": "fsdp_dtensor",
+        }
+    if c.offload is Offload.OPTIMIZER:
+        made |= {
+            "optimizer-cpu-offload": "",
+            "optimizer-offload-fraction": "1.0",
+            "use-precision-aware-optimizer": "",
         }
     return made

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import re
-import shlex
-
 from ..configuration import Configuration, Offload, Precision, Recompute, Schedule, even_layers
 from ..problem import TrainingProblem
+from .arguments import arguments_of
 from .findings import Findings
 from .job import Job, Launch
 from .layout import read_layout
-from .megatron import STRATEGIES
+from .megatron import MODULES, STRATEGIES, computes_norms_apart
 from .megatron_model import Arguments, model_arguments
-
-_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?::?-([^}]*))?\})")
-_ASSIGNMENT = re.compile(r"(\w+)=(.*)", re.DOTALL)
-_COMMAND = frozenset({"pretrain_gpt.py", "torchrun"})
 
 IGNORED = frozenset(
     {
         *("nnodes", "nproc-per-node", "nproc_per_node", "node-rank", "node_rank"),
         *("master-addr", "master_addr", "master-port", "master_port"),
         *("no-gradient-accumulation-fusion", "ckpt-format", "use-precision-aware-optimizer"),
-        *("overlap-grad-reduce", "overlap-param-gather", "max-position-embeddings"),
+        *("overlap-grad-reduce", "overlap-param-gather", "max-position-embeddings", "fp8-recipe"),
     }
 )
 """Options that say nothing of a configuration and are read all the same."""
@@ -37,40 +31,6 @@ def read_script(text: str, file: str, problem: TrainingProblem) -> Launch:
         Values that do not parse, that a plan cannot say, or that are not those of the problem.
     """
     return _Reader(arguments_of(text, file), file, problem).launch()
-
-
-def arguments_of(text: str, file: str) -> Arguments:
-    """Return options and their values; variables of the script are put in."""
-    try:
-        lexer = shlex.shlex(text.replace("\\\n", " "), posix=True, punctuation_chars="()")
-        lexer.whitespace_split = True
-        words = list(lexer)
-    except ValueError as error:
-        findings = Findings(file)
-        findings.add("quotation marks", str(error), "a shell script", "close what is open")
-        findings.fail()
-    variables: dict[str, str] = {}
-    made: dict[str, list[str]] = {}
-    values: list[str] | None = None
-    for word in words:
-        assigned = _ASSIGNMENT.fullmatch(word)
-        if word.startswith("--") and len(word) > 2:
-            name, equals, value = word[2:].partition("=")
-            values = made[name] = [_filled(value, variables)] if equals else []
-        elif assigned and not word.startswith("-"):
-            variables[assigned[1]] = _filled(assigned[2], variables)
-            values = None
-        elif word.strip("()") == "" or word in _COMMAND:
-            values = None
-        elif values is not None:
-            values.append(_filled(word, variables))
-    return {name: " ".join(found) for name, found in made.items()}
-
-
-def _filled(word: str, variables: dict[str, str]) -> str:
-    return _VARIABLE.sub(
-        lambda match: variables.get(match[1] or match[2], match[3] or match[0]), word
-    )
 
 
 class _Reader:
@@ -128,7 +88,7 @@ class _Reader:
             recompute=recompute,
             recomputed=recomputed,
             zero=self.sharding(),
-            offload=Offload.OPTIMIZER if self.switch("optimizer-cpu-offload") else Offload.NONE,
+            offload=self.offload(),
             precision=self.precision(),
             layers=() if layers == even else layers,
         )
@@ -252,14 +212,12 @@ class _Reader:
         modules = self.text("recompute-modules")
         method = self.text("recompute-method")
         count = self.number("recompute-num-layers", 1)
+        offloaded = self.offloaded(granularity)
         if granularity is None:
-            return Recompute.NONE, 0
+            return (Recompute.OFFLOAD, offloaded) if offloaded else (Recompute.NONE, 0)
         kind = self.findings.one_of("--recompute-granularity", granularity, ("selective", "full"))
         if kind == "selective":
-            if modules not in (None, "core_attn"):
-                expected = "core_attn alone, which is what a plan can say"
-                self.findings.add("--recompute-modules", modules, expected)
-            return Recompute.ATTENTION, 0
+            return self.selective(modules or MODULES[Recompute.ATTENTION]), 0
         chosen = self.findings.one_of("--recompute-method", method, ("uniform", "block"))
         if chosen == "uniform":
             self.findings.same(
@@ -267,6 +225,41 @@ class _Reader:
             )
             return Recompute.FULL, 0
         return Recompute.FULL, count
+
+    def selective(self, modules: str) -> Recompute:
+        """What is computed again of each block."""
+        kinds = dict(MODULES)
+        if not computes_norms_apart(Job(self.problem, Configuration())):
+            del kinds[Recompute.LIGHT]
+        for kind, names in kinds.items():
+            if set(names.split()) == set(modules.split()):
+                return kind
+        expected = f"{' or '.join(kinds.values())}, which is what a plan can say"
+        self.findings.add("--recompute-modules", modules, expected)
+        return Recompute.ATTENTION
+
+    def offloaded(self, granularity: str | None) -> int:
+        """Blocks whose activations wait on the host."""
+        if self.switch("fine-grained-activation-offloading"):
+            expected = "--cpu-offloading-num-layers, as a plan offloads blocks as a whole"
+            self.findings.add("--fine-grained-activation-offloading", "the switch", expected)
+        name = "cpu-offloading-num-layers"
+        if self.text(name) in (None, "0"):
+            return 0
+        if granularity is not None:
+            expected = "nothing, as Megatron-LM does not combine it with recomputation"
+            self.findings.add(f"--{name}", self.given[name], expected)
+        return self.number(name, 1)
+
+    def offload(self) -> Offload:
+        """Whether the optimizer's state is on the host."""
+        fraction = self.text("optimizer-offload-fraction")
+        if not self.switch("optimizer-cpu-offload"):
+            return Offload.NONE
+        if fraction not in (None, "1", "1.0"):
+            expected = "1.0, as a plan has all of the optimizer's state on the host, or nothing"
+            self.findings.add("--optimizer-offload-fraction", fraction, expected)
+        return Offload.OPTIMIZER
 
     def sharding(self) -> int:
         """What is sharded over data ranks, 0 to 3."""

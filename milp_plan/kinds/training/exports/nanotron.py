@@ -75,7 +75,8 @@ def refusals_of(job: Job) -> Refusals:
         "export a plan of a Llama",
     )
     refusals.no_experts(job)
-    refusals.whole_blocks(job)
+    refusals.every_block(job)
+    refusals.no_offload(job)
     refusals.no_fp8(job)
     refusals.check(
         c.pipeline > 1 and c.schedule not in ENGINES,

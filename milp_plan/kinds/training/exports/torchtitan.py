@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from ..architecture import Architecture
 from ..blocks import Block
-from ..configuration import Configuration, Precision, Recompute, Schedule
+from ..configuration import Configuration, Offload, Precision, Recompute, Schedule
 from ..models import model
 from .job import Job, Refusals
 
@@ -92,6 +92,8 @@ def text(job: Job) -> str:
         },
         "activation_checkpoint": {"mode": RECOMPUTE[c.recompute]},
     }
+    if c.offload is Offload.OPTIMIZER:
+        sections["training"]["enable_cpu_offload"] = True
     if c.expert > 1:
         sections["parallelism"]["expert_parallel_degree"] = c.expert
         sections["parallelism"]["expert_tensor_parallel_degree"] = c.expert_tensor
@@ -124,6 +126,8 @@ def _toml(value: object) -> str:
         return "[\n" + "".join(f"  {_toml(part)},\n" for part in value) + "]"
     if isinstance(value, list):
         return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, bool):
+        return str(value).lower()
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
@@ -143,7 +147,7 @@ def refusals_of(job: Job) -> Refusals:
         "plan with --model-file and a config.json without num_nextn_predict_layers",
     )
     _refuse_pipeline(job, name, refusals)
-    refusals.whole_blocks(job)
+    refusals.every_block(job)
     refusals.check(
         c.tensor > 1 and not c.sequence_parallel,
         "its tensor parallelism is sequence parallel",
@@ -161,6 +165,7 @@ def refusals_of(job: Job) -> Refusals:
         "plan with --fix expert=2 (or more), or --fix tensor=1",
     )
     _refuse_sharding(c, refusals)
+    refuse_offload(job, refusals)
     return refusals
 
 
@@ -203,3 +208,23 @@ def _refuse_sharding(c: Configuration, refusals: Refusals) -> None:
         "its pipelines shard gradients once, after the last micro-batch",
         "plan with --fix zero=1",
     )
+
+
+def refuse_offload(job: Job, refusals: Refusals) -> None:
+    """Note where its offload moves nothing to the host, or more than optimizer state.
+
+    It moves sharded parameters in 32 bits and their gradients. Where parameters are whole on the
+    devices during a step, in 16 bits, that is what the optimizer needs and nothing else.
+    """
+    c = job.configuration
+    refusals.check(
+        c.offload is Offload.OPTIMIZER and (c.zero == 0 or c.data * c.context == 1),
+        "it moves optimizer state to the host only where it is sharded over several ranks",
+        "plan with --fix offload=none",
+    )
+    refusals.check(
+        c.offload is Offload.OPTIMIZER and c.zero == 3,
+        "it moves sharded parameters to the host as well, and copies them for every pass",
+        "plan with --fix offload=none",
+    )
+    refusals.gradients_at_the_end(job, "plan with --fix offload=none")

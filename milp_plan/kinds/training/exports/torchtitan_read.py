@@ -6,11 +6,19 @@ import tomllib
 from dataclasses import replace
 from typing import Any
 
-from ..configuration import V_SHAPED, Configuration, Precision, Recompute, Schedule, even_layers
+from ..configuration import (
+    V_SHAPED,
+    Configuration,
+    Offload,
+    Precision,
+    Recompute,
+    Schedule,
+    even_layers,
+)
 from ..problem import TrainingProblem
 from .findings import Findings
-from .job import Job, Launch
-from .torchtitan import RECOMPUTE, SCHEDULES, flavor, modules
+from .job import Job, Launch, Refusals
+from .torchtitan import RECOMPUTE, SCHEDULES, flavor, modules, refuse_offload
 
 
 def read(content: str, file: str, problem: TrainingProblem) -> Launch:
@@ -78,10 +86,15 @@ class _Reader:
             sequence_parallel=tensor > 1,
             recompute=self.recompute(),
             zero=zero,
+            offload=self.offload(),
             precision=self.precision(),
         )
         if pipeline > 1:
             made = self.piped(made)
+        refusals = Refusals("torchtitan")
+        refuse_offload(Job(problem, made), refusals)
+        for reason, _ in refusals.reasons:
+            findings.add("enable_cpu_offload", "true", f"false: {reason}")
         self.model()
         findings.done()
         tables = {name: table for name, table in self.tables.items() if isinstance(table, dict)}
@@ -183,6 +196,14 @@ class _Reader:
         if shards * context == 1 or pipeline > 1:
             return 3 if policy == "always" and shards * context > 1 else 1
         return 2 if policy == "never" else 3
+
+    def offload(self) -> Offload:
+        """Whether the optimizer's state is on the host."""
+        name = "enable_cpu_offload"
+        found = self.field("training", name, False)
+        if not isinstance(found, bool):
+            self.findings.add(name, repr(found), "true or false")
+        return Offload.OPTIMIZER if found is True else Offload.NONE
 
     def recompute(self) -> Recompute:
         """What is computed again."""
