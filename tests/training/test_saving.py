@@ -9,7 +9,8 @@ import pytest
 from milp_plan.core.budget import Budget
 from milp_plan.kinds.training import Configuration, Offload, Recompute, Schedule, api, model
 from milp_plan.kinds.training.costing import PlanCosts
-from milp_plan.kinds.training.problem import TrainingProblem
+from milp_plan.kinds.training.problem import TrainingPlan, TrainingProblem
+from milp_plan.kinds.training.reasons import REASONS
 from milp_plan.kinds.training.saving import BlockLoad, StageRoom, least_ticks
 from milp_plan.kinds.training.search import search
 from milp_plan.kinds.training.step import derive
@@ -152,3 +153,21 @@ def test_fractions_of_blocks_on_stages_by_hand() -> None:
     tight = replace(load, saved_kept=3)
     assert StageRoom(2, 16, tight).least_time(3) is None
     assert least_ticks([StageRoom(2, 16, tight)], 3) is None
+
+
+def test_explain_says_how_full_the_host_is() -> None:
+    problem = of("llama3-8b", "8xH100", 64)
+    there = Configuration(data=8, micro_batches=8, offload=Offload.OPTIMIZER)
+    for configuration in (there, replace(there, offload=Offload.NONE)):
+        plan = TrainingPlan(problem.name, problem.fingerprint, configuration)
+        verdict = api.check(problem, plan)
+        peak = (verdict.components or {}).get("host_memory stage 0")
+        hosts = [
+            limit
+            for limit in REASONS.why(problem, plan, verdict).limits
+            if limit.name == "host memory of H100"
+        ]
+        assert [(limit.amount, limit.whole) for limit in hosts] == (
+            [(peak, 256 * 10**9)] if peak else []
+        )
+        assert bool(peak) is (configuration is there)

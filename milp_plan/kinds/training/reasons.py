@@ -20,6 +20,7 @@ from milp_plan.run.reasons.base import (
 )
 
 from .api import MOST_MEMORY
+from .configuration import Configuration
 from .costing import PlanCosts
 from .problem import ModelOnCluster, TrainingPlan, TrainingProblem
 from .replay import shop_and_words
@@ -96,7 +97,10 @@ class TrainingReasons(ModelReasons[TrainingProblem, TrainingPlan]):
             Usage(f"stage {stage}", "stage", busy, value, Counts.TIME)
             for stage, busy in enumerate(step.played.busy_ns)
         )
-        limits = self.fullest(problem, plan.configuration, step.peaks)
+        limits = (
+            *self.fullest(problem, plan.configuration, step.peaks),
+            *_fullest_host(problem, plan.configuration, step.host_peaks),
+        )
         return Why(chain_of(list(_tasks(plan, priced))), largest_first(usage), limits)
 
 
@@ -110,6 +114,17 @@ def _memories(problem: ModelOnCluster) -> list[str]:
         f"memory of {name}" if names.count(name) == 1 else f"memory of group {place}, {name}"
         for place, name in enumerate(names)
     ]
+
+
+def _fullest_host(
+    problem: TrainingProblem, c: Configuration, peaks: Sequence[int]
+) -> Iterator[Usage]:
+    """Yield the fullest host, if anything is there."""
+    if any(peaks):
+        full = max(range(len(peaks)), key=lambda stage: peaks[stage] / problem.host_limit(c, stage))
+        name = problem.cluster.groups[problem.group_of(c, full)].device.name
+        limit = problem.host_limit(c, full)
+        yield Usage(f"host memory of {name}", "memory", peaks[full], limit, Counts.SIZE)
 
 
 def _tasks(plan: TrainingPlan, priced: Priced) -> Iterator[Task]:
