@@ -25,12 +25,13 @@ from .costs import NANO, StepSeconds, StepTime, in_ns, overlapped_seconds, step_
 from .memory import MemoryUse, Meter, sharded_parameters
 from .passes import Passes
 from .problem import TrainingProblem
+from .ranks import Layout
 from .replay import ChunkCost
 from .saving import SavingBounds
 from .stage_costs import FILLS, chunks_apart, stages_problem
 from .stages import balanced_layers, layers_within_memory
 from .step import Priced, excess_of, least_activations, least_peaks, least_step
-from .work import Counter, Kinds, Known, Layout, StageWork, stage_works, width_of
+from .work import Counter, Kinds, Known, StageWork, stage_works, width_of
 
 PARTS = tuple(field.name for field in fields(StepTime) if field.name != "stages")
 """Parts of a step's time."""

@@ -306,7 +306,8 @@ class Search:
         found: list[Configuration] = []
         if level != _ALONE:
             found += costs.variants(configuration)
-        if level == _LIGHTER:
+        saves = configuration.recompute is not Recompute.NONE
+        if level == _LIGHTER or (level == _WIDE and saves):
             found += costs.lighter(configuration, self.value)
         yield from (c for c in found if all(getattr(c, name) == value for name, value in fixed))
 
