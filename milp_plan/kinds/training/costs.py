@@ -287,12 +287,16 @@ def _stage(work: StageWork, clock: Clock, configuration: Configuration) -> _Stag
         transfer = 2 * chunks * (clock.traffic(work.transfer) + 2 * clock.launch)
     transfer += clock.stall
     overlap = clock.software.overlap
-    gather = max(0.0, clock.traffic(work.gather) - overlap * (forward + backward + weight))
     hidden = overlap * (backward + weight)
     if configuration.zero and not clock.software.sharded_overlap:
         hidden = 0.0
-    step = max(0.0, clock.traffic(work.reduce) - hidden)
-    data = step + gather * configuration.micro_batches
+    once, each = clock.traffic(work.reduce), clock.traffic(work.gather)
+    if configuration.zero == 2:  # gradients are scattered behind every backward pass
+        before = (configuration.micro_batches - 1) * max(0.0, each - hidden)
+        data = max(0.0, once + each - hidden) + before
+    else:
+        gather = max(0.0, each - overlap * (forward + backward + weight))
+        data = max(0.0, once - hidden) + gather * configuration.micro_batches
     moved = clock.moved if not work.copied_bytes else clock.on_host
     optimizer = work.optimizer_bytes * moved + clock.software.step_ns / NANO
     if work.copied_bytes:

@@ -55,7 +55,8 @@ class StageWork:
     reduce
         Traffic of gradients, and of parameters that are gathered, once per step.
     gather
-        Traffic of parameters once per micro-batch (stage 3 of optimizer sharding).
+        Traffic once per micro-batch: of gradients where they are sharded, and of parameters where
+        they are.
     optimizer_bytes
         Bytes that the optimizer reads and writes, in the memory of the device or of the host.
     copied_bytes
