@@ -341,7 +341,7 @@ class PlanCosts:
         again = (any(counts[k] for k in c.chunks_of(stage)) for stage in range(c.pipeline))
         resident = zip(again, none.resident_bytes, full.resident_bytes, strict=True)
         peaks = tuple(b if some else a for some, a, b in resident)
-        return Priced(chunks, none.after_ns, peaks, none.host_bytes)
+        return Priced(chunks, none.after_ns, peaks, none.host_bytes, none.lag_ns)
 
     def _plain(self, configuration: Configuration) -> Priced:
         c, cluster = configuration, self.problem.cluster
@@ -366,7 +366,8 @@ class PlanCosts:
             )
             for each, use in zip(stages, memory, strict=True)
         )
-        return Priced(chunks, in_ns(step.data) + in_ns(step.optimizer), resident, host)
+        after, lag = in_ns(step.data) + in_ns(step.optimizer), max(each.lag for each in stages)
+        return Priced(chunks, after, resident, host, in_ns(lag))
 
 
 def operations_bound(problem: TrainingProblem) -> Bound:

@@ -41,6 +41,9 @@ from .work import Known, StageWork, stage_works
 
 NANO = 1_000_000_000
 
+BLOCKING = (Schedule.GPIPE, Schedule.ONE_F_ONE_B)
+"""Schedules whose passes wait until what they send has arrived."""
+
 
 @dataclass(frozen=True, slots=True)
 class StageTime:
@@ -164,6 +167,8 @@ class _Stage(NamedTuple):
     transfer: float
     data: float
     optimizer: float
+    lag: float
+    """Time until what a pass sends beside others has arrived."""
 
     @property
     def micro_batch(self) -> float:
@@ -281,10 +286,13 @@ def _stage(work: StageWork, clock: Clock, configuration: Configuration) -> _Stag
     runs = [clock.run(each, waited) for each in work.passes]
     forward, backward, weight = (run[0] for run in runs)
     compute, tensor, expert, context = (sum(run[i] for run in runs) for i in range(1, 5))
-    transfer = 0.0
+    transfer = lag = 0.0
     if configuration.pipeline > 1:
         chunks = configuration.virtual
-        transfer = 2 * chunks * (clock.traffic(work.transfer) + 2 * clock.launch)
+        sent = clock.traffic(work.transfer)
+        if clock.software.overlapped_sends and configuration.schedule not in BLOCKING:
+            lag, sent = sent, max(0.0, sent - (forward + backward + weight) / (2 * chunks))
+        transfer = 2 * chunks * (sent + 2 * clock.launch)
     transfer += clock.stall
     overlap = clock.software.overlap
     hidden = overlap * (backward + weight)
@@ -302,7 +310,8 @@ def _stage(work: StageWork, clock: Clock, configuration: Configuration) -> _Stag
     if work.copied_bytes:
         optimizer += work.copied_bytes * clock.copied
     return _Stage(
-        *(forward, backward, weight, compute, tensor, expert, context, transfer, data, optimizer)
+        *(forward, backward, weight, compute, tensor, expert, context, transfer, data, optimizer),
+        lag,
     )
 
 
