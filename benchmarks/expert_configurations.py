@@ -12,7 +12,7 @@ The study is ``results/paper/expert-configurations/study.toml``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from statistics import median
 from typing import Any
 
@@ -102,6 +102,9 @@ def _row(
     given = PLANS.fixed_fields([f"{name}={value}" for name, value in case.get("means", {}).items()])
     if isinstance(expert, Configuration):
         given |= {name: getattr(expert, name) for name in case.get("same", ())}
+        if "open" in case:
+            names = (each.name for each in fields(expert) if each.name not in case["open"])
+            expert = {name: getattr(expert, name) for name in names}
     refused = refusals(problem)
     if not isinstance(expert, Configuration):
         expert = _filled(problem, {**given, **expert}, limit)

@@ -16,6 +16,7 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
+from measured_figures import predicted_measured, regrets
 from scipy.stats import spearmanr
 from training_fit import BY_MODEL, BY_SIZE, folder, group_key, left_out, load, seconds, sets_of
 from training_rows import SETS, RowSet
@@ -361,8 +362,6 @@ FIGURES = {
 
 def figures(rows: list[Row]) -> Row:
     """Predicted against measured, and regret by who chooses."""
-    from measured_figures import predicted_measured, regrets
-
     done = _sets(rows)
     points = {
         row["set"]: [[float(n) for n in pair.split(",")] for pair in row["points"].split()]

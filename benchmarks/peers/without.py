@@ -20,7 +20,7 @@ from milp_plan.kinds.schedule.strategies import (
     schedule,
     small_schedule,
 )
-from milp_plan.kinds.schedule.window_search import choosers, search
+from milp_plan.kinds.schedule.window_search import search
 
 
 def nothing(*_given: Any, **_options: Any) -> None:
@@ -36,17 +36,6 @@ def without_windows() -> None:
     """No small models near a plan, neither of the problem nor of coarse ones: annealing goes on."""
     schedule.ANNEALING_SHARE = 1.0
     search.search_windows = coarse_series.search_windows = nothing
-
-
-def without_chooser(name: str) -> None:
-    """No neighbourhoods of one kind."""
-    del choosers.CHOOSERS[name]
-
-
-def with_one_chooser() -> None:
-    """Neighbourhoods of one kind alone: what runs in a stretch of time."""
-    for name in list(choosers.CHOOSERS)[1:]:
-        del choosers.CHOOSERS[name]
 
 
 def without_family(name: str) -> None:
@@ -105,8 +94,6 @@ PIECES: dict[str, Piece] = {
     "annealing": partial(replaced, parallel.ParallelAnnealing, "run", only_report),
     "soft memory": hard_annealing,
     "window search": without_windows,
-    **{f"windows: {name}": partial(without_chooser, name) for name in choosers.CHOOSERS},
-    "all windows but time windows": with_one_chooser,
     "clause learning": without_learning,
     "enumeration": without_enumeration,
     "every plan": partial(replaced, schedule, "is_tiny", no),

@@ -181,7 +181,8 @@ LINKS = {
 
 def _host(rates: tuple[int, int, int], source: str) -> HostSpec:
     """``rates``: link in GB/s, memory of a device's share in GB and GB/s."""
-    return HostSpec(*(rate * _GB for rate in rates), source)
+    link, memory, moved = (rate * _GB for rate in rates)
+    return HostSpec(link, memory, moved, source)
 
 
 _DGX_1 = _host((16, 64, 17), "NVIDIA DGX-1: PCIe 3.0, 512 GB, 8 channels of DDR4-2133")

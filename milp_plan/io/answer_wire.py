@@ -101,6 +101,8 @@ class Solve(Answer, kw_only=True, tag_field="verb", tag="solve"):
     start: str | None = None
     strategy: str | None = None
     formulation: str | None = None
+    not_asked: str | None = None
+    startless: str | None = None
     reached: dict[str, int] = {}
     baselines: dict[str, int | None] = {}
     best_baseline: int | None = None

@@ -130,6 +130,15 @@ def test_proved_plan(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "time:" not in result.stdout
 
 
+def test_the_answer_says_why_a_formulation_was_not_asked_or_had_no_start(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reasons = {"not_asked": "resource_load: not asked (proved before)", "startless": "no room"}
+    monkeypatch.setattr(run, "solve", runner(outcome, record=reasons))
+    answer = json.loads(call("solve", instance_file(here), "--json").stdout)
+    assert reasons.items() <= answer.items()
+
+
 def test_one_json_object_per_line_and_file(here: Path) -> None:
     first, second = instance_file(here), instance_file(here, replace(two_devices(), name="second"))
     result = call("solve", first, here / "none.json", second, "--json", "--quiet")

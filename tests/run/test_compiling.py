@@ -325,7 +325,7 @@ def test_no_step_needs_a_loop_until_there_are_plans_of_many_operators(
     free = [step.name for step in takewhile(lambda step: not step.loops, steps)]
     assert {"first plan", "constructions", "bounds, first", "baselines"} <= set(free)
     waiting = [(step.name, step.loops) for step in steps if step.loops]
-    assert waiting[0] == ("near, while loops compile", (WINDOWS,))
+    assert waiting[0] == ("windows, while loops compile", (WINDOWS,))
     assert waiting[1] == ("annealing", (LIST_SCHEDULES, MOVES))
 
 

@@ -312,7 +312,7 @@ def test_the_bound_of_a_restriction_is_not_used(weak, tmp_path):
     assert outcome.record["model"]["stop"] == "proved"
     assert (outcome.bound, outcome.proved) == (WEAK_BOUND.value, False)
     assert outcome.stop is Stop.FINISHED
-    assert outcome.record["window_search"]["improvements"] == {}
+    assert outcome.record["window_search"]["improvements"] == 0
 
 
 @pytest.mark.parametrize("plan", [None, Plan("two-tower-tiny-inference-2xH100", ())])

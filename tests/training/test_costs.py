@@ -228,3 +228,17 @@ def test_shipped_rates_are_shares(name: str) -> None:
 def test_an_unknown_framework_names_the_known_ones() -> None:
     with pytest.raises(Exception, match="nanotron"):
         shipped("no-such-thing")
+
+
+def test_with_one_micro_batch_sharded_gradients_cost_what_a_sharded_optimizer_does() -> None:
+    """Both scatter gradients once behind one backward pass, and gather parameters once."""
+    rates = replace(PRODUCTS, node=0.01)
+    efficiency = Efficiency({"A100": rates}, replace(QUIET, overlap=0.5))
+    for count in (1, 4):
+        first, second = (
+            step_time(GPT, quick("8xA100"), configuration, SEQUENCE, efficiency).data_parallel_ns
+            for zero in (1, 2)
+            for configuration in [Configuration(data=8, zero=zero, micro_batches=count)]
+        )
+        assert 0 < first <= second
+        assert (first == second) == (count == 1)

@@ -72,10 +72,12 @@ def test_a_plan_for_a_framework_is_written_for_it(model: str, framework: str) ->
 def test_a_way_to_save_memory_that_a_framework_cannot_run_does_not_hide_the_others() -> None:
     fixed = {"tensor": 2, "context": 2, "data": 2, "zero": 3}
     sizes = {"global_batch": 64, "sequence": 8192, "memory_bytes": 34 * 10**9}
-    of = training_problem("llama3-8b", "8xH100", framework="megatron", fixed=fixed, **sizes)
+    of = training_problem(
+        "llama3-8b", "8xH100", framework="torchtitan", fixed=fixed, host=True, **sizes
+    )
     found = search(of, PlanCosts(of), fixed, Budget(None), refusals(of))
     assert found.unrestricted is not None
-    assert found.unrestricted.configuration.recompute is Recompute.LIGHT
+    assert found.unrestricted.configuration.recompute is Recompute.OFFLOAD
     assert found.best[0].configuration.recompute is Recompute.FULL
 
 

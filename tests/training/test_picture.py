@@ -33,9 +33,9 @@ def test_bars_are_the_passes_of_the_replay(schedule: Schedule, virtual: int) -> 
     c = Configuration(
         pipeline=4, data=2, micro_batches=8, virtual=virtual, schedule=schedule, tensor=1
     )
-    chunks = PlanCosts(PROBLEM).priced(c).chunks
-    bars = list(step_bars(c, chunks))
-    played = replay(c, chunks)
+    priced = PlanCosts(PROBLEM).priced(c)
+    bars = list(step_bars(c, priced))
+    played = replay(c, priced.chunks, priced.lag_ns)
     assert max(start + duration for _, _, start, duration, _ in bars) == played.makespan_ns
     for stage in range(4):
         own = sorted(bar[2:4] for bar in bars if bar[0] == stage)

@@ -118,3 +118,17 @@ def test_one_stage_runs_its_passes_one_after_the_other() -> None:
 def test_an_undefined_schedule_is_refused(c: Configuration) -> None:
     with pytest.raises(NoScheduleError, match="schedule"):
         replay(c, (ChunkCost(1, 1, 1),) * c.chunks)
+
+
+def test_what_is_sent_beside_passes_arrives_later_and_takes_no_time_of_devices() -> None:
+    """Two stages, two micro-batches: 3 forward, 6 backward, and 1 on the way each time.
+
+    The second stage starts at 4, runs 3 + 6 + 3 + 6 and is done at 22; the last backward pass of
+    the first stage starts a tick later and takes 6.
+    """
+    c = Configuration(pipeline=2, micro_batches=2)
+    chunks = (ChunkCost(3, 6, 0),) * 2
+    plain, late = replay(c, chunks), replay(c, chunks, 1)
+    assert plain.makespan_ns == 3 + 18 + 6
+    assert late.makespan_ns == 4 + 18 + 1 + 6
+    assert late.busy_ns == plain.busy_ns == (18, 18)

@@ -86,6 +86,7 @@ def test_a_host_without_enough_memory_breaks_a_rule_and_is_not_planned() -> None
     other = replace(group, device=replace(group.device, host=small))
     poor = replace(problem, cluster=replace(problem.cluster, groups=(other,)))
     assert [each.rule for each in api.check(poor, plan).violations] == ["host memory"]
+    poor = replace(poor, host=True)
     found = search(poor, PlanCosts(poor), {"tensor": 8, "micro_batch": 1}, Budget(None))
     assert found.finished
     assert not found.best
@@ -96,14 +97,19 @@ def test_a_host_without_enough_memory_breaks_a_rule_and_is_not_planned() -> None
 
 def test_what_fits_only_with_the_optimizer_on_the_host_is_found() -> None:
     """70 B parameters take 16 bytes each, 141 GB of a device of eight; without 12 of them 53."""
-    problem = of("llama3-70b", "1x8xH100", 16)
+    problem = replace(of("llama3-70b", "1x8xH100", 16), host=True)
     found = search(problem, PlanCosts(problem), {"tensor": 8, "pipeline": 1}, Budget(None))
     best = found.best[0]
     assert best.configuration.offload is Offload.OPTIMIZER
     assert best.host_peaks[0] >= 16 * problem.architecture.parameters // 8
-    without = search(problem, PlanCosts(problem), {"offload": Offload.NONE}, Budget(None))
+    alone = replace(problem, host=False)
+    fixed = {"tensor": 8, "pipeline": 1}
+    without = search(alone, PlanCosts(alone), fixed, Budget(None))
     assert without.finished
     assert not without.best
+    assert without.with_host is not None
+    assert without.with_host.step_ns == best.step_ns
+    assert problem.fingerprint != alone.fingerprint
 
 
 def test_offload_of_some_blocks_copies_in_proportion() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from dataclasses import asdict, astuple
 from fractions import Fraction
 from math import ceil, lcm
 from pathlib import Path
@@ -16,7 +17,7 @@ from milp_plan.io.defects import refuse_other
 from milp_plan.io.files import Document, read_document
 from milp_plan.io.pipeline_file import Amount, decode_toml, exact
 from milp_plan.io.toml_text import assignments
-from milp_plan.io.wire import decode, encode
+from milp_plan.io.wire import as_wire, decode, encode, from_wire
 
 from .partition import partition
 from .problem import Job, JobsObjective, JobsPlan, JobsProblem, Option, Pool, Run, Unit, Weights
@@ -311,9 +312,7 @@ def to_toml(problem: JobsProblem) -> bytes:
 
 
 def _job_entry(job: Job) -> dict[str, Any]:
-    weights = [
-        {"name": w.name, "bytes": w.bytes, "load": w.load, "store": w.store} for w in job.weights
-    ]
+    weights = [asdict(entry) for entry in job.weights]
     units: list[dict[str, Any]] = []
     for unit in job.units:
         options = [
@@ -357,33 +356,11 @@ def read_plan(
     document = read_document(path, _PLAN)
     given = decode(document.data, WirePlan, document.file, PLAN_MARKER)
     refuse_other(given.problem, problem.name, document.file, instance_file)
-    runs = (msgspec.structs.astuple(run) for run in given.runs)
-    return JobsPlan(
-        given.problem,
-        tuple(Run(*run) for run in runs),
-        given.fingerprint,
-        given.value,
-        given.planner,
-        given.parent,
-    )
+    runs = tuple(Run(*msgspec.structs.astuple(run)) for run in given.runs)
+    return from_wire(given, JobsPlan, runs=runs)
 
 
 def plan_to_json(plan: JobsPlan) -> bytes:
     """Return a plan as JSON text; equal plans give equal bytes."""
-    return encode(
-        WirePlan(
-            format="milp-plan-jobs-plan",
-            version=1,
-            problem=plan.problem,
-            runs=tuple(_wire_runs(plan.runs)),
-            fingerprint=plan.fingerprint,
-            value=plan.value,
-            planner=plan.planner,
-            parent=plan.parent,
-        )
-    )
-
-
-def _wire_runs(runs: Iterable[Run]) -> Iterator[WireRun]:
-    for run in runs:
-        yield WireRun(run.job, run.unit, run.option, run.devices, run.start, run.load, run.store)
+    runs = tuple(WireRun(*astuple(run)) for run in plan.runs)
+    return encode(as_wire(plan, WirePlan, format=PLAN_MARKER, version=1, runs=runs))

@@ -18,7 +18,8 @@ from milp_plan.kinds.training.collectives import Group, Traffic, point_to_point
 from milp_plan.kinds.training.configuration import Configuration
 from milp_plan.kinds.training.costs import NANO, Clock
 from milp_plan.kinds.training.passes import Compute
-from milp_plan.kinds.training.work import Kinds, Layout
+from milp_plan.kinds.training.ranks import Layout
+from milp_plan.kinds.training.work import Kinds
 
 from .problem import Deployment, Objective, Phase, ServingProblem
 from .work import PAGE, PassCounter, cache_elements, seen_tokens

@@ -15,7 +15,8 @@ from milp_plan.kinds.training.blocks import Attention, Block, Moe
 from milp_plan.kinds.training.collectives import Traffic
 from milp_plan.kinds.training.efficiency import Software
 from milp_plan.kinds.training.passes import Compute
-from milp_plan.kinds.training.work import Counter, Layout
+from milp_plan.kinds.training.ranks import Layout
+from milp_plan.kinds.training.work import Counter
 
 from .problem import element_bytes
 

@@ -15,14 +15,14 @@ unfused attention    ``5 a s s`` bytes a sample: scores, their softmax and mask
 ==================== ============================================================
 
 elements of :attr:`~.architecture.Architecture.precision_bytes`. Light recomputation leaves out the
-results of norms, one ``f`` of experts and what latent attention projects up; full recomputation
-keeps ``x``. Offload moves all of it to the host.
+results of norms before experts and latent attention, one ``f`` of experts and what latent attention
+projects up; full recomputation keeps ``x``. Offload moves all of it to the host.
 """
 
 from __future__ import annotations
 
 from .architecture import Architecture
-from .blocks import Block, Mlp
+from .blocks import Block, Mlp, Moe
 from .configuration import Configuration, Recompute
 from .efficiency import Software
 from .profile import MeasuredBlock
@@ -104,7 +104,8 @@ class Activations:
             products = ranks if light else ranks + a.query_rank + a.kv_rank + whole
         else:
             products = queries + 2 * max(a.kv_heads / t, 1) * a.head_size
-        elements = 2 * stream + (0 if light else 2 * gathered) + tokens * (products + results)
+        norms = 2 - light * (a.latent + isinstance(block.feed_forward, Moe))
+        elements = 2 * stream + norms * gathered + tokens * (products + results)
         masks = 0.0
         if software.dropout and block.norm_bias:
             masks = 2 * stream

@@ -42,6 +42,7 @@ def training_problem(
     efficiency: Efficiency | None = None,
     provenance: Mapping[str, str] | None = None,
     framework: str = "",
+    host: bool = False,
 ) -> TrainingProblem:
     """Return the problem of training a model on a cluster.
 
@@ -65,6 +66,8 @@ def training_problem(
         Where the problem comes from.
     framework
         Plan only what this one of :data:`.exports.FORMATS` runs; empty for anything.
+    host
+        Whether activations and the optimizer's state may be in the memory of the hosts.
 
     Raises
     ------
@@ -81,7 +84,7 @@ def training_problem(
         efficiency or shipped(),
         known | dict(provenance or {}),
     )
-    problem = TrainingProblem(model, cluster, *sizes, *more, framework)
+    problem = TrainingProblem(model, cluster, *sizes, *more, framework, host)
     refusals(problem)
     return problem
 

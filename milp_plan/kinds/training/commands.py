@@ -187,6 +187,11 @@ SERVING = ("--phase", "--prompt", "--objective", "--requests", "--first-token", 
     "--global-batch", type=click.IntRange(min=1), required=True, help="Samples of a step."
 )
 @click.option(
+    "--host",
+    is_flag=True,
+    help="Activations and optimizer may be in the memory of hosts; copies are assumed, not fitted.",
+)
+@click.option(
     "--framework",
     "planned_for",
     type=click.Choice([*FRAMEWORKS, "any"]),
@@ -217,6 +222,7 @@ def train(
     profile_batch: int | None,
     sequence: int | None,
     global_batch: int,
+    host: bool,
     planned_for: str | None,
     check_file: Path | None,
     framework: str | None,
@@ -256,6 +262,7 @@ def train(
         global_batch=global_batch,
         sequence=sequence,
         framework="" if check_file or planned == "any" else planned,
+        host=host,
         **arguments(asked, PLANS),
     )
     if asked["job_output"] is not None:

@@ -38,8 +38,9 @@ class Recompute(StrEnum):
 
     NONE = "none"
     LIGHT = "light"
-    """Norms, activation functions of experts, up-projections of latent attention: ``layernorm``,
-    ``moe_act`` and ``mla_up_proj`` of Megatron-LM (DeepSeek-AI, arXiv:2412.19437, section 3.2.3).
+    """Norms before experts and latent attention, activation functions of experts, up-projections of
+    latent attention: ``layernorm``, ``moe_act`` and ``mla_up_proj`` of Megatron-LM (DeepSeek-AI,
+    arXiv:2412.19437, section 3.2.3).
     """
     ATTENTION = "attention"
     """Scores and their product with values alone (Korthikanti et al., arXiv:2205.05198)."""

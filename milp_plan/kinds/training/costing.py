@@ -25,12 +25,13 @@ from .costs import NANO, StepSeconds, StepTime, in_ns, overlapped_seconds, step_
 from .memory import MemoryUse, Meter, sharded_parameters
 from .passes import Passes
 from .problem import TrainingProblem
+from .ranks import Layout
 from .replay import ChunkCost
 from .saving import SavingBounds
 from .stage_costs import FILLS, chunks_apart, stages_problem
 from .stages import balanced_layers, layers_within_memory
 from .step import Priced, excess_of, least_activations, least_peaks, least_step
-from .work import Counter, Kinds, Known, Layout, StageWork, stage_works, width_of
+from .work import Counter, Kinds, Known, StageWork, stage_works, width_of
 
 PARTS = tuple(field.name for field in fields(StepTime) if field.name != "stages")
 """Parts of a step's time."""
@@ -340,7 +341,7 @@ class PlanCosts:
         again = (any(counts[k] for k in c.chunks_of(stage)) for stage in range(c.pipeline))
         resident = zip(again, none.resident_bytes, full.resident_bytes, strict=True)
         peaks = tuple(b if some else a for some, a, b in resident)
-        return Priced(chunks, none.after_ns, peaks, none.host_bytes)
+        return Priced(chunks, none.after_ns, peaks, none.host_bytes, none.lag_ns)
 
     def _plain(self, configuration: Configuration) -> Priced:
         c, cluster = configuration, self.problem.cluster
@@ -365,7 +366,8 @@ class PlanCosts:
             )
             for each, use in zip(stages, memory, strict=True)
         )
-        return Priced(chunks, in_ns(step.data) + in_ns(step.optimizer), resident, host)
+        after, lag = in_ns(step.data) + in_ns(step.optimizer), max(each.lag for each in stages)
+        return Priced(chunks, after, resident, host, in_ns(lag))
 
 
 def operations_bound(problem: TrainingProblem) -> Bound:

@@ -41,6 +41,9 @@ from .work import Known, StageWork, stage_works
 
 NANO = 1_000_000_000
 
+BLOCKING = (Schedule.GPIPE, Schedule.ONE_F_ONE_B)
+"""Schedules whose passes wait until what they send has arrived."""
+
 
 @dataclass(frozen=True, slots=True)
 class StageTime:
@@ -164,6 +167,8 @@ class _Stage(NamedTuple):
     transfer: float
     data: float
     optimizer: float
+    lag: float
+    """Time until what a pass sends beside others has arrived."""
 
     @property
     def micro_batch(self) -> float:
@@ -281,24 +286,32 @@ def _stage(work: StageWork, clock: Clock, configuration: Configuration) -> _Stag
     runs = [clock.run(each, waited) for each in work.passes]
     forward, backward, weight = (run[0] for run in runs)
     compute, tensor, expert, context = (sum(run[i] for run in runs) for i in range(1, 5))
-    transfer = 0.0
+    transfer = lag = 0.0
     if configuration.pipeline > 1:
         chunks = configuration.virtual
-        transfer = 2 * chunks * (clock.traffic(work.transfer) + 2 * clock.launch)
+        sent = clock.traffic(work.transfer)
+        if clock.software.overlapped_sends and configuration.schedule not in BLOCKING:
+            lag, sent = sent, max(0.0, sent - (forward + backward + weight) / (2 * chunks))
+        transfer = 2 * chunks * (sent + 2 * clock.launch)
     transfer += clock.stall
     overlap = clock.software.overlap
-    gather = max(0.0, clock.traffic(work.gather) - overlap * (forward + backward + weight))
     hidden = overlap * (backward + weight)
     if configuration.zero and not clock.software.sharded_overlap:
         hidden = 0.0
-    step = max(0.0, clock.traffic(work.reduce) - hidden)
-    data = step + gather * configuration.micro_batches
+    once, each = clock.traffic(work.reduce), clock.traffic(work.gather)
+    if configuration.zero == 2:  # gradients are scattered behind every backward pass
+        before = (configuration.micro_batches - 1) * max(0.0, each - hidden)
+        data = max(0.0, once + each - hidden) + before
+    else:
+        gather = max(0.0, each - overlap * (forward + backward + weight))
+        data = max(0.0, once - hidden) + gather * configuration.micro_batches
     moved = clock.moved if not work.copied_bytes else clock.on_host
     optimizer = work.optimizer_bytes * moved + clock.software.step_ns / NANO
     if work.copied_bytes:
         optimizer += work.copied_bytes * clock.copied
     return _Stage(
-        *(forward, backward, weight, compute, tensor, expert, context, transfer, data, optimizer)
+        *(forward, backward, weight, compute, tensor, expert, context, transfer, data, optimizer),
+        lag,
     )
 
 

@@ -89,6 +89,10 @@ class Software:
     scattered_sends
         Whether without sequence parallelism each tensor-parallel rank sends a part of what goes to
         the next pipeline device, and the ranks there gather it (Narayanan et al., section 4.1).
+    overlapped_sends
+        Whether interleaved and zero-bubble schedules send to the next pipeline device beside
+        passes, as Megatron-LM does (``--no-overlap-p2p-communication`` turns it off) and as the
+        measured schedules of Primus show.
     fused_attention
         Whether attention never writes its scores to memory (FlashAttention). Without it the whole
         square is computed, causal or not.
@@ -114,6 +118,7 @@ class Software:
     crossing_ns: float = 0.0
     stall_ns: float = 0.0
     scattered_sends: bool = False
+    overlapped_sends: bool = False
     fused_attention: bool = True
     dropout: bool = False
     weight_bytes: int = 2

@@ -19,10 +19,13 @@ if TYPE_CHECKING:
     from .problem import TrainingPlan, TrainingProblem
     from .search import Search, SearchResult
 
+HOST = "memory of hosts"
+
 OFFERS = {
     "tensor": NotOffered("tensor parallelism between nodes"),
     "micro_batch": NotOffered("micro-batches of other than 1 to 4, 8 and 16 samples"),
     "precision": NotOffered("8-bit products"),
+    "offload": NotOffered(HOST, "--host"),
 }
 """What no plan uses unless its field is fixed; ``milp-plan train`` has the whole list."""
 
@@ -80,7 +83,9 @@ class Training(ModelKind["TrainingProblem", "TrainingPlan"]):
         """Degrees and all else of a configuration that is not fixed."""
         scope = super().scope(problem)
         more = (f"what {problem.framework} runs",) if problem.framework else ()
-        return replace(scope, fixed=(*scope.fixed, *more))
+        host = problem.host or problem.fixed.get("recompute") == "offload"
+        offers = (o for o in scope.not_offered if not host or o.what != HOST)
+        return replace(scope, fixed=(*scope.fixed, *more), not_offered=tuple(offers))
 
     def asked(self, problem: TrainingProblem) -> dict[str, Any]:
         """Sizes of a step."""
@@ -90,6 +95,7 @@ class Training(ModelKind["TrainingProblem", "TrainingPlan"]):
             "global_batch": problem.global_batch,
             "model_flops": problem.model_flops,
             "framework": problem.framework or None,
+            "host": problem.host,
         }
 
     def asked_rows(self, problem: TrainingProblem) -> list[list[str]]:

@@ -23,6 +23,7 @@ from milp_plan.kinds.pipeline.timing import times
 from .configuration import Configuration, degrees_text
 from .costing import PlanCosts
 from .replay import ChunkCost, shop_and_words
+from .step import Priced
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -76,7 +77,7 @@ def picture(answer: TrainingAnswer) -> Figure:
     with drawing_style():
         costs = PlanCosts(answer.problem)
         priced = costs.priced(c)
-        bars = [bar for bar in step_bars(c, priced.chunks) if bar[0] < stages]
+        bars = [bar for bar in step_bars(c, priced) if bar[0] < stages]
         end = answer.best.step_ns - priced.after_ns
         bars += [(stage, "update", end, priced.after_ns, 0) for stage in range(stages)]
         cut = _cut(bars, answer.best.step_ns)
@@ -93,12 +94,12 @@ def picture(answer: TrainingAnswer) -> Figure:
     return figure
 
 
-def step_bars(c: Configuration, chunks: tuple[ChunkCost, ...]) -> Iterator[Bar]:
+def step_bars(c: Configuration, priced: Priced) -> Iterator[Bar]:
     """List every pass of a step, as the law replays it."""
     if c.pipeline == 1:
-        yield from _alone(c, chunks)
+        yield from _alone(c, priced.chunks)
         return
-    shop, words = shop_and_words(c, chunks)
+    shop, words = shop_and_words(c, priced.chunks, priced.lag_ns)
     for kind, starts in zip(shop.kinds, times(shop, words), strict=True):
         if kind.machine < c.pipeline:
             chunk = int("".join(filter(str.isdigit, kind.block)) or 0)
@@ -124,7 +125,7 @@ def panels(answer: TrainingAnswer) -> tuple[Panel, ...]:
     assert best is not None
     c, stages = best.configuration, min(best.configuration.pipeline, _MOST_STAGES)
     rows = [f"stage {stage}" for stage in range(stages)]
-    bars = [b for b in step_bars(c, PlanCosts(answer.problem).priced(c).chunks) if b[0] < stages]
+    bars = [b for b in step_bars(c, PlanCosts(answer.problem).priced(c)) if b[0] < stages]
     left_out = len(bars) - MOST_BOXES
     time = time_scale(answer.problem.units, best.step_ns)
     passes = [

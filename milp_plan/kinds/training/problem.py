@@ -139,6 +139,8 @@ class TrainingProblem(ModelOnCluster):
         Where the problem comes from; does not change it.
     framework
         What must be able to run a plan, a name of :data:`.exports.FORMATS`; empty for anything.
+    host
+        Whether activations and the optimizer's state may be in the memory of the hosts.
 
     Raises
     ------
@@ -157,6 +159,7 @@ class TrainingProblem(ModelOnCluster):
     efficiency: Efficiency = field(default_factory=shipped, hash=False)
     provenance: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False)
     framework: str = ""
+    host: bool = False
 
     def _findings(self) -> Iterator[Finding]:
         for name in ("sequence", "global_batch"):
@@ -169,7 +172,7 @@ class TrainingProblem(ModelOnCluster):
         return self.sequence, self.global_batch
 
     def _limits(self) -> tuple[Any, ...]:
-        return (self.framework,)
+        return (self.framework, *(("host",) if self.host else ()))
 
     @property
     def name(self) -> str:

@@ -100,6 +100,7 @@ class WireProblem(WireJob, kw_only=True):
     measured: WireProfile | None = None
     sequence: Positive | None = None
     framework: str = ""
+    host: bool = False
 
 
 def read(document: Document) -> TrainingProblem:
@@ -124,6 +125,7 @@ def read(document: Document) -> TrainingProblem:
             global_batch=given.global_batch,
             sequence=given.sequence,
             framework=given.framework,
+            host=given.host,
         )
     except InputError as error:
         raise error.in_file(document.file) from None
@@ -147,6 +149,7 @@ def to_json(problem: TrainingProblem) -> bytes:
             measured=None if profile is None else _wire_profile(profile),
             sequence=None if problem.sequence == known.sequence else problem.sequence,
             framework=problem.framework,
+            host=problem.host,
         )
     )
 

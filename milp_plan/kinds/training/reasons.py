@@ -132,7 +132,7 @@ def _tasks(plan: TrainingPlan, priced: Priced) -> Iterator[Task]:
     c = plan.configuration
     if c.pipeline == 1 or 3 * c.chunks * c.micro_batches > MOST_PASSES:
         return
-    shop, words = shop_and_words(c, priced.chunks)
+    shop, words = shop_and_words(c, priced.chunks, priced.lag_ns)
     starts = times(shop, words)
     names = [f"{kind.role} of {kind.block}" for kind in shop.kinds]
     for k, kind in enumerate(shop.kinds):

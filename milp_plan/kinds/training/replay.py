@@ -1,7 +1,8 @@
 """A training step replayed pass by pass, in exact integers: its time, and memory at every instant.
 
 The law of a step is: passes of every chunk run in the order of the named schedule, each as soon as
-its device is free and its input has arrived; time to send is part of the pass. A chunk's
+its device is free and its input has arrived. Time to send is part of the pass, or a lag beside
+other passes, as the framework does it. A chunk's
 activations of a micro-batch are there from the start of its forward pass to the end of its backward
 pass, or of the products for weights where these are apart.
 """
@@ -80,8 +81,15 @@ class NoScheduleError(ValueError):
     """The named schedule is not defined for this configuration."""
 
 
-def replay(configuration: Configuration, chunks: tuple[ChunkCost, ...]) -> Replay:
+def replay(configuration: Configuration, chunks: tuple[ChunkCost, ...], lag_ns: int = 0) -> Replay:
     """Return the exact times and peaks of the passes of one step.
+
+    Parameters
+    ----------
+    configuration, chunks
+        What runs in which order, and what each pass takes.
+    lag_ns
+        Time until the next pipeline device has what a pass sends, beside other passes.
 
     Raises
     ------
@@ -95,13 +103,13 @@ def replay(configuration: Configuration, chunks: tuple[ChunkCost, ...]) -> Repla
     )
     if devices == 1:
         return Replay(busy[0], (sum(chunk.activation_bytes for chunk in chunks),), busy)
-    shop, words = shop_and_words(configuration, chunks)
+    shop, words = shop_and_words(configuration, chunks, lag_ns)
     starts = times(shop, words)
     return Replay(value_of(shop, starts), tuple(memory_peaks(shop, words)[:devices]), busy)
 
 
 def shop_and_words(
-    configuration: Configuration, chunks: tuple[ChunkCost, ...]
+    configuration: Configuration, chunks: tuple[ChunkCost, ...], lag_ns: int = 0
 ) -> tuple[Shop, Words]:
     """Return the step as a shop, and the order of passes on each device.
 
@@ -113,7 +121,7 @@ def shop_and_words(
     name = configuration.schedule
     if name not in EXPERTS:
         raise NoScheduleError(f"schedule {name} is not replayed")
-    shop = _shop(configuration, chunks)
+    shop = _shop(configuration, chunks, lag_ns)
     words = WORDS[EXPERTS[name]](shop)
     if words is None:
         sizes = f"{configuration.pipeline} stages, {configuration.virtual} virtual stages, "
@@ -122,7 +130,7 @@ def shop_and_words(
     return shop, words
 
 
-def _shop(configuration: Configuration, chunks: tuple[ChunkCost, ...]) -> Shop:
+def _shop(configuration: Configuration, chunks: tuple[ChunkCost, ...], lag_ns: int) -> Shop:
     """Unroll one micro-batch and let every kind run as often as there are micro-batches."""
     joint = configuration.schedule not in SPLIT_BACKWARD
     stages = tuple(
@@ -135,7 +143,7 @@ def _shop(configuration: Configuration, chunks: tuple[ChunkCost, ...]) -> Shop:
         for chunk in chunks
     )
     route = tuple(configuration.device_of(k) for k in range(len(chunks)))
-    template = Template(stages, 1, joint_backward=joint)
+    template = Template(stages, 1, joint_backward=joint, transfer_ticks=lag_ns)
     shop = shop_of(pipeline_problem("step", template, [route], devices=configuration.pipeline))
     assert shop is not None
     members = tuple(str(i) for i in range(configuration.micro_batches))

@@ -199,6 +199,7 @@ def lines(answer: TrainingAnswer, *, full: bool = False) -> Iterator[str]:
         yield from _framework(answer)
         yield from _next_best(answer)
     yield from _misses(answer)
+    yield from _with_host(answer)
     if MODEL_NOTES in problem.provenance:
         yield f"  model  {problem.provenance[MODEL_NOTES]}"
     names, texts = zip(*_left_out(answer), strict=True)
@@ -407,6 +408,13 @@ def _misses(answer: TrainingAnswer) -> Iterator[str]:
         yield f"  enough    --memory {size}: a plan of {seconds(misses[0].step_ns)} exists then"
 
 
+def _with_host(answer: TrainingAnswer) -> Iterator[str]:
+    found = answer.found.with_host
+    if found is not None:
+        text = configuration_text(found.configuration)
+        yield f"  enough    --host: a plan of {seconds(found.step_ns)} exists then  {text}"
+
+
 def _left_out(answer: TrainingAnswer) -> Iterator[tuple[str, str]]:
     """List what was not considered, in few words and in full."""
     if answer.problem.fixed:
@@ -440,6 +448,7 @@ def data(answer: TrainingAnswer) -> dict[str, Any]:
         "enough_memory_bytes": None
         if best or not found.misses
         else enough_memory(answer.problem, found.misses[0]),
+        "with_host": _candidate(answer, found.with_host) if found.with_host else None,
         "next_best": [_candidate(answer, entry) for entry in found.best[1:]],
         "best": None,
     }

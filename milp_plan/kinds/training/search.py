@@ -105,6 +105,8 @@ class SearchResult:
         The best of these, if it is faster than the best.
     reasons
         Why the framework cannot run that one.
+    with_host
+        A plan that uses the memory of hosts, where none fits without it.
     looked
         Of the configurations whose chunks were timed, the first :data:`LOOKS`.
     finished
@@ -122,6 +124,7 @@ class SearchResult:
     refused: int = 0
     unrestricted: Candidate | None = None
     reasons: tuple[str, ...] = ()
+    with_host: Candidate | None = None
     looked: list[Alternative] = field(default_factory=list)
     finished: bool = False
     interrupted: bool = False
@@ -205,6 +208,8 @@ class Search:
                 self.bound = int(self.least()) if self.unseen or self.ready else None
             if found.best and found.refused:
                 self.search_unsupported()
+            if found.finished and not found.best:
+                self.search_hosts()
         except KeyboardInterrupt:  # the current one is lost: the last bound still covers it
             found.interrupted = True
         finally:
@@ -224,6 +229,17 @@ class Search:
             if reasons and candidate.step_ns < other.cap:
                 self.found.unrestricted, self.found.reasons = candidate, reasons
                 return
+
+    def search_hosts(self) -> None:
+        """Search a plan that uses the memory of hosts, where none fits without it."""
+        if self.problem.host or not self.found.considered:
+            return
+        problem = replace(self.problem, host=True)
+        space = Space(problem, self.space.fixed, self.space.refused)
+        other = Search(problem, self.costs, space, self.budget)
+        if other.enumerate():
+            other.descend()
+        self.found.with_host = next(iter(other.found.best), None)
 
     def enumerate(self) -> bool:
         """List the space with its cheapest bounds; return whether time sufficed."""
@@ -290,7 +306,8 @@ class Search:
         found: list[Configuration] = []
         if level != _ALONE:
             found += costs.variants(configuration)
-        if level == _LIGHTER:
+        saves = configuration.recompute is not Recompute.NONE
+        if level == _LIGHTER or (level == _WIDE and saves):
             found += costs.lighter(configuration, self.value)
         yield from (c for c in found if all(getattr(c, name) == value for name, value in fixed))
 
@@ -314,12 +331,10 @@ class Search:
 
     def ways_of(self, plain: Configuration) -> list[tuple[int, int, int, Configuration]]:
         """Return a heap of ways to save memory, by an estimate; each with its bound, a number."""
-        problem, fixed = self.problem, self.space.fixed
-        recomputes = (plain.recompute,) if "recompute" in fixed else tuple(Recompute)
-        offloads = (plain.offload,) if "offload" in fixed else tuple(Offload)
+        problem = self.problem
         made = [
             replace(plain, recompute=recompute, offload=offload)
-            for recompute, offload in product(recomputes, offloads)
+            for recompute, offload in product(self.space.recomputes, self.space.offloads)
         ]
         given = (problem.architecture, problem.cluster, problem.global_batch)
         can_run = (way for way in made if way != plain and way.why_not(*given) is None)

@@ -14,6 +14,7 @@ from .blocks import Moe
 from .configuration import (
     V_SHAPED,
     Configuration,
+    Offload,
     Recompute,
     Schedule,
 )
@@ -45,6 +46,7 @@ NOT_CONSIDERED = {
         "numbers of recomputed blocks that differ within a stage, or are more than memory asks for"
     ),
     "8-bit products": "8-bit products",
+    "memory of hosts": "activations or the optimizer's state in the memory of hosts (--host)",
     "offload of parameters": "parameters and gradients in the host's memory",
     "other ways to save memory": (
         "blocks of a plan that recompute, or offload, in different ways; other ways of it than the "
@@ -67,10 +69,10 @@ UNSAID_OF_MEASURED = ("tensor parallelism between nodes", "short context ranks",
 
 def not_considered(problem: TrainingProblem) -> dict[str, str]:
     """Return what no plan of a problem uses unless it is fixed: in few words -> in full."""
-    if not problem.architecture.measured_batch:
-        return NOT_CONSIDERED
-    known = NOT_CONSIDERED | NOT_MEASURED
-    return {name: text for name, text in known.items() if name not in UNSAID_OF_MEASURED}
+    known, unsaid = NOT_CONSIDERED, ("memory of hosts",) if problem.host else ()
+    if problem.architecture.measured_batch:
+        known, unsaid = known | NOT_MEASURED, (*unsaid, *UNSAID_OF_MEASURED)
+    return {name: text for name, text in known.items() if name not in unsaid}
 
 
 @cache
@@ -258,8 +260,20 @@ class Space:
     def _recomputed(self) -> tuple[Recompute, ...]:
         """Return what is fixed, or nothing: a search recomputes only where memory asks for it."""
         if any(self.fixed.get(name) for name in ("recomputed", "recomputed_by_chunk")):
-            return self._allowed("recompute", tuple(Recompute))
+            return self.recomputes
         return self._allowed("recompute", (Recompute.NONE,))
+
+    @property
+    def recomputes(self) -> tuple[Recompute, ...]:
+        """What may happen with activations: the fixed value, or all that is offered."""
+        host = self.problem.host
+        offered = tuple(r for r in Recompute if host or r is not Recompute.OFFLOAD)
+        return self._allowed("recompute", offered)
+
+    @property
+    def offloads(self) -> tuple[Offload, ...]:
+        """Where the optimizer's state may be: the fixed value, or all that is offered."""
+        return self._allowed("offload", tuple(Offload) if self.problem.host else (Offload.NONE,))
 
     def _orders(self, pipeline: int) -> tuple[tuple[Schedule, int], ...]:
         """Schedules with numbers of virtual stages."""

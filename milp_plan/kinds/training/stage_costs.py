@@ -237,11 +237,11 @@ def micro_batches_waiting(
     """
     if c.virtual == 1:
         return tuple((ahead,) for ahead in micro_batches_ahead(c))
+    priced = costs.priced(c)
     marked = tuple(
-        replace(chunk, activation_bytes=number + 1)
-        for number, chunk in enumerate(costs.priced(c).chunks)
+        replace(chunk, activation_bytes=number + 1) for number, chunk in enumerate(priced.chunks)
     )
-    shop, words = shop_and_words(c, marked)
+    shop, words = shop_and_words(c, marked, priced.lag_ns)
     return tuple(_most_waiting(shop, c.chunks_of(s), words[s]) for s in range(c.pipeline))
 
 

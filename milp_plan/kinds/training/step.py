@@ -25,12 +25,15 @@ class Priced:
         Memory of each pipeline stage's devices without activations of micro-batches.
     host_bytes
         Memory of the host for each of these devices, without activations of micro-batches.
+    lag_ns
+        Time until the next pipeline device has what a pass sends, beside other passes.
     """
 
     chunks: tuple[ChunkCost, ...]
     after_ns: int
     resident_bytes: tuple[int, ...]
     host_bytes: tuple[int, ...]
+    lag_ns: int = 0
 
     @property
     def offloads(self) -> bool:
@@ -40,7 +43,7 @@ class Priced:
     def on_host(self) -> Priced:
         """Return what is on the host in the place of what is on the devices."""
         chunks = (replace(each, activation_bytes=each.host_bytes) for each in self.chunks)
-        return Priced(tuple(chunks), self.after_ns, self.host_bytes, self.host_bytes)
+        return replace(self, chunks=tuple(chunks), resident_bytes=self.host_bytes)
 
 
 class Costs(Protocol):
@@ -106,14 +109,14 @@ def derive(configuration: Configuration, priced: Priced) -> TrainingStep:
     NoScheduleError
         The schedule is not defined for it.
     """
-    played = replay(configuration, priced.chunks)
+    played = replay(configuration, priced.chunks, priced.lag_ns)
     host_peaks = _peaks(configuration, priced.on_host()) if priced.offloads else ()
     peaks = _all_bytes(priced, played)
     return TrainingStep(played, priced.after_ns, peaks, host_peaks)
 
 
 def _peaks(configuration: Configuration, priced: Priced) -> tuple[int, ...]:
-    return _all_bytes(priced, replay(configuration, priced.chunks))
+    return _all_bytes(priced, replay(configuration, priced.chunks, priced.lag_ns))
 
 
 def _all_bytes(priced: Priced, played: Replay) -> tuple[int, ...]:

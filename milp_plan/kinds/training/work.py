@@ -9,18 +9,19 @@ PyTorch's operators in Megatron's and nanotron's layers, rounded.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from .activations import Activations
 from .architecture import Architecture
 from .blocks import Attention, Block, Mlp, Moe
 from .cluster import TrainingCluster
-from .collectives import Group, Traffic, point_to_point
+from .collectives import Traffic, point_to_point
 from .configuration import FASTER, Configuration, Offload, Recompute
 from .efficiency import Software
 from .passes import Compute, Pass, Passes
 from .profile import MeasuredBlock
+from .ranks import Layout
 
 ATTENTION_KERNELS = 12
 MLP_KERNELS = 8
@@ -54,7 +55,8 @@ class StageWork:
     reduce
         Traffic of gradients, and of parameters that are gathered, once per step.
     gather
-        Traffic of parameters once per micro-batch (stage 3 of optimizer sharding).
+        Traffic once per micro-batch: of gradients where they are sharded, and of parameters where
+        they are.
     optimizer_bytes
         Bytes that the optimizer reads and writes, in the memory of the device or of the host.
     copied_bytes
@@ -71,33 +73,6 @@ class StageWork:
     copied_bytes: float
     parameters: float
     sharded_parameters: float
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Groups of ranks of a configuration on nodes of one size."""
-
-    configuration: Configuration
-    node_devices: int
-    tensor: Group = field(init=False)
-    context: Group = field(init=False)
-    data: Group = field(init=False)
-    expert: Group = field(init=False)
-    expert_split: Group = field(init=False)
-    expert_data: Group = field(init=False)
-
-    def __post_init__(self) -> None:
-        c, node = self.configuration, self.node_devices
-        made = {
-            "tensor": Group(c.tensor, 1, node),
-            "context": Group(c.context, c.tensor, node),
-            "data": Group(c.context * c.data, c.tensor, node),
-            "expert": Group(c.expert, c.expert_tensor, node),
-            "expert_split": Group(c.expert_tensor, 1, node),
-            "expert_data": Group(c.expert_data, c.expert * c.expert_tensor, node),
-        }
-        for name, group in made.items():
-            object.__setattr__(self, name, group)
 
 
 def stage_works(
@@ -309,10 +284,11 @@ class Counter:
         return self._copied(block, passes) if c.recompute is Recompute.OFFLOAD else passes
 
     def _light(self, block: Block) -> Compute:
-        """Norms, activation functions of experts, and up-projections of latent attention."""
+        """Return what light recomputation computes again."""
         c, a, part, h = self.configuration, block.attention, block.feed_forward, block.hidden
         tokens = self.activations.tokens(block)
-        work = self.moved(4 * self.activations.stream(tokens * h), 2)
+        norms = a.latent + isinstance(part, Moe)
+        work = self.moved(2 * norms * self.activations.stream(tokens * h), norms)
         if a.latent:
             up = a.heads * (a.head_size + a.value_size) / c.tensor
             queries = a.heads * a.query_size / c.tensor

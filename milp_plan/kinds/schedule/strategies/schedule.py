@@ -153,7 +153,7 @@ class ScheduleStrategy(Strategy[PlanningProblem, Plan]):
             Step("obstacle", self.ledger.prove_infeasible, lambda: self.no_plan_yet),
             *(self.uncompiled_steps() if self.uncompiled else self.compiled_steps()),
             Step(
-                "near, first",
+                "windows, first",
                 self.search_windows_first,
                 lambda: alone and has_windows and uses_model and not self.annealing_replaces_model,
                 loops=(WINDOWS,),
@@ -163,7 +163,7 @@ class ScheduleStrategy(Strategy[PlanningProblem, Plan]):
                 self.two_stages.plan,
                 lambda: uses_model and not (self.annealing_replaces_model or self.model_leads),
             ),
-            Step("near", self.search_windows, lambda: alone and has_windows, loops=(WINDOWS,)),
+            Step("windows", self.search_windows, lambda: alone and has_windows, loops=(WINDOWS,)),
             Step("cluster's search", self.await_cluster, lambda: not alone),
         )
 
@@ -207,7 +207,7 @@ class ScheduleStrategy(Strategy[PlanningProblem, Plan]):
             free = self.local_only and self.settings.rounds is None
             if self.problem.objective is Objective.MAKESPAN and free:
                 yield Step(
-                    "near, while loops compile",
+                    "windows, while loops compile",
                     self.search_windows_while_compiling,
                     lambda: self.search_is_compiling,
                     loops=(WINDOWS,),
@@ -496,5 +496,5 @@ class ScheduleStrategy(Strategy[PlanningProblem, Plan]):
         if self.two_stages.coarsening.exact and not counted:
             from ..window_search.search import search_windows
 
-            part = self.budget.part("near, first", FIRST_WINDOWS_SHARE, of_limit=False)
+            part = self.budget.part("windows, first", FIRST_WINDOWS_SHARE, of_limit=False)
             search_windows(self.ledger, part, FIRST_WINDOWS_MAX_FAILED_ROUNDS)

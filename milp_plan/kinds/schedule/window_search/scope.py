@@ -57,8 +57,6 @@ class Scope:
         Latest stop of the last operator, in units of the view.
     sites
         Sites to which operators may move; ``None`` for all.
-    order_only
-        Whether placements are fixed, so that only the order is free.
 
     Attributes
     ----------
@@ -81,16 +79,15 @@ class Scope:
         horizon: int,
         *,
         sites: Collection[int] | None = None,
-        order_only: bool = False,
     ) -> None:
         self.timeline, self.view, self.horizon = timeline, timeline.view, horizon
-        self.sites, self.order_only = sites, order_only
+        self.sites = sites
         self.free = sorted(free, key=lambda operator: int(timeline.place[operator]))
         chosen = set(self.free)
         self.movable = {
             unit
             for unit in {self.view.unit[operator] for operator in self.free}
-            if not order_only and chosen.issuperset(self.view.units[unit])
+            if chosen.issuperset(self.view.units[unit])
         }
         self.spots = {operator: self._candidates(operator) for operator in self.free}
         view = self.view
@@ -114,8 +111,6 @@ class Scope:
     def _candidates(self, operator: int) -> list[Spot]:
         """Return the placements an operator may take, its own first."""
         here, unit = self.timeline.spots[operator], self.view.unit[operator]
-        if self.order_only:
-            return [here]
         allowed = {here.site}
         if unit in self.movable:
             allowed.update(

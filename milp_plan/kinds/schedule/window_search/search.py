@@ -1,8 +1,8 @@
 """Large-neighbourhood search from the best schedule, in all threads of the run.
 
-Each round frees a few operators around a critical moment and solves their model for a better plan,
-which is timed in exact ticks and offered. HiGHS runs in a process per thread, so threads share only
-the best plan and the statistics of the kinds of neighbourhoods.
+Each round frees the operators that run around a critical task (:mod:`.windows`) and solves their
+model for a better plan, which is timed in exact ticks and offered. HiGHS runs in a process per
+thread, so threads share only the best plan, the size of windows and statistics.
 """
 
 from __future__ import annotations
@@ -19,18 +19,17 @@ from milp_plan.backends import Limits, Stop
 from milp_plan.backends.highs import Session
 from milp_plan.core import Plan, PlanningProblem, ceil_div
 from milp_plan.core.amounts import time_text
-from milp_plan.core.budget import Budget, now
+from milp_plan.core.budget import Budget
 from milp_plan.run.background import BackgroundThread
 from milp_plan.run.ledger import Ledger
 
 from ..planners.dispatch import dispatch_order
 from ..planners.indexed import Indexed, indexed
-from .arms import Arm, Arms
-from .choosers import CHOOSERS
 from .model import Model
 from .reading import read
 from .scope import Scope
 from .timeline import Timeline
+from .windows import random_window
 
 ROUND_S = 1.0
 """Most seconds of a model: many small models find more than few large ones."""
@@ -41,8 +40,15 @@ LEAST_S = 0.3
 GRACE_S, LAST_GRACE_S = 5.0, 0.5
 """Seconds by which a solver may exceed its own limit, as it may have to start, and the run's."""
 
+SMALLEST, FIRST, LARGEST = 4.0, 12.0, 80.0
+"""Number of operators that a window frees: least, first and largest."""
+
+GROWTH, SHRINKAGE = 1.1, 0.85
+"""Factors on the size of windows after a model without a better plan, and after one that ran into
+its limit."""
+
 MAX_PROPOSALS = 20
-"""Most neighbourhoods proposed in a round until one may contain an improvement."""
+"""Most windows proposed in a round until one may contain an improvement."""
 
 MIN_IMPROVEMENT = 5e-4
 """Improvement that a round must reach, as a part of the value; at least a tick, but at most half
@@ -58,8 +64,7 @@ ROUNDS_WITH_NODE_LIMIT = 40
 """Rounds of a repeatable run whose settings name no number."""
 
 MAX_FAILED_ROUNDS = 300
-"""Consecutive rounds without improvement after which the search ends if no neighbourhood can
-grow."""
+"""Consecutive rounds without improvement after which the search ends if windows cannot grow."""
 
 MOST_FAILURES = 3
 """Consecutive crashes of the solver after which the search ends."""
@@ -83,7 +88,7 @@ LARGEST_SUM = 2**50
 """Largest sum of the durations of all operators and transfers, in units of a plan's arrays."""
 
 PLANNER_NAME = "window search"
-"""Planner of the plans."""
+"""Planner of the plans, and phase of the run."""
 
 
 def search_windows(
@@ -101,8 +106,8 @@ def search_windows(
     budget
         A part of the run's budget; by default all that is left.
     max_failed_rounds
-        Consecutive rounds without improvement after which the search ends, whether or not
-        neighbourhoods can grow.
+        Consecutive rounds without improvement after which the search ends, whether or not windows
+        can grow.
     until
         Called before each round; returns whether to end the search.
 
@@ -115,7 +120,7 @@ def search_windows(
     if ledger.plan is None or ledger.settings.rounds == 0 or budget.left_s < LEAST_S:
         return
     search = WindowSearch(ledger, budget, max_failed_rounds, until)
-    with ledger.budget.phase("near"):
+    with ledger.budget.phase(PLANNER_NAME):
         search.run(ledger.threads)
 
 
@@ -132,7 +137,7 @@ class WindowSearch:
         self.ledger, self.budget, self.max_failed_rounds = ledger, budget, max_failed_rounds
         self.until = until
         self.view = self._view()
-        self.arms = Arms(CHOOSERS)
+        self.size = FIRST
         self.lock = RLock()
         self.stopped = False
         self.rounds = self.failed_rounds = self.failed = 0
@@ -140,9 +145,9 @@ class WindowSearch:
         if self.max_rounds is None and ledger.repeatable:
             self.max_rounds = ROUNDS_WITH_NODE_LIMIT
         self._timeline: Timeline | None = None
-        earlier = ledger.details.get("window_search")  # statistics of an earlier search in this run
-        self.previous_stats = earlier or {"rounds": 0, "improvements": {}, "models": {}}
-        self.stats = ledger.details["window_search"] = {**self.previous_stats}
+        self.stats = ledger.details.setdefault(  # those of an earlier search in this run go on
+            "window_search", {"rounds": 0, "models": 0, "improvements": 0}
+        )
 
     def _view(self) -> Indexed:
         """Return the problem in units of time whose sums fit into arrays."""
@@ -177,7 +182,7 @@ class WindowSearch:
             return True
         if self.failed >= MOST_FAILURES:
             return True
-        if self.failed_rounds >= MAX_FAILED_ROUNDS and self.arms.all_largest:
+        if self.failed_rounds >= MAX_FAILED_ROUNDS and self.size >= LARGEST:
             return True
         if self.max_failed_rounds is not None and self.failed_rounds >= self.max_failed_rounds:
             return True
@@ -192,24 +197,22 @@ class WindowSearch:
                 self._timeline = Timeline(self.view, plan)
             return self._timeline
 
-    def begin_round(self, rng: random.Random) -> Arm:
-        """Count a round and return its kind of neighbourhood."""
+    def begin_round(self) -> None:
+        """Count a round."""
         with self.lock:
             self.rounds += 1
-            self.stats["rounds"] = self.previous_stats["rounds"] + self.rounds
-            return self.arms.choose(rng)
+            self.stats["rounds"] += 1
 
-    def end_round(self, arm: Arm, gain: float, seconds: float) -> None:
-        """Update the statistics after a round; in a repeatable run all rounds cost the same."""
+    def end_round(self, better: bool) -> None:
+        """Count an improvement, or a failed round."""
         with self.lock:
-            self.arms.update(arm, gain, 1.0 if self.ledger.repeatable else seconds)
-            self.failed_rounds = 0 if gain else self.failed_rounds + 1
-            arms = self.arms.arms.values()
-            models = {arm.name: arm.rounds for arm in arms if arm.rounds}
-            improvements = {arm.name: arm.better for arm in arms if arm.better}
-            previous = self.previous_stats
-            self.stats["models"] = _add_counts(previous["models"], models)
-            self.stats["improvements"] = _add_counts(previous["improvements"], improvements)
+            self.stats["improvements"] += better
+            self.failed_rounds = 0 if better else self.failed_rounds + 1
+
+    def resize(self, factor: float) -> None:
+        """Let windows free more or fewer operators."""
+        with self.lock:
+            self.size = min(LARGEST, max(SMALLEST, self.size * factor))
 
 
 class WindowThread:
@@ -218,27 +221,23 @@ class WindowThread:
     def __init__(self, search: WindowSearch, number: int) -> None:
         self.search, self.ledger = search, search.ledger
         self.seed = self.ledger.settings.seed + number
-        self.rng = random.Random(f"near {self.seed}")
+        self.rng = random.Random(f"{PLANNER_NAME} {self.seed}")
         self.session = Session()
 
     def run(self) -> None:
         """Run rounds until the search is over."""
         with self.session:
             while not self.search.finished():
-                arm = self.search.begin_round(self.rng)
-                began, value = now(), self.ledger.value
-                assert value is not None
-                better = self.round(arm)
-                gain = (value - (self.ledger.value or value)) / max(1, value) if better else 0.0
-                self.search.end_round(arm, gain, now() - began)
+                self.search.begin_round()
+                self.search.end_round(self.round())
 
-    def round(self, arm: Arm) -> bool:
-        """Solve one neighbourhood and return whether it improved the best plan."""
+    def round(self) -> bool:
+        """Solve one window and return whether it improved the best plan."""
         timeline = self.search.timeline()
-        scope = self._scope(timeline, arm)
+        scope = self._scope(timeline)
         model = None if scope is None else Model(scope)
         if model is None or model.impossible:
-            arm.grow()
+            self.search.resize(GROWTH)
             return False
         ledger = self.ledger
         left = self.search.budget.left_s
@@ -254,14 +253,11 @@ class WindowThread:
         if report.stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
         with self.search.lock:
-            arm.rounds += 1
+            self.search.stats["models"] += 1
             self._count_failure(report.stop)
         if report.solution is not None:
-            return self._offer_solution(model, report.solution, arm)
-        if report.stop is Stop.INFEASIBLE:
-            arm.grow()
-        else:
-            arm.shrink()
+            return self._offer_solution(model, report.solution)
+        self.search.resize(GROWTH if report.stop is Stop.INFEASIBLE else SHRINKAGE)
         return False
 
     def _count_failure(self, stop: Stop) -> None:
@@ -272,25 +268,24 @@ class WindowThread:
         else:
             self.search.failed = 0
 
-    def _scope(self, timeline: Timeline, arm: Arm) -> Scope | None:
-        """Return a neighbourhood that may contain an improvement; ``None`` if none is found."""
+    def _scope(self, timeline: Timeline) -> Scope | None:
+        """Return a window that may contain an improvement; ``None`` if none is found."""
         value = timeline.makespan
         bound = (self.ledger.lower or 0) // self.search.view.tick
         horizon = target_makespan(value, bound, self.search.failed_rounds)
         for _ in range(MAX_PROPOSALS):
-            choice = CHOOSERS[arm.name](timeline, self.rng, int(arm.size))
-            free, sites, order_only = choice
-            scope = Scope(timeline, free, horizon, sites=sites, order_only=order_only)
+            free, sites = random_window(timeline, self.rng, int(self.search.size))
+            scope = Scope(timeline, free, horizon, sites=sites)
             if not scope.open:
                 continue
             if self.rng.random() < AMBITIOUS_SHARE:
                 earlier = horizon - int((horizon - scope.least) * self.rng.random() / 2)
-                ambitious = Scope(timeline, free, earlier, sites=sites, order_only=order_only)
+                ambitious = Scope(timeline, free, earlier, sites=sites)
                 scope = ambitious if ambitious.open else scope
             return scope
         return None
 
-    def _offer_solution(self, model: Model, solution: NDArray[np.float64], arm: Arm) -> bool:
+    def _offer_solution(self, model: Model, solution: NDArray[np.float64]) -> bool:
         """Offer a solution's plan, or the same placement in another order if memory is exceeded.
 
         Returns whether the plan is the best one.
@@ -304,9 +299,8 @@ class WindowThread:
             text = partial(time_text, ledger.problem.units)
             taken, claimed = text(plan.stop_ticks), text(round(window_plan.claimed))
             ledger.dispute(f"{PLANNER_NAME}: a plan of {taken} was said to take {claimed}")
-        phase = f"near: {arm.name}"
         binds = model.view.memory_binds
-        if ledger.offer(plan, PLANNER_NAME, phase, must_be_valid=not binds):
+        if ledger.offer(plan, PLANNER_NAME, PLANNER_NAME, must_be_valid=not binds):
             return True
         if not binds:
             return False
@@ -317,7 +311,7 @@ class WindowThread:
         )
         placements = {run.operator: run.placement for run in runs}
         packed = dispatch_order(ledger.problem, placements, [run.operator for run in runs])
-        return ledger.offer(packed, PLANNER_NAME, phase)
+        return ledger.offer(packed, PLANNER_NAME, PLANNER_NAME)
 
 
 def target_makespan(value: int, bound: int, failed_rounds: int) -> int:
@@ -327,8 +321,3 @@ def target_makespan(value: int, bound: int, failed_rounds: int) -> int:
     """
     step = MIN_IMPROVEMENT / 2 ** min(failed_rounds // PATIENCE, 60)
     return value - max(1, min(int(value * step), (value - bound) // 2))
-
-
-def _add_counts(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
-    """Return the sums of two tables of counts."""
-    return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}

@@ -19,12 +19,6 @@ HEAD = "# Megatron-LM arguments by milp-plan"
 STRATEGIES = {2: "optim_grads", 3: "optim_grads_params"}
 """Optimizer sharding above 1 -> sharding strategy of Megatron FSDP."""
 
-MODULES = {
-    Recompute.ATTENTION: "core_attn",
-    Recompute.LIGHT: "layernorm moe_act mla_up_proj",
-}
-"""Parts of blocks that are computed again, as modules."""
-
 _SCRIPT = """\
 #!/usr/bin/env bash
 {head}
@@ -120,9 +114,8 @@ def _refuse_saving(job: Job, refusals: Refusals) -> None:
         "plan with --fix recomputed=0 --fix recomputed_by_chunk=",
     )
     refusals.check(
-        c.recompute is Recompute.LIGHT and not computes_norms_apart(job),
-        "it computes norms again only before latent attention and experts, and fuses others with "
-        "the product behind them",
+        c.recompute is Recompute.LIGHT and Recompute.LIGHT not in modules(job),
+        "it computes norms again only before latent attention and experts, and there are neither",
         "plan with --fix recompute=full or --fix recompute=none",
     )
     if c.recompute is Recompute.OFFLOAD:
@@ -154,13 +147,20 @@ def _refuse_offload(job: Job, refusals: Refusals) -> None:
     )
 
 
-def computes_norms_apart(job: Job) -> bool:
-    """Whether blocks have norms that it can compute again: before latent attention and experts.
+def modules(job: Job) -> dict[Recompute, str]:
+    """Return the modules that are computed again in each way that the model has.
 
-    Transformer Engine fuses every other norm with the product behind it. The first blocks of
-    DeepSeek's models are dense, so that they keep the result of one norm.
+    Transformer Engine fuses all norms but those before latent attention and experts with the
+    product behind them.
     """
-    return job.problem.architecture.blocks[0].attention.latent and job.experts is not None
+    blocks = job.problem.architecture.blocks
+    light = {
+        "moe_act": job.experts is not None,
+        "mla_up_proj": any(block.attention.latent for block in blocks),
+    }
+    names = [name for name, there in light.items() if there]
+    found = {Recompute.ATTENTION: "core_attn"}
+    return found | ({Recompute.LIGHT: " ".join(["layernorm", *names])} if names else {})
 
 
 def parallel_arguments(c: Configuration, job: Job) -> Arguments:
@@ -198,9 +198,10 @@ def _saving(c: Configuration, job: Job) -> Arguments:
         }
     if c.recompute is Recompute.OFFLOAD:
         return {"cpu-offloading-num-layers": str(job.recomputed)}
-    if c.recompute not in MODULES:
+    known = modules(job)
+    if c.recompute not in known:
         return {}
-    return {"recompute-granularity": "selective", "recompute-modules": MODULES[c.recompute]}
+    return {"recompute-granularity": "selective", "recompute-modules": known[c.recompute]}
 
 
 def _stages(c: Configuration, job: Job) -> Arguments:

@@ -8,7 +8,7 @@ from .arguments import arguments_of
 from .findings import Findings
 from .job import Job, Launch
 from .layout import read_layout
-from .megatron import MODULES, STRATEGIES, computes_norms_apart
+from .megatron import STRATEGIES, modules
 from .megatron_model import Arguments, model_arguments
 
 IGNORED = frozenset(
@@ -209,7 +209,7 @@ class _Reader:
         granularity = self.text("recompute-granularity")
         if self.switch("recompute-activations"):
             granularity = "selective"
-        modules = self.text("recompute-modules")
+        chosen = self.text("recompute-modules")
         method = self.text("recompute-method")
         count = self.number("recompute-num-layers", 1)
         offloaded = self.offloaded(granularity)
@@ -217,25 +217,22 @@ class _Reader:
             return (Recompute.OFFLOAD, offloaded) if offloaded else (Recompute.NONE, 0)
         kind = self.findings.one_of("--recompute-granularity", granularity, ("selective", "full"))
         if kind == "selective":
-            return self.selective(modules or MODULES[Recompute.ATTENTION]), 0
-        chosen = self.findings.one_of("--recompute-method", method, ("uniform", "block"))
-        if chosen == "uniform":
+            return self.selective(chosen or "core_attn"), 0
+        if self.findings.one_of("--recompute-method", method, ("uniform", "block")) == "uniform":
             self.findings.same(
                 "--recompute-num-layers", count, 1, "as a plan computes blocks again one by one"
             )
             return Recompute.FULL, 0
         return Recompute.FULL, count
 
-    def selective(self, modules: str) -> Recompute:
+    def selective(self, chosen: str) -> Recompute:
         """What is computed again of each block."""
-        kinds = dict(MODULES)
-        if not computes_norms_apart(Job(self.problem, Configuration())):
-            del kinds[Recompute.LIGHT]
+        kinds = modules(Job(self.problem, Configuration()))
         for kind, names in kinds.items():
-            if set(names.split()) == set(modules.split()):
+            if set(names.split()) == set(chosen.split()):
                 return kind
         expected = f"{' or '.join(kinds.values())}, which is what a plan can say"
-        self.findings.add("--recompute-modules", modules, expected)
+        self.findings.add("--recompute-modules", chosen, expected)
         return Recompute.ATTENTION
 
     def offloaded(self, granularity: str | None) -> int:

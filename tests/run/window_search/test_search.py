@@ -16,11 +16,10 @@ from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.kinds.schedule.kind import KIND
 from milp_plan.kinds.schedule.planners.indexed import Indexed, indexed
-from milp_plan.kinds.schedule.window_search import search as near
-from milp_plan.kinds.schedule.window_search.arms import FIRST, LARGEST, SMALLEST, Arms
-from milp_plan.kinds.schedule.window_search.choosers import CHOOSERS
+from milp_plan.kinds.schedule.window_search import search as window_search
 from milp_plan.kinds.schedule.window_search.search import search_windows
 from milp_plan.kinds.schedule.window_search.timeline import Timeline, timed
+from milp_plan.kinds.schedule.window_search.windows import MOST_SITES, random_window
 from milp_plan.run import Settings
 from milp_plan.run.ledger import Ledger
 from tests.check.cases import cluster, op, plan, problem, run, value
@@ -60,10 +59,9 @@ def test_a_bad_plan_gets_better():
     assert books.value == 30
     assert verify(books.problem, books.plan).value == 30
     told = books.details["window_search"]
-    heard = [p.phase for p in books.trace if p.phase.startswith("near: ")]
-    assert told["improvements"] == {n: heard.count(f"near: {n}") for n in told["improvements"]}
-    assert sum(told["improvements"].values()) == len(heard) > 0
-    assert 0 < sum(told["models"].values()) <= told["rounds"] == 16
+    improvements = [p for p in books.trace if p.phase == window_search.PLANNER_NAME]
+    assert told["improvements"] == len(improvements) > 0
+    assert 0 < told["models"] <= told["rounds"] == 16
     assert (books.disputed, books.defects) == ("", [])
 
 
@@ -140,21 +138,23 @@ class Scripted:
 
 def scripted(monkeypatch, *answers, settings=REPEATABLE):
     """Books after a search whose solver answers so."""
-    monkeypatch.setattr(near, "Session", lambda: Scripted(iter(answers)))
+    monkeypatch.setattr(window_search, "Session", lambda: Scripted(iter(answers)))
     return searched(*lazy(), settings)
 
 
 def test_failures_are_told_and_not_repeated_for_ever(monkeypatch):
     dead = [SolverReport(Stop.KILLED)] * 25
     books = scripted(monkeypatch, *dead)
-    assert books.details["window_search"]["rounds"] == near.MOST_FAILURES
+    assert books.details["window_search"]["rounds"] == window_search.MOST_FAILURES
     assert books.defects == ["the solver process was ended from outside or crashed"]
     assert books.value == 60
 
 
 def test_an_interruption_ends_the_run_and_keeps_the_plan(monkeypatch):
     a_problem, a_plan = lazy()
-    monkeypatch.setattr(near, "Session", lambda: Scripted(iter([SolverReport(Stop.INTERRUPTED)])))
+    monkeypatch.setattr(
+        window_search, "Session", lambda: Scripted(iter([SolverReport(Stop.INTERRUPTED)]))
+    )
     books = Ledger(KIND, a_problem, REPEATABLE, Budget(60.0, 200))
     books.offer(a_plan, "given", "start")
     with pytest.raises(KeyboardInterrupt):
@@ -169,7 +169,7 @@ def test_a_solution_that_promises_too_much_is_disputed(monkeypatch):
         def solve(self, model, limits, *, options):
             return SolverReport(Stop.PROVED, solution=np.zeros(model.num_columns))
 
-    monkeypatch.setattr(near, "Session", lambda: Liar(iter(())))
+    monkeypatch.setattr(window_search, "Session", lambda: Liar(iter(())))
     books = searched(*lazy())
     assert "was said to take" in books.disputed
 
@@ -177,21 +177,19 @@ def test_a_solution_that_promises_too_much_is_disputed(monkeypatch):
 # -- parts -----------------------------------------------------------------------------------------
 
 
-def test_sizes_stay_within_limits_and_credit_goes_to_what_helps():
-    arms = Arms("ab")
-    a, b = arms.arms.values()
-    for _ in range(100):
-        a.grow()
-        b.shrink()
-    assert (a.size, b.size) == (LARGEST, SMALLEST)
-    assert FIRST < LARGEST
-    assert not arms.all_largest
-    arms.update(a, 0.0, 1.0)
-    assert arms.choose(Random(0)) is b, "what was never tried comes first"
-    arms.update(b, 0.01, 1.0)
-    rng = Random(1)
-    chosen = [arms.choose(rng) for _ in range(300)]
-    assert chosen.count(b) > 1.5 * chosen.count(a) > 0
+def test_windows_grow_and_shrink_within_limits():
+    a_problem, a_plan = lazy()
+    books = Ledger(KIND, a_problem, REPEATABLE, Budget(60.0, 200))
+    books.offer(a_plan, "given", "start")
+    search = window_search.WindowSearch(books, books.budget)
+    assert search.size == window_search.FIRST
+    for factor, end in (
+        (window_search.GROWTH, window_search.LARGEST),
+        (window_search.SHRINKAGE, window_search.SMALLEST),
+    ):
+        for _ in range(100):
+            search.resize(factor)
+        assert search.size == end
 
 
 def test_times_beyond_arrays_are_searched_in_units():
@@ -226,7 +224,7 @@ def test_what_is_less_than_a_step_is_found_after_rounds_in_vain():
     long, short = 10**6, 40
     a_problem = problem([op("a", long), op("b", short)])
     a_plan = plan(run("a", "d0", 0, long), run("b", "d0", long, long + short))
-    books = searched(a_problem, a_plan, Settings(node_limit=200, rounds=6 * near.PATIENCE))
+    books = searched(a_problem, a_plan, Settings(node_limit=200, rounds=6 * window_search.PATIENCE))
     assert books.value == long
     assert books.lower is None, "a bound near the value would ask for less as well"
 
@@ -234,7 +232,7 @@ def test_what_is_less_than_a_step_is_found_after_rounds_in_vain():
 @given(value=st.integers(1, 10**15), above=st.integers(1, 10**15), vain=st.integers(0, 10**6))
 def test_a_round_never_asks_for_less_than_a_bound(value, above, vain):
     bound = max(0, value - above)
-    assert bound <= near.target_makespan(value, bound, vain) < value
+    assert bound <= window_search.target_makespan(value, bound, vain) < value
 
 
 def test_units_of_time_keep_order_and_sums():
@@ -250,19 +248,20 @@ def test_units_of_time_keep_order_and_sums():
             assert sent == exact.journeys
 
 
-@pytest.mark.parametrize("name", CHOOSERS)
-def test_choosers_free_operators_once_and_start_at_a_critical_task(name):
-    hit = 0
+def test_windows_free_operators_once_around_a_critical_task():
+    completed, hit = 0, 0
     for seed in range(30):
         a_problem, a_plan = drawn(seed)
         timeline = Timeline(indexed(a_problem), a_plan)
         for size in (1, 3, 100):
-            choice = CHOOSERS[name](timeline, Random(seed), size)
-            again = CHOOSERS[name](timeline, Random(seed), size)
-            assert choice == again
-            assert len(set(choice.free)) == len(choice.free) > 0
-            assert set(choice.free) <= set(range(len(timeline.spots)))
-            hit += bool(set(choice.free) & set(np.flatnonzero(timeline.slack == 0).tolist()))
+            window = random_window(timeline, Random(seed), size)
+            assert window == random_window(timeline, Random(seed), size)
+            assert len(set(window.free)) == len(window.free) > 0
+            assert set(window.free) <= set(range(len(timeline.spots)))
+            assert window.sites is None or 0 < len(window.sites) <= MOST_SITES
+            completed += len(window.free) > size
+            hit += bool(set(window.free) & set(np.flatnonzero(timeline.slack == 0).tolist()))
+    assert completed > 0
     assert hit > 60
 
 
