@@ -233,14 +233,15 @@ class Configuration:
         yield from self._pipeline_reasons(architecture)
 
     def _recompute_reasons(self, architecture: Architecture) -> Iterator[str]:
-        numbers = self.recomputed_by_chunk
+        numbers, layers = self.recomputed_by_chunk, self.chunk_layers(architecture)
+        if self.recomputed > max(layers, default=0):
+            yield f"{self.recomputed} blocks of a chunk recomputed, a chunk has {max(layers)}"
         if not numbers:
             return
         if self.recompute is Recompute.NONE:
-            yield f"blocks by chunk {numbers} with recomputation none"
+            yield f"blocks by chunk {numbers} go with a recomputation other than none"
         if self.recomputed:
             yield "blocks computed again are given for all chunks and by chunk; give one of the two"
-        layers = self.chunk_layers(architecture)
         if len(numbers) != len(layers) or any(
             not 0 <= count <= most for count, most in zip(numbers, layers, strict=False)
         ):

@@ -329,7 +329,7 @@ class PlanCosts:
         """Between nothing and everything computed again, by the part of each chunk's blocks."""
         none, full = self.priced(without_recomputation(c)), self.priced(_whole(c))
         layers = c.chunk_layers(self.problem.architecture)
-        counts = c.recomputed_by_chunk or (c.recomputed,) * len(layers)
+        counts = c.recomputed_by_chunk or tuple(min(c.recomputed, n) for n in layers)
         join = _beside if c.recompute is Recompute.OFFLOAD else _between
         chunks = tuple(
             ChunkCost(

@@ -12,7 +12,7 @@ from .configuration import Configuration
 from .memory import MARGIN, default_reserve
 from .problem import TrainingProblem
 from .replay import NoScheduleError
-from .step import Costs, derive, excess_of, least_peaks, least_step
+from .step import Costs, derive, excess_of, host_excess, least_peaks, least_step
 
 MOST = 3
 """Configurations that are listed because their memory does not suffice."""
@@ -98,7 +98,7 @@ def nearest_misses(
             step = derive(c, costs_of_it)
         except NoScheduleError:
             continue
-        if step.step_ns < value:
+        if step.step_ns < value and host_excess(problem, c, step.host_peaks) <= 0:
             lacking, stage = excess_of(problem, c, step.peaks)
             miss = Miss(c, step.step_ns, lacking, stage)
             heapq.heappush(heap, (lacking, 2, number, c, miss))

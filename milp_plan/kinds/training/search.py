@@ -15,7 +15,13 @@ from typing import Any
 
 from milp_plan.core.budget import Budget
 
-from .configuration import Configuration, Offload, Recompute
+from .configuration import (
+    V_SHAPED,
+    Configuration,
+    Offload,
+    Recompute,
+    without_recomputation,
+)
 from .misses import Miss, nearest_misses
 from .problem import TrainingProblem
 from .replay import NoScheduleError
@@ -36,6 +42,9 @@ PATIENCE = 200
 
 KEPT = 3
 """Plans in the result, the best first, each with other degrees."""
+
+ABOUT = 0.05
+"""Ways to save memory are tried together whose estimates are that close to the lowest."""
 
 LOOKS = 1000
 """Configurations that are stored for a picture of alternatives."""
@@ -189,6 +198,7 @@ class Search:
         self.unsupported: list[tuple[int, int, int, Configuration]] = []
         self.misses: list[tuple[int, Configuration]] = []
         self.ways: dict[Configuration, list[tuple[int, int, int, Configuration]]] = {}
+        self.hopeless: list[Configuration] = []
         self.numbers = count()
         self.cap = float("inf")
         self.bound: int | None = 0
@@ -306,15 +316,15 @@ class Search:
         found: list[Configuration] = []
         if level != _ALONE:
             found += costs.variants(configuration)
-        saves = configuration.recompute is not Recompute.NONE
-        if level == _LIGHTER or (level == _WIDE and saves):
+        if level == _LIGHTER:
             found += costs.lighter(configuration, self.value)
         yield from (c for c in found if all(getattr(c, name) == value for name, value in fixed))
 
     def save_memory(self, least: int, configuration: Configuration) -> None:
         """Let a configuration that does not fit recompute or offload, which only adds time.
 
-        The way with the lowest estimate is tried; the next one only where it does not fit either.
+        The ways with about the lowest estimate are tried, the others only where these do not fit
+        either.
         """
         fixed, default = self.space.fixed, Configuration()
         inside = ("recompute", "recomputed", "recomputed_by_chunk", "offload", "layers")
@@ -323,14 +333,20 @@ class Search:
         )
         if plain not in self.ways:
             self.ways[plain] = self.ways_of(plain)
-        if self.ways[plain]:
-            _, saving, _, way = heapq.heappop(self.ways[plain])
+        ways = self.ways[plain]
+        if not ways:
+            return
+        lowest, _, _, first = ways[0]
+        about = lowest * (1 + ABOUT)
+        taken = [each for each in ways if each[0] <= about and each[3].offload is first.offload]
+        self.ways[plain] = [each for each in ways if each not in taken]
+        for _, saving, _, way in taken:
             self.found.considered += 1
             entry = (max(least, saving), _LIGHTER, next(self.numbers), way)
             heapq.heappush(self.unseen, entry)
 
     def ways_of(self, plain: Configuration) -> list[tuple[int, int, int, Configuration]]:
-        """Return a heap of ways to save memory, by an estimate; each with its bound, a number."""
+        """Return ways to save memory, the lowest estimate first; each with its bound, a number."""
         problem = self.problem
         made = [
             replace(plain, recompute=recompute, offload=offload)
@@ -338,12 +354,14 @@ class Search:
         ]
         given = (problem.architecture, problem.cluster, problem.global_batch)
         can_run = (way for way in made if way != plain and way.why_not(*given) is None)
-        bounds = ((self.costs.saving_ns(way), n, way) for n, way in enumerate(can_run))
-        return sorted(
-            (self.costs.estimate_ns(way), bound, n, way)
-            for bound, n, way in bounds
-            if bound is not None
-        )
+        ways = []
+        for number, way in enumerate(can_run):
+            bound = self.costs.saving_ns(way)
+            if bound is None:
+                self.hopeless.append(way)
+            else:
+                ways.append((self.costs.estimate_ns(way), bound, number, way))
+        return sorted(ways)
 
     def price(self, least: int, configuration: Configuration) -> bool:
         """Time the chunks of what may fit, which then waits for its replay; whether it may fit."""
@@ -353,13 +371,38 @@ class Search:
             return False
         self.found.timed += 1
         priced = self.costs.priced(configuration)
-        least = max(least, least_step(configuration, priced))
+        least = max(least, self.least_step(configuration, priced))
         peaks = least_peaks(configuration, priced)
         self.remember(configuration, least, peaks)
         fits = self.fits(configuration, peaks)
         if least < self.value and fits:
             heapq.heappush(self.ready, (least, next(self.numbers), configuration, priced))
         return fits
+
+    def least_step(self, configuration: Configuration, priced: Priced) -> int:
+        """Return a lower bound on a step, also with fewer blocks that save memory if they may."""
+        if not self.takes_fewer(configuration):
+            return least_step(configuration, priced)
+        none = without_recomputation(configuration)
+        return least_step(none, self.costs.priced(none))
+
+    def takes_fewer(self, c: Configuration) -> bool:
+        """Whether the replay alone says how many blocks must save memory."""
+        every = c.recompute is not Recompute.NONE and not (c.recomputed or c.recomputed_by_chunk)
+        return every and c.schedule in V_SHAPED and "recompute" not in self.space.fixed
+
+    def with_fewer(self, c: Configuration) -> Iterator[tuple[Configuration, TrainingStep]]:
+        """Yield the same with fewer blocks that save memory, as long as they fit, by bisection."""
+        low, high = 0, max(c.chunk_layers(self.problem.architecture))
+        while high - low > 1:
+            middle = (low + high) // 2
+            fewer = replace(c, recomputed=middle)
+            step = derive(fewer, self.costs.priced(fewer))
+            if excess_of(self.problem, fewer, step.peaks)[0] > 0:
+                low = middle
+            else:
+                high = middle
+                yield fewer, step
 
     def remember(self, configuration: Configuration, least: int, peaks: tuple[int, ...]) -> None:
         """Keep bounds for a picture."""
@@ -382,19 +425,29 @@ class Search:
             step = derive(configuration, priced)
         except NoScheduleError:
             return
-        host = host_excess(self.problem, configuration, step.host_peaks)
-        if not self.fits(configuration, step.peaks) or host > 0:
-            self.save_memory(self.bound or 0, configuration)
+        if self.fits(configuration, step.peaks) and self.hosts_suffice(configuration, step):
+            self.offer(configuration, step)
+            if self.takes_fewer(configuration):
+                for fewer, other in self.with_fewer(configuration):
+                    self.offer(fewer, other)
         else:
-            best, made = self.found.best, candidate_of(configuration, step)
-            best.append(made)
-            best.sort(key=lambda candidate: (candidate.step_ns, simplicity(candidate)))
-            distinct: dict[tuple[int, ...], Candidate] = {}
-            for candidate in best:
-                distinct.setdefault(candidate.degrees, candidate)
-            best[:] = list(distinct.values())[:KEPT]
-            if best[0] is made:
-                self.on_better(made, min(made.step_ns, self.bound or 0))
+            self.save_memory(self.bound or 0, configuration)
+
+    def hosts_suffice(self, configuration: Configuration, step: TrainingStep) -> bool:
+        """Whether what is on the hosts fits into their memory."""
+        return host_excess(self.problem, configuration, step.host_peaks) <= 0
+
+    def offer(self, configuration: Configuration, step: TrainingStep) -> None:
+        """Add a configuration that fits to the result, if it is good."""
+        best, made = self.found.best, candidate_of(configuration, step)
+        best.append(made)
+        best.sort(key=lambda candidate: (candidate.step_ns, simplicity(candidate)))
+        distinct: dict[tuple[int, ...], Candidate] = {}
+        for candidate in best:
+            distinct.setdefault(candidate.degrees, candidate)
+        best[:] = list(distinct.values())[:KEPT]
+        if best[0] is made:
+            self.on_better(made, min(made.step_ns, self.bound or 0))
 
     def conclude(self, left: int | None) -> None:
         """Set the bound, and replay what would be faster than the best with more memory."""
@@ -402,6 +455,9 @@ class Search:
         if found.best:
             value = found.best[0].step_ns
             found.bound_ns = value if left is None else min(value, left)
+        if not found.best:
+            for way in self.hopeless:
+                self.fits(way, (self.costs.first_peak(way),))
         if not found.interrupted:
             given = (self.problem, self.costs, self.misses, value, self.budget)
             found.misses = nearest_misses(*given)
@@ -416,8 +472,11 @@ def simplicity(candidate: Candidate) -> tuple[int, ...]:
     """Return what decides between configurations of equal time: the least of everything."""
     c = candidate.configuration
     host = (c.offload is not Offload.NONE) + (c.recompute is Recompute.OFFLOAD)
+    every = c.recompute is not Recompute.NONE and not (c.recomputed or c.recomputed_by_chunk)
+    saved = 10**6 if every else c.recomputed + sum(c.recomputed_by_chunk)
     return (
         host,
+        saved,
         c.context,
         c.pipeline,
         c.tensor,

@@ -43,14 +43,15 @@ NOT_CONSIDERED = {
         "stage (1F1B and ZB-H1 alone)"
     ),
     "other recomputed blocks": (
-        "numbers of recomputed blocks that differ within a stage, or are more than memory asks for"
+        "numbers of recomputed blocks that differ within a stage, or are more than memory asks "
+        "for; where recompute is fixed, fewer than all (fix recomputed or recomputed_by_chunk)"
     ),
     "8-bit products": "8-bit products",
     "memory of hosts": "activations or the optimizer's state in the memory of hosts (--host)",
     "offload of parameters": "parameters and gradients in the host's memory",
     "other ways to save memory": (
         "blocks of a plan that recompute, or offload, in different ways; other ways of it than the "
-        "one with the lowest estimate, where that one suffices"
+        "those with the lowest estimate, where these suffice"
     ),
 }
 """What no plan uses unless it is fixed, in few words and in full."""
