@@ -350,6 +350,7 @@ EXAMPLES: dict[str, dict[str, Example]] = {
         "--job-output": Example("--job-output job.json"),
         "--export": Example("--export fsdp2 -o launch.py"),
         "--framework": Example("--framework deepspeed"),
+        "--host": Example("--host"),
         "--output": Example("-o launch.py", base=f"{TRAIN} --export fsdp2"),
     },
     "transform": {

@@ -31,7 +31,7 @@ def test_the_answer_says_degrees_figures_proof_and_what_else_there_is() -> None:
         *("TP ", "PP ", "DP ", "micro-batch", "recompute", "sharded", "TFLOP/s a device", "MFU"),
         *("weights", "activations", "compute", "proved best within the space", "next best"),
         *("rejected", "GB too much", "not considered", "of every device left free", "overlaps"),
-        *("error unknown", "costs of H100 assumed, not fitted", "offload (-v: in full)"),
+        *("error unknown", "costs of H100 assumed, not fitted", "memory of hosts", "(-v: in full)"),
     ):
         assert words in done.stdout
 
@@ -121,9 +121,9 @@ def test_a_file_takes_the_place_of_a_name(tmp_path: Path) -> None:
             "tensor 3 does not divide 8 devices",
         ),
         (
-            ("llama3-8b", "8xH100", *ASKED, "--fix", "offload=optimizer"),
+            ("llama3-8b", "8xTPU-v5e", *ASKED, "--fix", "offload=optimizer"),
             Exit.INFEASIBLE,
-            "offload of the optimizer to the host is not offered",
+            "nothing is known of the hosts of TPU-v5e",
         ),
         (
             ("llama3-8b", "8xA100", *ASKED, "--fix", "precision=fp8"),
@@ -149,7 +149,9 @@ def test_a_model_with_experts_says_which_rates_are_fitted_and_v_says_all_that_is
     fixed = ("--fix", "pp=1", "--fix", "tp=8", "--fix", "mbs=1")
     done = call("train", "mixtral-8x7b", "2x8xH100", *ASKED, *fixed, "-v")
     assert "H100 assumed (only products of experts fitted, to measured steps of" in done.stdout
-    assert "8-bit products; offload to the host" in done.stdout
+    assert (
+        "8-bit products; activations or the optimizer's state in the memory of hosts" in done.stdout
+    )
     assert "other than tensor" in done.stdout.replace("pipeline 1, ", "")
 
 

@@ -6,6 +6,8 @@ import pytest
 from milp_plan.check import verify
 from milp_plan.core import SerialLaw
 from milp_plan.kinds.placement.planted import PAYER, ladder, planted_serial
+from milp_plan.kinds.placement.serial.graph import read_serial
+from milp_plan.kinds.placement.serial.operators import HOST, operator_tables
 from milp_plan.kinds.placement.strategies import latency
 from milp_plan.run import Settings, solve
 from milp_plan.run.background import BackgroundThread
@@ -109,3 +111,12 @@ def test_node_limits_make_runs_repeatable():
         told = [[(p["phase"], p["incumbent"], p["bound"]) for p in r.record["trace"]] for r in runs]
         assert told[0] == told[1]
         assert runs[0].plan == runs[1].plan is not None
+
+
+def test_everything_on_a_host_does_not_fit_where_there_is_none() -> None:
+    """A run whose loops were not compiled yet began with that plan, and failed."""
+    graph = read_serial(serial_case(869))
+    assert not isinstance(graph, str)
+    tables = operator_tables(graph)
+    assert not tables.graph.hosts
+    assert not tables.fits([HOST] * len(tables))

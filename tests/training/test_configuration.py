@@ -35,7 +35,7 @@ def test_a_configuration_that_can_run_has_no_reason_against_it() -> None:
         ({"recompute": Recompute.ATTENTION, "recomputed_by_chunk": (20, 3, 0, 0)}, None),
         ({"recompute": Recompute.FULL, "recomputed_by_chunk": (21, 3, 0, 0)}, "at most (20, 20"),
         ({"recompute": Recompute.FULL, "recomputed_by_chunk": (20, 3, 0)}, "at most (20, 20"),
-        ({"recomputed_by_chunk": (20, 3, 0, 0)}, "with recomputation none"),
+        ({"recomputed_by_chunk": (20, 3, 0, 0)}, "other than none"),
         (
             {"recompute": Recompute.FULL, "recomputed": 3, "recomputed_by_chunk": (2, 3, 0, 0)},
             "one of the two",

@@ -56,6 +56,8 @@ class ModelOnCluster(CheckedProblem):
         yield "link between groups", self.cluster.between
         for group in self.cluster.groups:
             yield from (("group", group), (f"device {group.device.name}", group.device))
+            if group.device.host is not None:
+                yield f"host of {group.device.name}", group.device.host
             for level in group.levels:
                 yield from ((f"level {level.name}", level), (f"link {level.name}", level.link))
         yield from (("software", self.efficiency.software), ("band", self.efficiency.band))

@@ -340,9 +340,10 @@ class Search:
         about = lowest * (1 + ABOUT)
         taken = [each for each in ways if each[0] <= about and each[3].offload is first.offload]
         self.ways[plain] = [each for each in ways if each not in taken]
+        level = _WIDE if "recompute" in self.space.fixed else _LIGHTER
         for _, saving, _, way in taken:
             self.found.considered += 1
-            entry = (max(least, saving), _LIGHTER, next(self.numbers), way)
+            entry = (max(least, saving), level, next(self.numbers), way)
             heapq.heappush(self.unseen, entry)
 
     def ways_of(self, plain: Configuration) -> list[tuple[int, int, int, Configuration]]:

@@ -190,8 +190,11 @@ class OperatorTables:
         return sizes
 
     def fits(self, places: Sequence[int] | Ints) -> bool:
-        """Return whether every class is on one device, and memory suffices everywhere."""
+        """Return whether every class is on one device that runs it, and memory suffices."""
         memory, calls = self.graph.memory, self.calls
+        both = zip(self.host_work, places, strict=True)
+        if any(place == HOST and work is None for work, place in both):
+            return False
         for numbers in self.members:
             devices = {HOST if places[i] == HOST else int(places[i]) // calls for i in numbers}
             if len(devices) > 1:
