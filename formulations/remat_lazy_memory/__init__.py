@@ -14,7 +14,7 @@ a[k,i]       what is there once p_k has run: 1 for i in F(k), else S[k,i]
 ``memory``   sum_i b(i) S[k,i] <= budget - sum_{i in F(k)} b(i)
 ``through``  T[k,i] >= a[k-1,i] + a[k,i] - R[k,i] - 1
 ``inside``   sum_i b(i) T[k,i] <= budget - b(j) - b(inputs of j)      where R[k,j] = 1
-``cover``    sum_{i in C} S[k,i] <= |C| - 1      C too large, by less than a solver may notice
+``cover``    sum_{i in C} S[k,i] <= size(C) - 1  C too large, by less than a solver may notice
 ===========  ====================================================================================
 
 The objective is sum_k,i cost(i) R[k,i].
