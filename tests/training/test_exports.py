@@ -544,6 +544,7 @@ def test_defects_of_a_script_name_the_option(old: str, new: str, message: str) -
         ),
         ("--recompute-activations --cpu-offloading-num-layers 3", "expected nothing, as Megatron"),
         ("--cpu-offloading-num-layers some", "--cpu-offloading-num-layers: found 'some'"),
+        ("--cpu-offloading-num-layers 32", "less than 32, the blocks of the model"),
         ("--fine-grained-activation-offloading", "expected --cpu-offloading-num-layers"),
         ("--optimizer-cpu-offload --optimizer-offload-fraction 0.5", "fraction: found 0.5"),
     ],

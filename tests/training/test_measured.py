@@ -75,6 +75,7 @@ def test_a_network_of_its_own() -> None:
         ({"gpus": "60", "dp": "8"}, ("row 2, gpus", "product of tp, cp, dp and pp")),
         ({"global_batch": "100"}, ("row 2, global_batch", "multiple of dp x micro_batch, 16")),
         ({"recompute": "some"}, ("row 2, recompute", "attention")),
+        ({"recompute": "offload", "gpu": "TPU-v5e"}, ("row 2, recompute", "hosts of TPU-v5e")),
         ({"step_time_s": ""}, ("row 2, step_time_s", "tokens_per_s")),
         ({"step_time_s": "0"}, ("row 2, step_time_s", "above 0")),
         ({"step_time_s": "nan"}, ("row 2, step_time_s", "a number")),

@@ -13,6 +13,7 @@ from milp_plan.kinds.training.problem import TrainingPlan, TrainingProblem
 from milp_plan.kinds.training.reasons import REASONS
 from milp_plan.kinds.training.saving import BlockLoad, StageRoom, least_ticks
 from milp_plan.kinds.training.search import search
+from milp_plan.kinds.training.space import Space
 from milp_plan.kinds.training.step import derive
 
 
@@ -177,3 +178,30 @@ def test_explain_says_how_full_the_host_is() -> None:
             [(peak, 256 * 10**9)] if peak else []
         )
         assert bool(peak) is (configuration is there)
+
+
+def test_a_schedule_in_the_shape_of_a_v_saves_as_few_blocks_as_its_replay_allows() -> None:
+    """Its peak is not known before the replay: all blocks were recomputed where two suffice."""
+    asked = {"global_batch": 16, "sequence": 4096, "memory_bytes": 30 * 10**9, "reserve_bytes": 0}
+    problem = api.training_problem("llama3-8b", "1x4xH100", host=True, **asked)
+    fixed = {
+        "pipeline": 4,
+        "schedule": Schedule.V_HALF,
+        "micro_batch": 1,
+        "offload": Offload.OPTIMIZER,
+    }
+    costs, space = PlanCosts(problem), Space(problem, fixed)
+    (base,) = space
+    steps = {}
+    for count in range(5):
+        c = replace(base, recompute=Recompute.FULL, recomputed=count)
+        step = derive(c, costs.priced(c))
+        if max(step.peaks) <= problem.limit_bytes(c, 0):
+            steps[count] = step.step_ns
+    assert 1 < min(count for count in steps if count) < 4
+    best = search(problem, costs, fixed | {"recompute": Recompute.FULL}, Budget(None)).best[0]
+    assert best.step_ns == steps[0]
+    free = search(problem, costs, fixed, Budget(None)).best[0]
+    assert free.step_ns <= min(steps.values()) < steps[0]
+    every = search(problem, costs, fixed | {"recomputed": 0}, Budget(None)).best[0]
+    assert not every.configuration.recomputed

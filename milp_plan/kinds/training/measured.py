@@ -184,6 +184,8 @@ class _Row(Row):
         if devices % node:
             raise self.bad("gpus", f"whole nodes of {node} devices")
         group = device_group(device_spec(name), devices // node, node)
+        if configuration.recompute is Recompute.OFFLOAD and group.device.host is None:
+            raise self.bad("recompute", f"another way, as nothing is known of the hosts of {name}")
         network = self.optional("network_gbit_per_s")
         if network and len(group.levels) > 1:
             group = _with_network(group, network)

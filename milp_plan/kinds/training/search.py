@@ -390,7 +390,8 @@ class Search:
     def takes_fewer(self, c: Configuration) -> bool:
         """Whether the replay alone says how many blocks must save memory."""
         every = c.recompute is not Recompute.NONE and not (c.recomputed or c.recomputed_by_chunk)
-        return every and c.schedule in V_SHAPED and "recompute" not in self.space.fixed
+        free = not {"recompute", "recomputed"} & set(self.space.fixed)
+        return every and free and c.schedule in V_SHAPED
 
     def with_fewer(self, c: Configuration) -> Iterator[tuple[Configuration, TrainingStep]]:
         """Yield the same with fewer blocks that save memory, as long as they fit, by bisection."""
@@ -398,6 +399,8 @@ class Search:
         while high - low > 1:
             middle = (low + high) // 2
             fewer = replace(c, recomputed=middle)
+            if self.space.refused(fewer):
+                return
             step = derive(fewer, self.costs.priced(fewer))
             if excess_of(self.problem, fewer, step.peaks)[0] > 0:
                 low = middle

@@ -246,7 +246,10 @@ class _Reader:
         if granularity is not None:
             expected = "nothing, as Megatron-LM does not combine it with recomputation"
             self.findings.add(f"--{name}", self.given[name], expected)
-        return self.number(name, 1)
+        count, blocks = self.number(name, 1), len(self.problem.architecture.blocks)
+        if count >= blocks:
+            self.findings.add(f"--{name}", count, f"less than {blocks}, the blocks of the model")
+        return count
 
     def offload(self) -> Offload:
         """Whether the optimizer's state is on the host."""
