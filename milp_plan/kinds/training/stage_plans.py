@@ -110,7 +110,7 @@ def fastest_stages(
         if plan is not None and not verify_training_stages(problem, plan).ok:
             plan = None  # a rounded solution that breaks a limit is none
     made = [with_stages(configuration, problem, one) for one in (plan, even) if one is not None]
-    candidates = _replayed(costs, [one for one in made if one is not None])
+    candidates = _replayed(costs, [_within_memory(costs, one) for one in made if one is not None])
     if plan is not None and made[0] is None:  # several ways at once: the best with one of them
         some = (Recompute.NONE, _most_used(problem, plan))
         one_way = fastest_stages(costs, configuration, some, time_limit_s)
@@ -155,6 +155,25 @@ def with_stages(
     ((name, row),) = again.items()
     some = () if row == layers else row
     return replace(base, recompute=Recompute(name), recomputed_by_chunk=some)
+
+
+def _within_memory(costs: PlanCosts, c: Configuration) -> Configuration:
+    """Return it with more blocks that save memory on stages that lack some in their replay.
+
+    A plan says which kinds of blocks of a chunk save memory, a configuration how many blocks.
+    """
+    layers = c.chunk_layers(costs.problem.architecture)
+    counts = c.recomputed_by_chunk
+    while c.recompute is not Recompute.NONE and counts:
+        peaks = derive(c, costs.priced(c)).peaks
+        over = {s for s, peak in enumerate(peaks) if peak > costs.problem.limit_bytes(c, s)}
+        more = (n + (c.device_of(k) in over) for k, n in enumerate(counts))
+        grown = tuple(min(n, most) for n, most in zip(more, layers, strict=True))
+        if grown == counts:
+            break
+        counts = grown
+        c = replace(c, recomputed_by_chunk=counts)
+    return c
 
 
 def _most_used(problem: TrainingStagesProblem, plan: TrainingStagesPlan) -> Recompute:
