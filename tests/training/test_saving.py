@@ -205,3 +205,17 @@ def test_a_schedule_in_the_shape_of_a_v_saves_as_few_blocks_as_its_replay_allows
     assert free.step_ns <= min(steps.values()) < steps[0]
     every = search(problem, costs, fixed | {"recomputed": 0}, Budget(None)).best[0]
     assert not every.configuration.recomputed
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 3])
+def test_bounds_of_models_of_few_blocks_do_not_count_the_embedding_for_each(blocks: int) -> None:
+    known = model("llama3-8b")
+    few = replace(known, blocks=known.blocks[:blocks])
+    problem = api.training_problem(few, "1x2xH100", global_batch=8, sequence=4096)
+    costs = PlanCosts(problem)
+    for base in Space(problem, {}):
+        for way in Recompute:
+            c = replace(base, recompute=way)
+            bound = costs.saving_ns(c)
+            assert bound is not None
+            assert bound <= derive(c, costs.priced(c)).step_ns

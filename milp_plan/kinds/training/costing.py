@@ -122,14 +122,6 @@ class PlanCosts:
             )
         return int(c.micro_batches * self._whole[key] * NANO) // c.pipeline
 
-    def variants(self, configuration: Configuration) -> tuple[Configuration, ...]:
-        """Return the same with other blocks on stages.
-
-        Blocks lie so that the slowest stage is the shortest, in the ways of
-        :func:`.stages.balanced_layers`.
-        """
-        return tuple(self._balanced(configuration))
-
     def saving_ns(self, configuration: Configuration) -> int | None:
         """Return a lower bound on steps that recompute no more blocks than memory asks for.
 
@@ -151,7 +143,7 @@ class PlanCosts:
         without it.
         """
         none = without_recomputation(configuration)
-        bases = (none, *self._balanced(none), *self._within_memory(configuration))
+        bases = (none, *self.variants(none), *self._within_memory(configuration))
         found: list[Configuration] = []
         for base in bases:
             whole = replace(base, recompute=configuration.recompute)
@@ -175,8 +167,13 @@ class PlanCosts:
         layers = layers_within_memory(stages_problem(self, c, (Recompute.NONE, whole.recompute)))
         return () if layers is None else (replace(c, layers=layers),)
 
-    def _balanced(self, c: Configuration) -> tuple[Configuration, ...]:
-        """Return it with balanced layers; none with virtual stages or where layers are fixed."""
+    def variants(self, configuration: Configuration) -> tuple[Configuration, ...]:
+        """Return the same with other blocks on stages.
+
+        Blocks lie so that the slowest stage is the shortest, in the ways of
+        :func:`.stages.balanced_layers`; none with virtual stages or where layers are fixed.
+        """
+        c = configuration
         if c.layers or c.virtual > 1 or c.pipeline == 1:
             return ()
         cluster, split = self.problem.cluster, c.schedule in SPLIT_BACKWARD
@@ -340,8 +337,8 @@ class PlanCosts:
         )
         again = (any(counts[k] for k in c.chunks_of(stage)) for stage in range(c.pipeline))
         resident = zip(again, none.resident_bytes, full.resident_bytes, strict=True)
-        peaks = tuple(b if some else a for some, a, b in resident)
-        return Priced(chunks, none.after_ns, peaks, none.host_bytes, none.lag_ns)
+        there = tuple(b if some else a for some, a, b in resident)
+        return Priced(chunks, none.after_ns, there, none.host_bytes, none.lag_ns)
 
     def _plain(self, configuration: Configuration) -> Priced:
         c, cluster = configuration, self.problem.cluster

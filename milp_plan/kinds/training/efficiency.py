@@ -91,8 +91,7 @@ class Software:
         the next pipeline device, and the ranks there gather it (Narayanan et al., section 4.1).
     overlapped_sends
         Whether interleaved and zero-bubble schedules send to the next pipeline device beside
-        passes, as Megatron-LM does (``--no-overlap-p2p-communication`` turns it off) and as the
-        measured schedules of Primus show.
+        passes, as Megatron-LM does (``--no-overlap-p2p-communication`` turns it off).
     fused_attention
         Whether attention never writes its scores to memory (FlashAttention). Without it the whole
         square is computed, causal or not.

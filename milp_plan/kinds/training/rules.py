@@ -22,20 +22,24 @@ def beyond_memory(
     problem: ModelOnCluster, decision: Any, peaks: Sequence[int]
 ) -> Iterator[Violation]:
     """Yield the pipeline stages whose devices need more memory than they have."""
-    for stage, peak in enumerate(peaks):
-        limit = problem.limit_bytes(decision, stage)
-        if peak > limit:
-            subjects = (f"stage {stage}",)
-            text = f"a device of pipeline stage {stage} needs more memory than it has"
-            yield Violation("memory", subjects, text, peak, limit, Counts.SIZE)
+    limits = [problem.limit_bytes(decision, stage) for stage in range(len(peaks))]
+    text = "a device of pipeline stage {} needs more memory than it has"
+    yield from _beyond("memory", text, peaks, limits)
 
 
 def beyond_host(
     problem: ModelOnCluster, decision: Any, peaks: Sequence[int]
 ) -> Iterator[Violation]:
     """Yield the pipeline stages whose devices need more memory of their host than it has."""
-    for stage, peak in enumerate(peaks):
-        limit = problem.host_limit(decision, stage)
+    limits = [problem.host_limit(decision, stage) for stage in range(len(peaks))]
+    text = "the host lacks memory for a device of pipeline stage {}"
+    yield from _beyond("host memory", text, peaks, limits)
+
+
+def _beyond(
+    rule: str, text: str, peaks: Sequence[int], limits: Sequence[int]
+) -> Iterator[Violation]:
+    for stage, (peak, limit) in enumerate(zip(peaks, limits, strict=True)):
         if peak > limit:
-            text = f"the host lacks memory for a device of pipeline stage {stage}"
-            yield Violation("host memory", (f"stage {stage}",), text, peak, limit, Counts.SIZE)
+            subjects = (f"stage {stage}",)
+            yield Violation(rule, subjects, text.format(stage), peak, limit, Counts.SIZE)

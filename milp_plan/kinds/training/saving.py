@@ -136,7 +136,8 @@ class SavingBounds:
         model = self.problem.architecture
         kinds = model.kinds(((0, len(model.blocks)),))
         self.block, _ = max(kinds, key=lambda kind: kind[1])
-        self.place = model.blocks.index(self.block)
+        inner = range(1, len(model.blocks) - 1)  # times at the ends may be of more than a block
+        self.place = next((i for i in inner if model.blocks[i] == self.block), None)
 
     def least_ns(self, c: Configuration) -> int | None:
         """Return a bound from the most frequent block alone, without fill and drain.
@@ -212,11 +213,17 @@ class SavingBounds:
         key = (width_of(c), group, c.zero, c.data, c.offload, hides)
         if key not in self.loads:
             both = (without_recomputation(c), c)
-            time, saved = (self.costs.block_times(each, group)[0][self.place] - 1 for each in both)
+            time, saved = (self.ticks(each, group) for each in both)
             kept, less = (int(self.costs.meter(each).kept(self.block)) for each in both)
             beside = c.recompute is Recompute.OFFLOAD
             self.loads[key] = BlockLoad(time, saved, kept, less, self.resident(c), beside)
         return self.loads[key]
+
+    def ticks(self, c: Configuration, group: int) -> int:
+        """Return at most the ticks of the block's passes on a device of a group."""
+        if self.place is None:
+            return 1
+        return max(1, self.costs.block_times(c, group)[0][self.place] - 1)
 
     def sharded(self, c: Configuration) -> float:
         """Return parameters of the block of which a device has the optimizer's state."""
