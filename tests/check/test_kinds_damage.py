@@ -21,7 +21,7 @@ def test_every_rule_has_a_damage(kind):
     if kind in ("training", "serving"):
         homes.append("kinds/training/rules.py")
     source = "".join((PACKAGE / name).read_text() for name in homes)
-    rules = set(re.findall(r'Violation\(\s*"(\w+)"', source))
+    rules = set(re.findall(r'Violation\(\s*"([\w ]+)"', source))
     assert len(rules) > 4
     assert {rule for of, rule, _ in KINDS_DAMAGES.values() if of == kind} == rules
 

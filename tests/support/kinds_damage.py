@@ -17,7 +17,7 @@ from milp_plan.kinds.resharding.check import ports, verify_resharding
 from milp_plan.kinds.serving.api import check as check_serving
 from milp_plan.kinds.serving.problem import Phase
 from milp_plan.kinds.training.api import check
-from milp_plan.kinds.training.configuration import Schedule
+from milp_plan.kinds.training.configuration import Offload, Schedule
 from milp_plan.kinds.training.exports import refusals
 from milp_plan.kinds.training.exports.formats import FORMATS
 from tests.support.planted_local_updates import planted_local_updates
@@ -413,6 +413,15 @@ def devices_with_less_memory(problem, plan, verdict, rng):
     peak = max(n for name, n in verdict.components.items() if name.startswith("peak_memory"))
     cluster = problem.cluster.with_memory(rng.randrange(1, peak))
     return replace(problem, cluster=cluster), plan
+
+
+@_damage("training", "host memory")
+def optimizer_on_hosts_with_less_memory(problem, plan, verdict, rng):
+    problem, plan = _configured(problem, plan, offload=Offload.OPTIMIZER)
+    (group,) = problem.cluster.groups
+    host = replace(group.device.host, memory_bytes=rng.randrange(1000))
+    group = replace(group, device=replace(group.device, host=host))
+    return replace(problem, cluster=replace(problem.cluster, groups=(group,))), plan
 
 
 # -- serving ---------------------------------------------------------------------------------------

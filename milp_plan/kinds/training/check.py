@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from milp_plan.check.statement import misattributed, overclaimed
 from milp_plan.core import Counts, Verdict, Violation
@@ -10,7 +10,7 @@ from milp_plan.core import Counts, Verdict, Violation
 from .configuration import Configuration
 from .problem import TrainingPlan, TrainingProblem
 from .replay import NoScheduleError
-from .rules import beyond_host, beyond_memory, other_than_fixed
+from .rules import beyond_memory, exceeded, other_than_fixed
 from .step import Costs, derive
 
 OBJECTIVE = "step"
@@ -55,7 +55,7 @@ def verify(
         broken.append(Violation("schedule", (str(plan.configuration.schedule),), str(error)))
         return Verdict(tuple(broken), OBJECTIVE, None)
     broken += beyond_memory(problem, plan.configuration, step.peaks)
-    broken += beyond_host(problem, plan.configuration, step.host_peaks)
+    broken += _beyond_host(problem, plan.configuration, step.host_peaks)
     broken += overclaimed(problem, plan, step.step_ns, "a step", Counts.TIME)
     parts = {"passes": step.played.makespan_ns, "after": step.after_ns}
     parts |= {f"peak_memory stage {stage}": peak for stage, peak in enumerate(step.peaks)}
@@ -69,3 +69,12 @@ def _degrees(problem: TrainingProblem, plan: TrainingPlan) -> Iterator[Violation
     )
     for reason in reasons:
         yield Violation("degrees", (), reason)
+
+
+def _beyond_host(
+    problem: TrainingProblem, configuration: Configuration, peaks: Sequence[int]
+) -> Iterator[Violation]:
+    limits = [problem.host_limit(configuration, stage) for stage in range(len(peaks))]
+    for stage, peak, limit in exceeded(peaks, limits):
+        text = f"the host lacks memory for a device of pipeline stage {stage}"
+        yield Violation("host memory", (f"stage {stage}",), text, peak, limit, Counts.SIZE)

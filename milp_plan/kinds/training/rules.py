@@ -23,23 +23,13 @@ def beyond_memory(
 ) -> Iterator[Violation]:
     """Yield the pipeline stages whose devices need more memory than they have."""
     limits = [problem.limit_bytes(decision, stage) for stage in range(len(peaks))]
-    text = "a device of pipeline stage {} needs more memory than it has"
-    yield from _beyond("memory", text, peaks, limits)
+    for stage, peak, limit in exceeded(peaks, limits):
+        text = f"a device of pipeline stage {stage} needs more memory than it has"
+        yield Violation("memory", (f"stage {stage}",), text, peak, limit, Counts.SIZE)
 
 
-def beyond_host(
-    problem: ModelOnCluster, decision: Any, peaks: Sequence[int]
-) -> Iterator[Violation]:
-    """Yield the pipeline stages whose devices need more memory of their host than it has."""
-    limits = [problem.host_limit(decision, stage) for stage in range(len(peaks))]
-    text = "the host lacks memory for a device of pipeline stage {}"
-    yield from _beyond("host memory", text, peaks, limits)
-
-
-def _beyond(
-    rule: str, text: str, peaks: Sequence[int], limits: Sequence[int]
-) -> Iterator[Violation]:
+def exceeded(peaks: Sequence[int], limits: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """Yield the stages whose peak is above its limit, with both."""
     for stage, (peak, limit) in enumerate(zip(peaks, limits, strict=True)):
         if peak > limit:
-            subjects = (f"stage {stage}",)
-            yield Violation(rule, subjects, text.format(stage), peak, limit, Counts.SIZE)
+            yield stage, peak, limit
