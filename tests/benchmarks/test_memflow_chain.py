@@ -46,10 +46,10 @@ def training() -> PlanningProblem:
 
 def cases():
     """Gangs, layouts, groups and all models of communication; runs again, without hosts."""
-    for seed in range(30):
+    for seed in range(15):
         problem, _ = random_problem_with_plan(seed)
         yield seed, with_memory(again(problem, 0.6, seed), None)
-    for seed in range(30):
+    for seed in range(15):
         problem = planted_memory_saving(seed).problem.without_memory_saving
         yield seed, with_memory(again(problem, 0.6, seed), None)
 
@@ -73,8 +73,8 @@ def test_times_and_peaks_are_the_checkers():
                 compared += 1
                 repeated += len(steps) > len(problem.graph.operators)
             state = states.neighbour(state, rng)
-    assert compared > 400
-    assert repeated > 50
+    assert compared > 200
+    assert repeated > 25
 
 
 def test_what_did_not_change_is_not_simulated_again():
@@ -309,7 +309,7 @@ def test_what_lies_at_the_fullest_instant_is_within_the_peak():
             at = simulator.lying(device, now)
             assert sum(at.values()) <= peak, seed
             compared += bool(at)
-    assert compared > 60
+    assert compared > 30
 
 
 def test_the_cheap_half_of_the_layers_is_found_in_a_few_proposals():

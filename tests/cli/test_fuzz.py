@@ -32,7 +32,7 @@ def _faults(spared: list[Victim], seeds: range, folder: Path, seldom: int) -> li
 
 
 def test_damaged_files(spared: list[Victim], tmp_path: Path) -> None:
-    seeds = range(-(-800 // len(spared)))
+    seeds = range(-(-400 // len(spared)))
     assert not _faults(spared, seeds, tmp_path, SELDOM)
 
 

@@ -99,7 +99,7 @@ def test_bounds_are_below_the_optimum_and_the_search_often_meets_it() -> None:
 
 def test_words_of_a_plan_give_the_plan_back() -> None:
     problem = build(case(1, recompute=True, lane=3)).problem
-    plan = solve(problem, Settings(time_limit_s=20.0, rounds=1, threads=1)).plan
+    plan = solve(problem, Settings(time_limit_s=4.0, rounds=1, threads=1)).plan
     assert plan is not None
     search = Stashing(shop_of(problem), 0)
     again = search.plan(search.words_of(plan))

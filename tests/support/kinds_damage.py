@@ -7,6 +7,7 @@ plan, or ``None`` where the plan offers nothing to damage so, and is sure to bre
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from itertools import permutations
 
 from milp_plan.kinds.jobs.bounds import jobs_obstacle
@@ -54,6 +55,7 @@ def _damage(kind, rule):
     return register
 
 
+@cache
 def drawn(kind, seed):
     """A problem, a plan without claims, and its verdict; ``None`` where there is no plan."""
     draw, verify = KINDS[kind]

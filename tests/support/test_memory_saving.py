@@ -12,8 +12,8 @@ from .brute import brute_force
 from .memory_saving import HOST, tiny_ways
 from .memory_saving_brute import brute_force_ways
 
-EACH = 20
-"""Problems per test; ten tests in all, the first of them by default."""
+EACH = 10
+"""Problems per test; twenty tests in all, the first of them by default."""
 
 
 @pytest.mark.parametrize("first", few(range(0, 200, EACH), 1))

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 from threading import Event
-from typing import TYPE_CHECKING
 
 from milp_plan.backends import Limits, highs
 from milp_plan.core import Plan, PlanningProblem
@@ -31,9 +30,6 @@ from ..span import best_times
 from ..timing import Words, fits, value_of, words_of
 from .periodic import plan_periodic
 from .slot_bound import slot_bound
-
-if TYPE_CHECKING:
-    pass
 
 FIRST_SEARCH_SHARE, SEARCH_SHARE = 0.15, 0.3
 """Shares of the time limit for the search over words: before the bound by slots, and after it."""
@@ -70,6 +66,9 @@ PATIENCE_S = 2.0
 
 TURN_S = 1.5
 """Time after which the two searches alternate and look for new bounds, seconds."""
+
+LEAST_TURNS = 2
+"""Turns without a better plan, one of each search, before searches count as stalled."""
 
 
 class ShopStrategy(Strategy[PlanningProblem, Plan]):
@@ -134,7 +133,7 @@ class ShopStrategy(Strategy[PlanningProblem, Plan]):
         early = per_device >= MANY_MICRO_BATCHES
         if early:
             self.repeat()
-        self.search(FIRST_SEARCH_SHARE * limit, watch)
+        self.search(FIRST_SEARCH_SHARE * limit, watch, until_stalled=watch is None)
         if watch is None and not ledger.settled:
             self.bound_by_slots(BOUND_SHARE)
         if not (early or ledger.settled):
@@ -218,13 +217,20 @@ class ShopStrategy(Strategy[PlanningProblem, Plan]):
         self.overtaking.add(words)
         self.take(words, "one by one", "baselines")
 
-    def search(self, limit_s: float, watch: _Watch | None) -> None:
-        """Alternate two searches over words, so that a new bound can end them."""
+    def search(
+        self, limit_s: float, watch: _Watch | None, *, until_stalled: bool = False
+    ) -> None:
+        """Alternate two searches over words, so that a new bound can end them.
+
+        With ``until_stalled`` they end where as many turns brought no better plan as all before.
+        """
         ledger = self.ledger
         end = now() + min(limit_s, self.left_s)
-        turn = 0
+        turn = improved = 0
         while not ledger.settled and end - now() > 0.05:
-            seconds = min(TURN_S, end - now())
+            if until_stalled and turn - improved >= max(LEAST_TURNS, improved):
+                return
+            seconds, value = min(TURN_S, end - now()), ledger.value
             with ledger.budget.phase("search"):
                 overtake = self.overtaking.elite and (turn % 2 == 0 or not self.beams)
                 possible = self.overtake(seconds) if overtake else self.beam(seconds, end)
@@ -233,6 +239,8 @@ class ShopStrategy(Strategy[PlanningProblem, Plan]):
             if watch is not None:
                 watch.thread.check()
             turn += 1
+            if ledger.value != value:
+                improved = turn
 
     def overtake(self, seconds: float) -> bool:
         """Rebuild the best words by list schedules; return True."""
