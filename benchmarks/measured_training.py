@@ -123,9 +123,9 @@ def measure(case: Row) -> Row:
     return row
 
 
-def fits(run: Measured, chosen: RowSet) -> bool:
+def fits(run: Measured, chosen: RowSet, margin: float = MARGIN) -> bool:
     """Whether a run fits by our memory, with the margin that is left free."""
-    room = run.cluster.memory_bytes * (1 - MARGIN)
+    room = run.cluster.memory_bytes * (1 - margin)
     return most_memory(run, chosen) <= room
 
 
@@ -158,12 +158,15 @@ def scores(runs: Sequence[Sample], values: Sequence[float], fitting: Sequence[bo
         "rows": len(runs),
         "error": median(errors),
         "spearman_all": _spearman(values, measured),
-        "spearman": mean(ranks) if ranks else None,
+        "spearman": mean(each for each in ranks if each is not None) if ranks else None,
         **_regret(regrets),
     }
 
 
-def _spearman(first: Sequence[float], second: Sequence[float]) -> float:
+def _spearman(first: Sequence[float], second: Sequence[float]) -> float | None:
+    """Return the rank correlation; ``None`` where all values of one side are equal."""
+    if min(len(set(first)), len(set(second))) < 2:
+        return None
     return float(spearmanr(first, second).statistic)
 
 
@@ -227,6 +230,7 @@ def memory(chosen: RowSet) -> Row:
         "ran": len(ran),
         "crashed": len(crashed),
         "ran_fit": mean(fits(run, chosen) for run in ran),
+        "ran_fill": mean(fits(run, chosen, 0) for run in ran),
         "crashed_refused": mean(not fits(run, chosen) for run in crashed) if crashed else None,
     }
 
@@ -244,11 +248,7 @@ def present(rows: list[Row]) -> Row:
         ],
         "choices": [each for row in done if row["fitted"]["groups"] for each in _choices(row)],
         "targets": [each for row in done for each in _targets(row)],
-        "memories": [
-            {"set": row["set"], **row["memory"]}
-            for row in done
-            if row["memory"]["peaks"] or row["memory"]["crashed"]
-        ],
+        "memories": [{"set": row["set"], **row["memory"]} for row in done],
         "rates": [each for row in done for each in _rates(row)],
         "missing": "; ".join(row["reason"] for row in rows if row.get("stop")) or "none",
     }

@@ -59,6 +59,7 @@ START = {
         gathered_activations=True,
         activation_factor=1.4,
     ),
+    "fsdp": Software("fsdp", 20_000.0),
     "megatron-core": Software("megatron-core", 8_000.0, overlap=0.8),
 }
 """What is known of each framework, and where its fit starts."""
@@ -98,6 +99,7 @@ _2021 = (
     ("Megatron SC21", 8.0),
     ("Korthikanti et al.", 8.0),
 )
+_FOUNDRY = (("llm-foundry", 1.0),)
 _BRIDGE = (("Megatron-Bridge bf16", 1.0),)
 RECIPES = (
     Recipe("megatron-2021", "A100", _2021, _DENSE),
@@ -107,6 +109,9 @@ RECIPES = (
         (*_DENSE, "crossing_ns", "stall_ns"),
         chooses=True,
     ),
+    Recipe("fsdp", "H100", _FOUNDRY, _DENSE),
+    Recipe("fsdp", "A100", _FOUNDRY, _RATES),
+    Recipe("fsdp", "A100-40GB", _FOUNDRY, _RATES),
     Recipe(
         *("megatron-core", "B200", (("SimuMax", 1.0), *_BRIDGE)),
         (*_RATES, "launch_ns", "step_ns", "grouped"),

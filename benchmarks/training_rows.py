@@ -174,6 +174,20 @@ def _simumax(rows: Iterator[Row]) -> Iterator[Row]:
             yield row | {"kv_heads": "8", "gated": "1", "memory_gb": memory}
 
 
+def _foundry(rows: Iterator[Row]) -> Iterator[Row]:
+    """MPT under PyTorch FSDP in 16 bits; the head shares the embedding."""
+    for row in _of("llm-foundry", gated="0", tied="1")(rows):
+        if "fp8" not in row["dtype"]:
+            yield row
+
+
+def _torchtitan(rows: Iterator[Row]) -> Iterator[Row]:
+    """Llama 3.1 70B in 16 bits, tensor parallelism in nodes and FSDP2 between them."""
+    for row in _of("torchtitan", sequence_parallel="1")(rows):
+        if row["dtype"] == "bf16":
+            yield row | {"gpu": "H100", "model": "llama3-70b", "hidden": ""}
+
+
 def _bridge(rows: Iterator[Row]) -> Iterator[Row]:
     """GPT-OSS 120B in bf16; GB systems join 72 devices, and 64 of them are one node here."""
     for row in _of("Megatron-Bridge", sequence_parallel="0", zero_stage="1")(rows):
@@ -195,6 +209,8 @@ SETS = {
         RowSet("Megatron SC21", RUNS, "megatron-2021", _selene),
         RowSet("Korthikanti et al.", RUNS, "megatron-2021", _korthikanti),
         RowSet("Ultrascale", "ultrascale.csv", "nanotron", _ultrascale),
+        RowSet("llm-foundry", RUNS, "fsdp", _foundry),
+        RowSet("torchtitan", RUNS, "fsdp", _torchtitan),
         RowSet("SimuMax", RUNS, "megatron-core", _simumax),
         RowSet("Megatron-LM, H100", RUNS, "megatron-core", _weak_scaling),
         RowSet("Megatron-Bridge bf16", RUNS, "megatron-core", _bridge),

@@ -217,9 +217,7 @@ class ShopStrategy(Strategy[PlanningProblem, Plan]):
         self.overtaking.add(words)
         self.take(words, "one by one", "baselines")
 
-    def search(
-        self, limit_s: float, watch: _Watch | None, *, until_stalled: bool = False
-    ) -> None:
+    def search(self, limit_s: float, watch: _Watch | None, *, until_stalled: bool = False) -> None:
         """Alternate two searches over words, so that a new bound can end them.
 
         With ``until_stalled`` they end where as many turns brought no better plan as all before.
