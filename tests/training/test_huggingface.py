@@ -15,7 +15,7 @@ from milp_plan.kinds.training.api import training_problem
 from milp_plan.kinds.training.huggingface import read_config
 from milp_plan.kinds.training.problem_file import read, to_json
 from milp_plan.kinds.training.report import TrainingAnswer
-from milp_plan.kinds.training.search import SearchResult
+from milp_plan.kinds.training.result import SearchResult
 
 LLAMA3_70B = {
     "model_type": "llama",

@@ -12,7 +12,8 @@ from milp_plan.kinds.training.api import training_problem
 from milp_plan.kinds.training.misses import MOST, enough_memory, nearest_misses
 from milp_plan.kinds.training.problem import TrainingProblem
 from milp_plan.kinds.training.replay import replay
-from milp_plan.kinds.training.search import KEPT, Candidate, search
+from milp_plan.kinds.training.result import KEPT, Candidate
+from milp_plan.kinds.training.search import search
 from milp_plan.kinds.training.space import Refused, Space, no_reason
 from milp_plan.kinds.training.step import excess_of
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from milp_plan.core import Finding, InputError, Verdict
 from milp_plan.kinds.training.api import given_cluster, given_model
 from milp_plan.kinds.training.architecture import Architecture
@@ -81,8 +79,7 @@ def serving_problem(
 
 def answer_of(outcome: Any) -> ServingAnswer:
     """Return the outcome of a run as ``milp-plan serve`` reports it."""
-    known = outcome.record.get("search", {"finished": outcome.infeasible_reason is not None})
-    found = msgspec.convert(known, ServingResult)
+    found = ServingResult.of(outcome)
     return ServingAnswer(outcome.problem, found, outcome.infeasible_reason, outcome.bound)
 
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from milp_plan.core import Finding, InputError, Verdict
 
 from .architecture import Architecture
@@ -23,7 +21,8 @@ from .memory import default_reserve
 from .models import model as named_model
 from .problem import MODEL_NOTES, TrainingPlan, TrainingProblem
 from .report import TrainingAnswer
-from .search import SearchResult, candidate_of
+from .result import SearchResult
+from .search import candidate_of
 from .step import derive
 
 MOST_MEMORY = 10**15
@@ -78,13 +77,13 @@ def training_problem(
     if reserve_bytes is None:
         reserve_bytes = default_reserve(cluster)
     known: dict[str, str] = {MODEL_NOTES: "; ".join(model.notes)} if model.notes else {}
-    sizes = (sequence or model.sequence, global_batch, reserve_bytes)
-    more = (
-        PLANS.fixed_values(fixed or {}),
-        efficiency or shipped(),
-        known | dict(provenance or {}),
+    problem = TrainingProblem(
+        *(model, cluster, sequence or model.sequence, global_batch, framework, host),
+        reserve_bytes=reserve_bytes,
+        fixed=PLANS.fixed_values(fixed or {}),
+        efficiency=efficiency or shipped(),
+        provenance=known | dict(provenance or {}),
     )
-    problem = TrainingProblem(model, cluster, *sizes, *more, framework, host)
     refusals(problem)
     return problem
 
@@ -119,8 +118,7 @@ def given_cluster(
 def answer_of(outcome: Any) -> TrainingAnswer:
     """Return the outcome of a run as ``milp-plan train`` reports it."""
     problem: TrainingProblem = outcome.problem
-    known = outcome.record.get("search", {"finished": outcome.infeasible_reason is not None})
-    return _answer(problem, msgspec.convert(known, SearchResult), outcome.infeasible_reason)
+    return _answer(problem, SearchResult.of(outcome), outcome.infeasible_reason)
 
 
 def answer_for(problem: TrainingProblem, plan: TrainingPlan) -> TrainingAnswer:

@@ -19,13 +19,15 @@ from milp_plan.cli.output import note, say
 from milp_plan.cli.outputs import Content, Output, refuse
 
 from .calibrate_command import calibrate
-from .frameworks import FRAMEWORKS
 
 if TYPE_CHECKING:
     from milp_plan.core import Verdict
 
     from .formats import PlanFormat
     from .problem import TrainingPlan, TrainingProblem
+
+FRAMEWORKS = ("megatron", "torchtitan", "nanotron", "deepspeed", "fsdp2")
+"""Names of :data:`.exports.FORMATS`, which is loaded later."""
 
 LEAST_SIZE = 10**6
 """Bytes; an amount below is taken for one without a unit."""

@@ -82,7 +82,7 @@ def picture(answer: TrainingAnswer) -> Figure:
         bars += [(stage, "update", end, priced.after_ns, 0) for stage in range(stages)]
         cut = _cut(bars, answer.best.step_ns)
         widths = [3.6, 3.6] if cut else [7.2]
-        others = [3.6] if answer.found.looked else []
+        others = [3.6] if answer.found.alternatives else []
         ratios = [*widths, 3.4, *others]
         axes = figure.subplots(1, len(ratios), width_ratios=ratios)
         _timeline(list(axes[: len(widths)]), bars, answer, cut)
@@ -233,7 +233,7 @@ def _alternatives(axis: Axes, answer: TrainingAnswer) -> None:
     scale = time_scale(answer.problem.units, best.step_ns)
     near = [
         (scale(one.least_ns), one.permille / 10)
-        for one in found.looked
+        for one in found.alternatives
         if one.least_ns <= 2 * best.step_ns
     ]
     for fits, marker, colour in ((True, "o", MEMORY), (False, "x", FULL)):

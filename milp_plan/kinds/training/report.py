@@ -16,7 +16,7 @@ from .memory import MemoryUse
 from .misses import enough_memory
 from .problem import MODEL_NOTES, TrainingProblem
 from .profile import kinds_text
-from .search import Candidate, SearchResult
+from .result import Candidate, SearchResult
 from .space import Space, not_considered
 
 if TYPE_CHECKING:
