@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from milp_plan.core import Finding, InputError, Verdict
+from milp_plan.core import Verdict
+from milp_plan.kinds.training.answer import refuse_broken
 from milp_plan.kinds.training.api import given_cluster, given_model
 from milp_plan.kinds.training.architecture import Architecture
 from milp_plan.kinds.training.cluster import TrainingCluster
@@ -80,7 +81,8 @@ def serving_problem(
 def answer_of(outcome: Any) -> ServingAnswer:
     """Return the outcome of a run as ``milp-plan serve`` reports it."""
     found = ServingResult.of(outcome)
-    return ServingAnswer(outcome.problem, found, outcome.infeasible_reason, outcome.bound)
+    reason = outcome.infeasible_reason
+    return ServingAnswer(outcome.problem, found, outcome.bound, because=reason)
 
 
 def answer_for(problem: ServingProblem, plan: ServingPlan) -> ServingAnswer:
@@ -91,10 +93,7 @@ def answer_for(problem: ServingProblem, plan: ServingPlan) -> ServingAnswer:
     InputError
         It cannot run.
     """
-    verdict = check(problem, plan)
-    if verdict.value is None:
-        broken = "; ".join(violation.message for violation in verdict.violations)
-        raise InputError([Finding("deployment", broken, "one that can run", "correct it")])
+    refuse_broken(check(problem, plan), "deployment")
     costs, d = ServingCosts(problem), plan.deployment
     candidate = ServingCandidate(d, costs.figures(d), costs.memory(d))
     return ServingAnswer(problem, ServingResult([candidate]))

@@ -8,6 +8,7 @@ from typing import Any
 
 from milp_plan.core import Finding, InputError, Verdict
 
+from .answer import refuse_broken
 from .architecture import Architecture
 from .check import verify
 from .cluster import TrainingCluster, training_cluster
@@ -129,11 +130,7 @@ def answer_for(problem: TrainingProblem, plan: TrainingPlan) -> TrainingAnswer:
     InputError
         It cannot run.
     """
-    verdict = check(problem, plan)
-    if verdict.value is None:
-        broken = "; ".join(violation.message for violation in verdict.violations)
-        expected = "one that can run"
-        raise InputError([Finding("configuration", broken, expected, "correct it")])
+    refuse_broken(check(problem, plan), "configuration")
     step = derive(plan.configuration, PlanCosts(problem).priced(plan.configuration))
     return _answer(problem, SearchResult([candidate_of(plan.configuration, step)]))
 
@@ -142,7 +139,7 @@ def _answer(
     problem: TrainingProblem, found: SearchResult, because: str | None = None
 ) -> TrainingAnswer:
     if not found.best:
-        return TrainingAnswer(problem, found, None, {}, (), because)
+        return TrainingAnswer(problem, found, None, {}, (), because=because)
     costs, best = PlanCosts(problem), found.best[0].configuration
     return TrainingAnswer(
         problem, found, costs.step(best), costs.overlapped(best), costs.memory(best)

@@ -20,10 +20,11 @@ from milp_plan.draw.panels import Axis, Panel, row_box
 from milp_plan.draw.style import drawing_style
 from milp_plan.kinds.pipeline.timing import times
 
-from .configuration import Configuration, degrees_text
+from .configuration import Configuration
 from .costing import PlanCosts
 from .replay import ChunkCost, shop_and_words
 from .step import Priced
+from .texts import degrees_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 
 from milp_plan.core import UnsupportedProblemError
 
+from ..answer import seconds
 from ..blocks import Mlp, Moe
 from ..configuration import Configuration, Offload, Precision, Recompute
 from ..problem import TrainingProblem
-from ..report import configuration_text, seconds
+from ..texts import configuration_text
 
 
 @dataclass(frozen=True, slots=True)
