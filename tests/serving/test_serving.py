@@ -38,7 +38,7 @@ from milp_plan.kinds.training import (
     model,
     shipped,
 )
-from milp_plan.kinds.training.work import Layout
+from milp_plan.kinds.training.ranks import Layout
 from milp_plan.run import Settings, solve
 from tests.cli.cases import call
 

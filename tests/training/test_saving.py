@@ -27,11 +27,11 @@ def test_light_recomputation_of_latent_experts_keeps_what_deepseek_says() -> Non
     block = model("deepseek-v3").blocks[-1]
     tokens, costs = 4096, PlanCosts(problem)
     base = Configuration(data=64, expert=8, recompute=Recompute.LIGHT)
-    kept = costs.meter(base).activations.kept(block)
+    kept = costs.meter(base).kept(block)
     attention = 2 * 7168 + (512 + 64 + 1536) + 128 * 128
     experts = 8 * (2 * 2048 + 2 * 7168) + 2 * 256 + 3 * 2048
     assert kept == 2 * tokens * (attention + experts) + 4 * tokens * 128
-    whole = costs.meter(replace(base, recompute=Recompute.NONE)).activations.kept(block)
+    whole = costs.meter(replace(base, recompute=Recompute.NONE)).kept(block)
     up = 128 * (192 + 128) + 128 * 192 + 1536 + 512
     assert whole - kept == 2 * tokens * (2 * 7168 + up + 8 * 2048)
 
@@ -42,8 +42,8 @@ def test_activations_on_the_host_take_the_time_of_their_copies_where_that_is_mor
     none = Configuration(pipeline=2, micro_batches=16, micro_batch=1)
     there = replace(none, recompute=Recompute.OFFLOAD)
     block = problem.architecture.blocks[0]
-    copied = 16 * costs.meter(there).activations.copied(block)
-    assert copied == 16 * costs.meter(none).activations.kept(block)
+    copied = 16 * costs.meter(there).copied(block)
+    assert copied == 16 * costs.meter(none).kept(block)
     forward = costs.priced(none).chunks[0].forward_ns
     copying = costs.priced(there).chunks[0].forward_ns
     assert costs.priced(there).chunks[0].host_bytes == round(copied)
@@ -140,7 +140,7 @@ def test_host_and_device_together_have_what_the_device_has_without_offload(
     none = Configuration(pipeline=4, micro_batches=16, schedule=schedule)
     there = replace(none, recompute=Recompute.OFFLOAD)
     plain, moved = (derive(c, costs.priced(c)) for c in (none, there))
-    kept = costs.meter(none).activations.kept(problem.architecture.blocks[0])
+    kept = costs.meter(none).kept(problem.architecture.blocks[0])
     for stage, blocks in enumerate((8, 8, 8, 8)):
         assert moved.host_peaks[stage] == pytest.approx(
             (4 - stage if schedule is Schedule.ONE_F_ONE_B else 4) * blocks * kept, rel=1e-6

@@ -44,7 +44,8 @@ class Activations:
         sequence: int,
         software: Software,
     ) -> None:
-        self.configuration, self.sequence, self.software = configuration, sequence, software
+        self.architecture, self.configuration = architecture, configuration
+        self.sequence, self.software = sequence, software
         self.size = architecture.precision_bytes
 
     def kept(self, block: Block) -> float:

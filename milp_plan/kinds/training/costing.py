@@ -11,6 +11,7 @@ from functools import cached_property
 
 from milp_plan.core.bound import Bound
 
+from .block_work import Kinds, Known, width_of
 from .cluster import TrainingCluster
 from .collectives import Traffic
 from .configuration import (
@@ -31,7 +32,7 @@ from .saving import SavingBounds
 from .stage_costs import FILLS, chunks_apart, stages_problem
 from .stages import balanced_layers, layers_within_memory
 from .step import Priced, excess_of, least_activations, least_peaks, least_step
-from .work import Counter, Kinds, Known, StageWork, stage_works, width_of
+from .work import Counter, StageWork, stage_works
 
 PARTS = tuple(field.name for field in fields(StepTime) if field.name != "stages")
 """Parts of a step's time."""

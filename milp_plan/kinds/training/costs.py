@@ -37,7 +37,7 @@ from .collectives import Traffic
 from .configuration import Configuration, Schedule
 from .efficiency import Efficiency
 from .passes import Pass, Passes
-from .work import Known, StageWork, stage_works
+from .work import StageWork, stage_works
 
 NANO = 1_000_000_000
 
@@ -111,8 +111,6 @@ def step_time(
     configuration: Configuration,
     sequence: int,
     efficiency: Efficiency,
-    *,
-    known: Known | None = None,
 ) -> StepTime:
     """Return the time of one training step, in integer nanoseconds.
 
@@ -128,11 +126,8 @@ def step_time(
         Tokens of a sample.
     efficiency
         Rates that devices and framework reach.
-    known
-        What is kept for the next configuration, as of :func:`.work.stage_works`.
     """
-    software = efficiency.software
-    works = stage_works(architecture, cluster, configuration, sequence, software, known=known)
+    works = stage_works(architecture, cluster, configuration, sequence, efficiency.software)
     return timed(works, cluster, configuration, efficiency)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from milp_plan.core import Units
@@ -10,6 +10,7 @@ from milp_plan.draw.canvas import (
     COLOURS,
     FULL,
     MEMORY,
+    Scale,
     axis_label,
     figure_legend,
     new_figure,
@@ -125,27 +126,27 @@ def panels(answer: TrainingAnswer) -> tuple[Panel, ...]:
     best = answer.best
     assert best is not None
     c, stages = best.configuration, min(best.configuration.pipeline, _MOST_STAGES)
-    rows = [f"stage {stage}" for stage in range(stages)]
     bars = [b for b in step_bars(c, PlanCosts(answer.problem).priced(c)) if b[0] < stages]
     left_out = len(bars) - MOST_BOXES
     time = time_scale(answer.problem.units, best.step_ns)
-    passes = [
-        row_box(stage, role, (time(start), time(start + duration)), role, rows[stage])
-        for stage, role, start, duration, _ in sorted(bars, key=lambda bar: bar[2])[:MOST_BOXES]
-    ]
+    drawn = [bar[:4] for bar in sorted(bars, key=lambda bar: bar[2])[:MOST_BOXES]]
     notes = [f"{left_out:,} later passes are left out"] if left_out > 0 else []
-    fills = {role: COLOURS.get(role, "#777777") for role in dict.fromkeys(b.kind for b in passes)}
+    fills = {role: COLOURS.get(role, "#777777") for _, role, _, _ in drawn}
+    passed = passes_panel("A step", time, stages, drawn, fills=fills, notes=notes, searched=True)
     amounts = [answer.memory_parts(best, stage) for stage in range(stages)]
-    passed = Panel(
-        "A step",
-        Axis("time", time),
-        rows=rows,
-        boxes=passes,
-        fills=fills,
-        notes=notes,
-        searched=True,
-    )
     return passed, parts_panel(answer.problem.units, amounts, _PARTS)
+
+
+def passes_panel(
+    title: str, time: Scale, stages: int, bars: Iterable[tuple[int, str, int, int]], **more: Any
+) -> Panel:
+    """Return passes on stages: stage, kind, start and duration of each."""
+    rows = [f"stage {stage}" for stage in range(stages)]
+    boxes = [
+        row_box(stage, kind, (time(start), time(start + duration)), kind, rows[stage])
+        for stage, kind, start, duration in bars
+    ]
+    return Panel(title, Axis("time", time), rows=rows, boxes=boxes, **more)
 
 
 def parts_panel(

@@ -191,6 +191,15 @@ class Refusals:
             "plan with --fix offload=none",
         )
 
+    def parameters_here(self, job: Job, remedy: str) -> None:
+        """Refuse optimizer state on the host where sharded parameters go there with it."""
+        c = job.configuration
+        self.check(
+            c.offload is Offload.OPTIMIZER and c.zero == 3,
+            "it moves sharded parameters to the host as well, and copies them for every pass",
+            remedy,
+        )
+
     def gradients_at_the_end(self, job: Job, remedy: str) -> None:
         """Refuse optimizer state on the host where gradients go there more than once a step."""
         c = job.configuration
