@@ -15,8 +15,8 @@ from milp_plan.kinds.training.costing import PlanCosts
 from milp_plan.kinds.training.efficiency import Efficiency, shipped
 from milp_plan.kinds.training.problem import TrainingProblem
 from milp_plan.kinds.training.profile import read_profile
-from milp_plan.run import Settings, solve
 from tests.cli.cases import call
+from tests.support.training import answered
 
 HEAD = "name,kind,forward_ms,backward_ms,activation_bytes,parameters,weight_ms,output_bytes"
 LAYERS = (
@@ -69,8 +69,7 @@ def test_a_pipeline_is_cut_where_the_slowest_stage_is_the_shortest(tmp_path: Pat
         pipeline=2, micro_batch=4, micro_batches=8, schedule=Schedule.ONE_F_ONE_B, layers=(2, 2)
     )
     assert ideal(problem).step(two).total_ns == pytest.approx((8 * 38 + 33) * 1e6, abs=10)
-    outcome = solve(replace(problem, fixed={"pipeline": 2}), Settings(time_limit_s=100.0))
-    answer = api.answer_of(outcome)
+    answer = answered(replace(problem, fixed={"pipeline": 2}))
     assert answer.proved
     assert answer.best is not None
     values = []

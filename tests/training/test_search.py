@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -11,7 +12,7 @@ from milp_plan.kinds.training import Configuration, Recompute, Schedule, model, 
 from milp_plan.kinds.training.api import training_problem
 from milp_plan.kinds.training.misses import MOST, enough_memory, nearest_misses
 from milp_plan.kinds.training.problem import TrainingProblem
-from milp_plan.kinds.training.replay import replay
+from milp_plan.kinds.training.replay import ChunkCost, replay
 from milp_plan.kinds.training.result import KEPT, Candidate
 from milp_plan.kinds.training.search import search
 from milp_plan.kinds.training.space import Refused, Space, no_reason
@@ -37,11 +38,18 @@ def replays(
     given = (of.architecture, of.cluster, of.global_batch)
     every = [replace(c, recompute=r) for c in Space(of, {}, refused) for r in Recompute]
     for c in (each for each in every if each.why_not(*given) is None):
-        played = replay(c, costs.chunks(c))
-        resident = costs.resident_bytes(c)
-        peaks = tuple(map(sum, zip(resident, played.activation_peaks, strict=True)))
-        made[c] = (played.makespan_ns + costs.after_ns(c), excess_of(of, c, peaks)[0])
+        step, peaks = _replayed(c, costs.chunks(c), costs.resident_bytes(c), costs.after_ns(c))
+        made[c] = step, excess_of(of, c, peaks)[0]
     return made
+
+
+@cache
+def _replayed(
+    c: Configuration, chunks: tuple[ChunkCost, ...], resident: tuple[int, ...], after: int
+) -> tuple[int, tuple[int, ...]]:
+    played = replay(c, chunks)
+    peaks = tuple(map(sum, zip(resident, played.activation_peaks, strict=True)))
+    return played.makespan_ns + after, peaks
 
 
 def every(

@@ -179,8 +179,8 @@ def _proof(answer: ServingAnswer) -> Iterator[str]:
 
 
 def _left_out(answer: ServingAnswer) -> list[str]:
-    given = [f"{name} {value}" for name, value in answer.problem.fixed.items()]
-    return [*(["other than " + ", ".join(given)] if given else []), *NOT_CONSIDERED]
+    fixed = ", ".join(answer.problem.fixed_texts)
+    return [*([f"other than {fixed}"] if fixed else []), *NOT_CONSIDERED]
 
 
 def data(answer: ServingAnswer) -> dict[str, Any]:

@@ -115,6 +115,11 @@ class ModelOnCluster(CheckedProblem):
         return tuple(entry.name for entry in fields(cls.decision))
 
     @property
+    def fixed_texts(self) -> tuple[str, ...]:
+        """Fixed fields with their values."""
+        return tuple(f"{name} {value}" for name, value in self.fixed.items())
+
+    @property
     def costs_origin(self) -> str:
         """Where the rates of each device class come from."""
         names = dict.fromkeys(group.device.name for group in self.cluster.groups)

@@ -332,7 +332,7 @@ def _with_host(answer: TrainingAnswer) -> Iterator[str]:
 def _left_out(answer: TrainingAnswer) -> Iterator[tuple[str, str]]:
     """List what was not considered, in few words and in full."""
     if answer.problem.fixed:
-        fixed = ", ".join(f"{name} {value}" for name, value in answer.problem.fixed.items())
+        fixed = ", ".join(answer.problem.fixed_texts)
         yield "other values of fixed fields", f"other than {fixed}"
     if answer.problem.framework:
         yield (f"what {answer.problem.framework} cannot run",) * 2
