@@ -7,10 +7,7 @@ nanotron's layers, rounded.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar, cast
-
-from .activations import Activations
+from .activations import Activations, Known, recall, width_of
 from .architecture import Architecture
 from .blocks import Attention, Block, Mlp, Moe
 from .collectives import Traffic
@@ -19,9 +16,6 @@ from .efficiency import Software
 from .passes import Compute, Pass, Passes
 from .profile import MeasuredBlock
 from .ranks import Layout
-
-A = ParamSpec("A")
-T = TypeVar("T")
 
 ATTENTION_KERNELS = 12
 MLP_KERNELS = 8
@@ -43,24 +37,6 @@ SCORE_BATCH = 4
 
 Kinds = tuple[tuple[Block, int], ...]
 """Different blocks, and how many there are of each."""
-
-Known = dict[Any, dict[Any, Any]]
-"""Width of a configuration -> what its blocks do, by their identity."""
-
-
-def width_of(c: Configuration) -> tuple[Any, ...]:
-    """Return what passes and activations of a block depend on."""
-    degrees = (c.tensor, c.context, c.expert, c.expert_tensor, c.micro_batch)
-    return (*degrees, c.recompute, c.sequence_parallel, c.precision, c.pipeline > 1)
-
-
-def recall(
-    known: dict[Any, Any], key: Any, make: Callable[A, T], *args: A.args, **more: A.kwargs
-) -> T:
-    """Return what is known under a key; make and store it where nothing is."""
-    if key not in known:
-        known[key] = make(*args, **more)
-    return cast("T", known[key])
 
 
 def parameters_of(block: Block, c: Configuration) -> tuple[float, float]:

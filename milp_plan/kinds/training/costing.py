@@ -11,7 +11,8 @@ from functools import cached_property
 
 from milp_plan.core.bound import Bound
 
-from .block_work import Kinds, Known, width_of
+from .activations import Known, width_of
+from .block_work import Kinds
 from .cluster import TrainingCluster
 from .collectives import Traffic
 from .configuration import (

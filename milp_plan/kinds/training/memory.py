@@ -9,8 +9,6 @@ from dataclasses import dataclass
 
 from .activations import Activations
 from .architecture import Architecture
-from .block_work import Known, recall, width_of
-from .blocks import Block
 from .cluster import TrainingCluster
 from .configuration import Configuration, Offload, Schedule
 from .efficiency import Software
@@ -113,27 +111,7 @@ def sharded_parameters(c: Configuration, dense: float, experts: float) -> float:
 
 
 class Meter(Activations):
-    """Measures the devices of one configuration.
-
-    Parameters
-    ----------
-    architecture, configuration, sequence, software
-        As of :func:`device_memory`.
-    known
-        What is stored for the next configuration, as of :func:`.work.stage_works`.
-    """
-
-    def __init__(
-        self,
-        architecture: Architecture,
-        configuration: Configuration,
-        sequence: int,
-        software: Software,
-        *,
-        known: Known | None = None,
-    ) -> None:
-        super().__init__(architecture, configuration, sequence, software)
-        self.known = {} if known is None else known.setdefault(width_of(configuration), {})
+    """Measures the devices of one configuration."""
 
     def stages(self, works: tuple[StageWork, ...]) -> tuple[MemoryUse, ...]:
         """Peak memory of each pipeline device, of which the work is known."""
@@ -197,7 +175,3 @@ class Meter(Activations):
         if c.offload is Offload.OPTIMIZER:
             state, host = 0.0, (software.optimizer_bytes + software.gradient_bytes) * sharded
         return software.weight_bytes * weight, software.gradient_bytes * gradient, state, host
-
-    def kept(self, block: Block) -> float:
-        """Bytes that one block keeps of one micro-batch, looked up where they are known."""
-        return recall(self.known, ("kept", id(block)), super().kept, block)

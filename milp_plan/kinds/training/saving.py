@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .block_work import parameters_of, width_of
+from .activations import width_of
+from .block_work import parameters_of
 from .configuration import (
     V_SHAPED,
     Configuration,

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .activations import Known, recall
 from .architecture import Architecture
-from .block_work import BlockCounter, Kinds, Known, recall
+from .block_work import BlockCounter, Kinds
 from .cluster import TrainingCluster
 from .collectives import Traffic, point_to_point
 from .configuration import Configuration, Offload
