@@ -81,8 +81,8 @@ def test_prefill_of_mixtral_on_four_takes_its_operations() -> None:
     assert flops / 4 / FLOPS < first / 1e9 < 4 * flops / 4 / FLOPS
     d = answer.best.deployment
     dense = 32 * (block - 2 * expert + 2 * 4096) + 2 * 32000 * 4096 + 4096
-    held = 2 * (dense / d.tensor + 32 * 8 * expert / (d.expert * d.expert_tensor))
-    assert answer.best.memory[0].weights == pytest.approx(held, rel=1e-6)
+    expected = 2 * (dense / d.tensor + 32 * 8 * expert / (d.expert * d.expert_tensor))
+    assert answer.best.memory[0].weights == pytest.approx(expected, rel=1e-6)
 
 
 def test_throughput_takes_as_many_requests_as_fit_and_beats_latency() -> None:
@@ -203,10 +203,10 @@ def test_an_interruption_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(ServingCosts, "figures", interrupted)
     done = call(*words)
-    told = json.loads(done.stdout)
+    data = json.loads(done.stdout)
     assert done.exit_code == Exit.INTERRUPTED
-    assert not told["finished"]
-    assert 0 < told["bound"] <= best <= told["value"]
+    assert not data["finished"]
+    assert 0 < data["bound"] <= best <= data["value"]
 
 
 def test_the_checker_names_every_broken_rule() -> None:

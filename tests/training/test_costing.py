@@ -112,7 +112,7 @@ def test_as_few_blocks_save_memory_as_is_asked_for(sequence: int, hosts: bool) -
     steps = {}
     for recompute, offload, count in product(*ways(hosts), range(20)):
         c = replace(base, recompute=recompute, offload=offload, recomputed=count)
-        if c.why_not(problem.architecture, problem.cluster, problem.global_batch) is None:
+        if problem.why_not(c) is None:
             step = derive(c, costs.priced(c))
             if excess_of(problem, c, step.peaks)[0] <= 0:
                 steps[c] = step.step_ns

@@ -57,7 +57,7 @@ def job(
     c = replace(c, data=problem.cluster.devices // (c.tensor * c.context * c.pipeline))
     c = replace(c, micro_batches=batch // (c.data * c.micro_batch))
     c = replace(c, sequence_parallel=c.tensor > 1 and c.sequence_parallel)
-    assert c.why_not(problem.architecture, problem.cluster, batch) is None
+    assert problem.why_not(c) is None
     return problem, c
 
 
@@ -224,13 +224,13 @@ def test_nanotron_deepspeed_and_fsdp2() -> None:
     ):
         assert line in text.splitlines()
     problem, c = job(tensor=2, zero=2, sequence_parallel=False)
-    told = json.loads(export(problem, c, "deepspeed"))
-    assert told["train_batch_size"] == 64
-    assert told["train_micro_batch_size_per_gpu"] == 1
-    assert told["gradient_accumulation_steps"] == 16
-    assert told["zero_optimization"]["stage"] == 2
-    assert told["tensor_parallel"] == {"autotp_size": 2}
-    assert "activation_checkpointing" not in told
+    data = json.loads(export(problem, c, "deepspeed"))
+    assert data["train_batch_size"] == 64
+    assert data["train_micro_batch_size_per_gpu"] == 1
+    assert data["gradient_accumulation_steps"] == 16
+    assert data["zero_optimization"]["stage"] == 2
+    assert data["tensor_parallel"] == {"autotp_size": 2}
+    assert "activation_checkpointing" not in data
     problem, c = job(tensor=2, zero=3, recompute=Recompute.FULL, recomputed=5, micro_batch=4)
     text = export(problem, c, "fsdp2")
     values = {
@@ -267,8 +267,8 @@ def test_what_saves_memory_in_megatron() -> None:
 
 def test_what_saves_memory_in_other_frameworks() -> None:
     problem, c = job(offload=Offload.OPTIMIZER)
-    told = json.loads(export(problem, c, "deepspeed"))["zero_optimization"]
-    assert told["offload_optimizer"] == {"device": "cpu", "pin_memory": True}
+    data = json.loads(export(problem, c, "deepspeed"))["zero_optimization"]
+    assert data["offload_optimizer"] == {"device": "cpu", "pin_memory": True}
     text = export(problem, replace(c, recompute=Recompute.OFFLOAD, recomputed=5), "fsdp2")
     assert {"RECOMPUTED = 0", "OFFLOADED = 5", "OPTIMIZER_ON_HOST = True"} < {
         line.split("  #")[0] for line in text.splitlines()
@@ -321,7 +321,7 @@ def random_job(draw: random.Random) -> tuple[TrainingProblem, Configuration] | N
         precision=draw.choice(tuple(Precision)),
         layers=_uneven(draw, len(problem.architecture.blocks), pipeline * several),
     )  # fmt: skip
-    broken = c.why_not(problem.architecture, problem.cluster, batch)
+    broken = problem.why_not(c)
     return None if broken else (problem, c)
 
 
@@ -632,19 +632,19 @@ def test_a_launch_edited_by_hand_is_checked(tmp_path: Path) -> None:
     script, plan = tmp_path / "launch.sh", tmp_path / "plan.json"
     fixed = ("--fix", "pp=2", "--fix", "schedule=1f1b", "--fix", "recompute=none")
     written = ("--export", "megatron", "-o", script, "--plan-output", plan, "--json")
-    told = json.loads(call(*asked, *fixed, *written).stdout)
+    data = json.loads(call(*asked, *fixed, *written).stdout)
     for file in (script, plan):
         checked = json.loads(call(*asked, "--check", file, "--json").stdout)
-        assert (checked["valid"], checked["value"]) == (True, told["value"])
+        assert (checked["valid"], checked["value"]) == (True, data["value"])
     job_file = tmp_path / "job.toml"
     again = call(*asked, "--check", plan, "--export", "torchtitan", "-o", job_file)
     assert again.exit_code == Exit.DONE, again.stderr
     assert "by rates of megatron-core" in job_file.read_text()
-    assert json.loads(call(*asked, "--check", job_file, "--json").stdout)["value"] == told["value"]
+    assert json.loads(call(*asked, "--check", job_file, "--json").stdout)["value"] == data["value"]
     edited = script.read_text().replace("  --bf16", "  --recompute-activations\n  --bf16\n  --lr 1")
     script.write_text(edited)
     slower = call(*asked, "--check", script, "--json")
-    assert json.loads(slower.stdout)["value"] > told["value"]
+    assert json.loads(slower.stdout)["value"] > data["value"]
     assert "not read: --lr" in slower.stderr
     assert call(*asked, *fixed, "--export", "megatron", "-o", script).exit_code == Exit.DONE
     tight = call(*asked, "--memory", "15GB", "--check", script)

@@ -35,9 +35,8 @@ def replays(
 ) -> dict[Configuration, tuple[int, int]]:
     """Step of every configuration of the space, and the bytes that it lacks; by replays alone."""
     made = {}
-    given = (of.architecture, of.cluster, of.global_batch)
     every = [replace(c, recompute=r) for c in Space(of, {}, refused) for r in Recompute]
-    for c in (each for each in every if each.why_not(*given) is None):
+    for c in (each for each in every if of.why_not(each) is None):
         step, peaks = _replayed(c, costs.chunks(c), costs.resident_bytes(c), costs.after_ns(c))
         made[c] = step, excess_of(of, c, peaks)[0]
     return made
@@ -181,4 +180,4 @@ def test_the_space_lists_nothing_twice_and_nothing_that_cannot_run() -> None:
         listed = list(Space(of, {}))
         assert len(listed) == len(set(listed)) > 100
         for c in listed:
-            assert c.why_not(of.architecture, of.cluster, 64) is None
+            assert of.why_not(c) is None

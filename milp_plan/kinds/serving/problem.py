@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import chain
 from typing import Any
 
 from milp_plan.core import Finding
@@ -191,10 +190,10 @@ class ServingProblem(ModelOnCluster):
         if self.requests is not None and flight < self.requests:
             yield f"{flight} requests in flight, {self.requests} were asked"
 
-    def why_not(self, deployment: Deployment) -> str | None:
-        """Say in one sentence why a deployment cannot run, memory apart; ``None`` if it can."""
-        reasons = chain(self.request_reasons(deployment), self.degree_reasons(deployment))
-        return next(reasons, None)
+    def reasons(self, decision: Deployment) -> Iterator[str]:
+        """List every reason why a deployment cannot run, memory apart, one sentence each."""
+        yield from self.request_reasons(decision)
+        yield from self.degree_reasons(decision)
 
 
 def deployment_text(problem: ServingProblem, d: Deployment) -> str:

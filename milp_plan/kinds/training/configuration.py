@@ -187,12 +187,6 @@ class Configuration:
         starts = starts_of(counts)
         return tuple((starts[chunk], counts[chunk]) for chunk in self.chunks_of(device))
 
-    def why_not(
-        self, architecture: Architecture, cluster: TrainingCluster, global_batch: int
-    ) -> str | None:
-        """Say in one sentence why this cannot run, memory apart; ``None`` if it can."""
-        return next(self.reasons(architecture, cluster, global_batch), None)
-
     def reasons(
         self, architecture: Architecture, cluster: TrainingCluster, global_batch: int
     ) -> Iterator[str]:

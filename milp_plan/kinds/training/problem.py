@@ -102,6 +102,14 @@ class ModelOnCluster(CheckedProblem):
         return asked, rates
 
     @abstractmethod
+    def reasons(self, decision: Any) -> Iterator[str]:
+        """List every reason why a decision cannot be, memory apart, one sentence each."""
+
+    def why_not(self, decision: Any) -> str | None:
+        """Say in one sentence why a decision cannot be, memory apart; ``None`` if it can."""
+        return next(self.reasons(decision), None)
+
+    @abstractmethod
     def _size(self) -> tuple[Any, ...]:
         """Return the rest of what variants share."""
 
@@ -182,6 +190,10 @@ class TrainingProblem(ModelOnCluster):
 
     def _limits(self) -> tuple[Any, ...]:
         return (self.framework, *(("host",) if self.host else ()))
+
+    def reasons(self, decision: Configuration) -> Iterator[str]:
+        """List every reason why a configuration cannot run, memory apart, one sentence each."""
+        return decision.reasons(self.architecture, self.cluster, self.global_batch)
 
     @property
     def name(self) -> str:

@@ -57,13 +57,11 @@ class SavingOptions:
         return [(bound, option) for _, bound, _, option in taken]
 
     def _options(self, plain: Configuration) -> list[Option]:
-        problem = self.problem
         made = [
             replace(plain, recompute=recompute, offload=offload)
             for recompute, offload in product(self.space.recomputes, self.space.offloads)
         ]
-        given = (problem.architecture, problem.cluster, problem.global_batch)
-        can_run = (each for each in made if each != plain and each.why_not(*given) is None)
+        can_run = (c for c in made if c != plain and self.problem.why_not(c) is None)
         options = []
         for number, option in enumerate(can_run):
             bound = self.costs.saving_ns(option)

@@ -84,8 +84,7 @@ def export(problem: TrainingProblem, plan: TrainingPlan | Configuration, format_
         job = Job(problem, plan)
     else:
         job = Job(problem, plan.configuration, plan.value)
-    reasons = job.configuration.reasons(problem.architecture, problem.cluster, problem.global_batch)
-    found = "\n  ".join(reasons)
+    found = "\n  ".join(problem.reasons(job.configuration))
     if found:
         raise UnsupportedProblemError(f"this plan cannot run:\n  {found}")
     entry.refusals_of(job).done()
