@@ -55,7 +55,7 @@ def test_ways_to_save_memory_are_bounded_and_none_fits_where_the_bound_says_so(n
         problem, cluster=problem.cluster.with_memory(problem.cluster.memory_bytes // 2)
     )
     costs, fitting, lacking = PlanCosts(problem), 0, 0
-    for base in some(problem, {"experts": 149, "mixed": 11}.get(name, 37)):
+    for base in some(problem, {"experts": 149, "uneven": 149, "mixed": 11}.get(name, 37)):
         for recompute, offload in product(Recompute, Offload):
             way = replace(base, recompute=recompute, offload=offload)
             bound = costs.saving_ns(way)

@@ -113,7 +113,8 @@ def test_a_framework_that_nobody_knows_is_refused() -> None:
 
 
 def test_the_command_plans_for_what_it_exports(tmp_path: Path) -> None:
-    asked = ("train", "llama3-8b", "8xH100", "--global-batch", "32", "--sequence", "4096", "--json")
+    size = ("--global-batch", "32", "--sequence", "4096", "--fix", "pp=1", "--fix", "cp=1")
+    asked = ("train", "llama3-8b", "8xH100", *size, "--json")
     file = tmp_path / "run.yaml"
     free = json.loads(call(*asked).stdout)
     assert (free["framework"], free["refused"], free["unrestricted"]) == (None, 0, None)
