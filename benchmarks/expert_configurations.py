@@ -29,10 +29,11 @@ from milp_plan.kinds.training.formats import PLANS
 from milp_plan.kinds.training.measured import Measured
 from milp_plan.kinds.training.memory import default_reserve
 from milp_plan.kinds.training.problem import TrainingProblem
-from milp_plan.kinds.training.report import configuration_text
-from milp_plan.kinds.training.search import SearchResult, search
+from milp_plan.kinds.training.result import SearchResult
+from milp_plan.kinds.training.search import search
 from milp_plan.kinds.training.space import Space
 from milp_plan.kinds.training.step import derive, excess_of, least_peaks
+from milp_plan.kinds.training.texts import configuration_text
 
 Row = dict[str, Any]
 
@@ -66,7 +67,7 @@ def measure(case: Mapping[str, Any]) -> Row:
     for run, measured in _apart(chosen.read(folder())):
         problem = TrainingProblem(
             *(run.architecture, run.cluster, run.sequence, run.configuration.global_batch),
-            default_reserve(run.cluster),
+            reserve_bytes=default_reserve(run.cluster),
             efficiency=efficiency,
             framework=_framework(case),
         )

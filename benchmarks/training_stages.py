@@ -37,7 +37,7 @@ def measure(case: Mapping[str, Any]) -> Row:
         schedule=Schedule(case["schedule"]),
         sequence_parallel=tensor > 1,
     )
-    reason = degrees.why_not(problem.architecture, problem.cluster, case["batch"])
+    reason = problem.why_not(degrees)
     if reason is not None:
         return {"reason": reason}
     found = fastest_stages(PlanCosts(problem), degrees, WAYS, case["limit_s"])

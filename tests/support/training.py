@@ -18,6 +18,7 @@ from milp_plan.kinds.training import (
 from milp_plan.kinds.training.api import training_problem
 from milp_plan.kinds.training.problem import TrainingPlan, TrainingProblem
 from milp_plan.kinds.training.search import search
+from milp_plan.run import Settings, solve
 
 RATES = Efficiency({"A100": DeviceRates()})
 """Assumed rates, which no fit changes."""
@@ -44,6 +45,17 @@ def drawn(seed: int, **fixed: Any) -> TrainingProblem:
         fixed=fixed or rng.choice(({}, {"pipeline": 2}, {"zero": 1, "recompute": "none"})),
         efficiency=RATES,
     )
+
+
+def problem_of(model: str, cluster: str, batch: int, sequence: int = 4096) -> TrainingProblem:
+    """A published model on a cluster."""
+    return training_problem(model, cluster, global_batch=batch, sequence=sequence)
+
+
+def answered(problem: Any) -> Any:
+    """The answer of a run of any length, of training or serving."""
+    outcome: Any = solve(problem, Settings(time_limit_s=300.0))
+    return outcome.kind.part("api").answer_of(outcome)
 
 
 def planned(seed: int) -> tuple[TrainingProblem, TrainingPlan] | None:

@@ -69,8 +69,8 @@ class Roofline:
         made = []
         for flops, count in zip(self._chunk_flops(c), counts, strict=True):
             once = -(-flops * NANO * slow // (100 * self._rate(c)))
-            held = kept * tokens * count // (c.tensor * c.context)
-            made.append(ChunkCost(once, once + once * again // 100, once, held))
+            activations = kept * tokens * count // (c.tensor * c.context)
+            made.append(ChunkCost(once, once + once * again // 100, once, activations))
         return tuple(made)
 
     def after_ns(self, c: Configuration) -> int:

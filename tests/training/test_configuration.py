@@ -12,8 +12,14 @@ from milp_plan.kinds.training.configuration import even_layers
 LLAMA = Configuration(tensor=8, pipeline=4, data=2, micro_batches=512)
 
 
+def why_not(
+    c: Configuration, name: str = "llama3-70b", cluster: str = "8x8xH100", batch: int = 1024
+) -> str | None:
+    return next(c.reasons(model(name), training_cluster(cluster), batch), None)
+
+
 def test_a_configuration_that_can_run_has_no_reason_against_it() -> None:
-    assert LLAMA.why_not(model("llama3-70b"), training_cluster("8x8xH100"), 1024) is None
+    assert why_not(LLAMA) is None
 
 
 @pytest.mark.parametrize(
@@ -45,21 +51,21 @@ def test_a_configuration_that_can_run_has_no_reason_against_it() -> None:
     ],
 )
 def test_what_cannot_run_has_a_reason_in_one_sentence(change: dict, word: str | None) -> None:
-    told = replace(LLAMA, **change).why_not(model("llama3-70b"), training_cluster("8x8xH100"), 1024)
-    assert told is None if word is None else word in str(told)
+    reason = why_not(replace(LLAMA, **change))
+    assert reason is None if word is None else word in str(reason)
 
 
 def test_tensor_ranks_divide_the_heads() -> None:
     odd = Configuration(tensor=3, micro_batches=8)
-    assert "heads" in str(odd.why_not(model("llama3-8b"), training_cluster("3xH100"), 8))
+    assert "heads" in str(why_not(odd, "llama3-8b", "3xH100", 8))
 
 
 def test_experts_lie_in_the_devices_of_a_stage() -> None:
-    deepseek, cluster = model("deepseek-v3"), training_cluster("256x8xH800")
+    deepseek = "deepseek-v3", "256x8xH800", 15_360
     used = Configuration(*(1, 1, 64, 1, 16, 128, 1, 120), virtual=2, schedule=Schedule.DUALPIPE_V)
-    assert used.why_not(deepseek, cluster, 15_360) is None
+    assert why_not(used, *deepseek) is None
     assert used.expert_data == 2
-    assert "256 experts" in str(replace(used, expert=48).why_not(deepseek, cluster, 15_360))
+    assert "256 experts" in str(why_not(replace(used, expert=48), *deepseek))
 
 
 def test_chunks_go_round_or_out_and_back() -> None:

@@ -9,25 +9,21 @@ from typing import Any
 import pytest
 
 from milp_plan.core.budget import Budget
-from milp_plan.kinds.training import Configuration, Offload, Recompute, Schedule, api
+from milp_plan.kinds.training import Configuration, Offload, Recompute, Schedule
 from milp_plan.kinds.training.costing import PlanCosts
 from milp_plan.kinds.training.problem import TrainingProblem
 from milp_plan.kinds.training.replay import replay, schedule_bound
 from milp_plan.kinds.training.search import search
 from milp_plan.kinds.training.space import Space
 from milp_plan.kinds.training.step import derive, excess_of, least_peaks
-
-
-def of(name: str, cluster: str, batch: int, sequence: int = 4096) -> TrainingProblem:
-    return api.training_problem(name, cluster, global_batch=batch, sequence=sequence)
-
+from tests.support.training import problem_of
 
 CASES = {
-    "dense": of("llama3-8b", "2x8xH100", 64),
-    "experts": of("mixtral-8x7b", "2x8xH100", 64),
-    "uneven": of("deepseek-v2-lite", "2x8xH800", 64),
-    "frozen": of("llava-7b", "2x8xA100", 32, 2048),
-    "mixed": of("llama3-8b", "1x8xA100+1x8xV100", 64),
+    "dense": problem_of("llama3-8b", "2x8xH100", 64),
+    "experts": problem_of("mixtral-8x7b", "2x8xH100", 64),
+    "uneven": problem_of("deepseek-v2-lite", "2x8xH800", 64),
+    "frozen": problem_of("llava-7b", "2x8xA100", 32, 2048),
+    "mixed": problem_of("llama3-8b", "1x8xA100+1x8xV100", 64),
 }
 
 
@@ -59,7 +55,7 @@ def test_ways_to_save_memory_are_bounded_and_none_fits_where_the_bound_says_so(n
         problem, cluster=problem.cluster.with_memory(problem.cluster.memory_bytes // 2)
     )
     costs, fitting, lacking = PlanCosts(problem), 0, 0
-    for base in some(problem, {"experts": 149, "mixed": 11}.get(name, 37)):
+    for base in some(problem, {"experts": 149, "uneven": 149, "mixed": 11}.get(name, 37)):
         for recompute, offload in product(Recompute, Offload):
             way = replace(base, recompute=recompute, offload=offload)
             bound = costs.saving_ns(way)
@@ -108,7 +104,7 @@ TIGHT: dict[str, Any] = {
 @pytest.mark.parametrize("sequence", [10240, 12288, 16384])
 def test_as_few_blocks_save_memory_as_is_asked_for(sequence: int, hosts: bool) -> None:
     """The best of every way, of every number of blocks."""
-    problem = of("llama3-70b", "4x8xH100", 64, sequence)
+    problem = problem_of("llama3-70b", "4x8xH100", 64, sequence)
     problem = replace(problem, host=hosts)
     costs, fixed = PlanCosts(problem), TIGHT | {"recomputed_by_chunk": ()}
     best = search(problem, costs, fixed, Budget(None)).best[0]
@@ -116,7 +112,7 @@ def test_as_few_blocks_save_memory_as_is_asked_for(sequence: int, hosts: bool) -
     steps = {}
     for recompute, offload, count in product(*ways(hosts), range(20)):
         c = replace(base, recompute=recompute, offload=offload, recomputed=count)
-        if c.why_not(problem.architecture, problem.cluster, problem.global_batch) is None:
+        if problem.why_not(c) is None:
             step = derive(c, costs.priced(c))
             if excess_of(problem, c, step.peaks)[0] <= 0:
                 steps[c] = step.step_ns
@@ -125,7 +121,7 @@ def test_as_few_blocks_save_memory_as_is_asked_for(sequence: int, hosts: bool) -
 
 
 def test_stages_where_fewer_micro_batches_wait_recompute_fewer_blocks() -> None:
-    problem = of("llama3-70b", "4x8xH100", 64, 16384)
+    problem = problem_of("llama3-70b", "4x8xH100", 64, 16384)
     costs, fixed = PlanCosts(problem), TIGHT
     best = search(problem, costs, fixed, Budget(None)).best[0]
     equal = search(problem, costs, fixed | {"recomputed_by_chunk": ()}, Budget(None)).best[0]
@@ -174,7 +170,7 @@ def test_slower_devices_get_fewer_blocks_and_the_step_is_shorter() -> None:
 
 
 def test_uneven_models_are_better_off_than_with_the_even_split() -> None:
-    problem = of("deepseek-v2-lite", "2x8xH800", 256)
+    problem = problem_of("deepseek-v2-lite", "2x8xH800", 256)
     costs = PlanCosts(problem)
     even = Configuration(expert=2, pipeline=8, data=2, micro_batches=128)
     balanced = [c for c in costs.variants(even) if not c.recomputed]
@@ -188,7 +184,7 @@ def test_a_pipeline_of_fifteen_has_no_idle_stages() -> None:
 
     Both have the same slowest stage and the same peak.
     """
-    problem = of("llama3-8b", "3x5xH100", 64)
+    problem = problem_of("llama3-8b", "3x5xH100", 64)
     costs = PlanCosts(problem)
     base = Configuration(pipeline=15, micro_batches=64, schedule=Schedule.ZB_H1)
     greedy = replace(base, layers=(0, 0, 0, 2, *[3] * 10, 0))

@@ -1,6 +1,8 @@
 """Step times against hand calculations, with rates that make one term visible."""
 
+import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -17,11 +19,10 @@ from milp_plan.kinds.training import (
     Schedule,
     Software,
     TrainingCluster,
-    step_time,
     training_cluster,
 )
-from milp_plan.kinds.training.costs import NANO, StepTime
-from milp_plan.kinds.training.efficiency import shipped, software_names
+from milp_plan.kinds.training.costs import NANO, StepTime, step_seconds, step_time
+from milp_plan.kinds.training.efficiency import SHIPPED, shipped
 from milp_plan.kinds.training.work import stage_works
 
 HIDDEN, LAYERS, SEQUENCE, VOCABULARY = 4096, 8, 2048, 32_000
@@ -32,6 +33,9 @@ GPT = Architecture(
     sequence=SEQUENCE,
     tied=True,
 )
+BLOCKS = replace(GPT, vocabulary=1)
+"""Without head and embedding."""
+
 FAST = 1e9
 """A share so large that what it divides takes no time."""
 
@@ -60,10 +64,23 @@ def quick(name: str) -> TrainingCluster:
 
 
 def timed(
-    configuration: Configuration, cluster: str = "1xA100", rates: DeviceRates = PRODUCTS
+    configuration: Configuration,
+    cluster: str = "1xA100",
+    rates: DeviceRates = PRODUCTS,
+    *,
+    model: Architecture = GPT,
+    software: Software = QUIET,
 ) -> StepTime:
-    efficiency = Efficiency({"A100": rates}, QUIET)
-    return step_time(GPT, quick(cluster), configuration, SEQUENCE, efficiency)
+    efficiency, on = Efficiency({"A100": rates, "V100": rates}, software), quick(cluster)
+    works = stage_works(model, on, configuration, SEQUENCE, software)
+    return step_time(works, on, configuration, efficiency)
+
+
+def stages_of(configuration: Configuration, cluster: str) -> tuple[Any, ...]:
+    """Seconds of the stages of equal blocks."""
+    works = stage_works(BLOCKS, quick(cluster), configuration, SEQUENCE, QUIET)
+    efficiency = Efficiency({"A100": PRODUCTS, "V100": PRODUCTS}, QUIET)
+    return step_seconds(works, quick(cluster), configuration, efficiency).stages
 
 
 def test_a_step_takes_the_operations_over_the_rate() -> None:
@@ -96,21 +113,17 @@ def test_attention_recomputation_adds_its_core() -> None:
 )
 def test_the_bubble_is_p_minus_1_over_m(schedule: Schedule, virtual: int, share: float) -> None:
     """Without head and embedding all stages are equal: bubble / work = (p - 1) / (m v)."""
-    blocks = replace(GPT, vocabulary=1)
     configuration = Configuration(pipeline=4, micro_batches=16, virtual=virtual, schedule=schedule)
-    efficiency = Efficiency({"A100": PRODUCTS}, QUIET)
-    found = step_time(blocks, quick("4xA100"), configuration, SEQUENCE, efficiency)
+    found = timed(configuration, "4xA100", model=BLOCKS)
     assert found.bubble_ns / found.compute_ns == pytest.approx(share * 3 / 16, rel=1e-3)
 
 
 def test_zero_bubble_h1_hides_products_for_weights() -> None:
-    blocks = replace(GPT, vocabulary=1)
-    cluster, efficiency = quick("4xA100"), Efficiency({"A100": PRODUCTS}, QUIET)
     configuration = Configuration(pipeline=4, micro_batches=16, schedule=Schedule.ZB_H1)
-    found = step_time(blocks, cluster, configuration, SEQUENCE, efficiency)
-    stage = found.stages[0]
-    bubble = 3 * (stage.forward_ns + stage.backward_ns - stage.weight_ns)
-    assert found.bubble_ns == pytest.approx(bubble, rel=1e-3)
+    found = timed(configuration, "4xA100", model=BLOCKS)
+    stage = stages_of(configuration, "4xA100")[0]
+    bubble = 3 * (stage.forward + stage.backward - stage.weight)
+    assert found.bubble_ns / NANO == pytest.approx(bubble, rel=1e-3)
 
 
 def test_tensor_parallelism_sends_four_all_reduces_a_layer() -> None:
@@ -127,9 +140,8 @@ def test_parts_are_sent_to_the_next_stage_and_gathered_there() -> None:
     c = Configuration(tensor=4, pipeline=2, sequence_parallel=False)
     found = {}
     for scattered in (False, True):
-        efficiency = Efficiency({"A100": rates}, replace(QUIET, scattered_sends=scattered))
-        step = step_time(GPT, quick("2x4xA100"), c, SEQUENCE, efficiency)
-        found[scattered] = step.transfer_ns
+        software = replace(QUIET, scattered_sends=scattered)
+        found[scattered] = timed(c, "2x4xA100", rates, software=software).transfer_ns
     boundary = 2 * SEQUENCE * HIDDEN * NANO
     assert found[False] == pytest.approx(2 * boundary / (0.5 * 25e9), rel=1e-3)
     parts = boundary / 4 / (0.5 * 25e9) + 3 / 4 * boundary / (0.5 * 300e9)
@@ -143,7 +155,7 @@ def test_split_experts_gather_tokens_and_scatter_sums(expert: int, split: int) -
     2 of 4 experts for each token, tensor 2: b is 2 bytes x 2 x tokens / 2 x hidden.
     """
     moe = Moe(4, 2, 1024)
-    model = replace(GPT, blocks=(replace(GPT.blocks[0], feed_forward=moe),), vocabulary=1)
+    model = replace(BLOCKS, blocks=(replace(GPT.blocks[0], feed_forward=moe),))
     rates = replace(PRODUCTS, node=0.5)
     c = Configuration(tensor=2, data=2, expert=expert, expert_tensor=split)
     works = stage_works(model, quick("4xA100"), c, SEQUENCE, QUIET)
@@ -151,7 +163,7 @@ def test_split_experts_gather_tokens_and_scatter_sums(expert: int, split: int) -
     exchanged = 2 * (expert - 1) / expert * sent
     shared = 2 * (split - 1) / split * split * sent
     assert works[0].passes.forward.expert.node_bytes == pytest.approx(exchanged + shared)
-    found = step_time(model, quick("4xA100"), c, SEQUENCE, Efficiency({"A100": rates}, QUIET))
+    found = timed(c, "4xA100", rates, model=model)
     assert found.expert_ns == pytest.approx(
         2 * (exchanged + shared) / (0.5 * 300e9) * NANO, rel=1e-3
     )
@@ -173,14 +185,13 @@ def test_a_node_is_sent_a_token_once_and_spreads_it() -> None:
 def test_dualpipe_hides_traffic_of_experts_under_computation(network: float, hidden: bool) -> None:
     """What is longer of both remains: all the computation, or all the traffic."""
     moe = replace(GPT.blocks[0], feed_forward=Moe(16, 2, 1024))
-    model = replace(GPT, blocks=(moe,) * 4, vocabulary=1)
-    efficiency = Efficiency({"A100": replace(PRODUCTS, network=network)}, QUIET)
+    model, rates = replace(BLOCKS, blocks=(moe,) * 4), replace(PRODUCTS, network=network)
     times = {}
     for schedule in (Schedule.ZB_V, Schedule.DUALPIPE_V):
         c = Configuration(
             expert=8, pipeline=2, data=8, micro_batches=4, virtual=2, schedule=schedule
         )
-        times[schedule] = step_time(model, quick("4x4xA100"), c, SEQUENCE, efficiency)
+        times[schedule] = timed(c, "4x4xA100", rates, model=model)
     waits, beside = times[Schedule.ZB_V], times[Schedule.DUALPIPE_V]
     assert waits.expert_ns > 0
     assert beside.compute_ns == pytest.approx(waits.compute_ns, rel=1e-6)
@@ -198,24 +209,19 @@ def test_gradients_are_reduced_once_a_step() -> None:
 
 
 def test_a_host_that_launches_slowly_bounds_small_passes() -> None:
-    slow = Efficiency({"A100": PRODUCTS}, replace(QUIET, launch_ns=1e6))
-    cluster = quick("1xA100")
-    works = stage_works(GPT, cluster, Configuration(), SEQUENCE, slow.software)
+    slow = replace(QUIET, launch_ns=1e6)
+    works = stage_works(GPT, quick("1xA100"), Configuration(), SEQUENCE, slow)
     kernels = sum(each.compute.kernels for each in works[0].passes)
-    found = step_time(GPT, cluster, Configuration(), SEQUENCE, slow)
+    found = timed(Configuration(), software=slow)
     assert found.compute_ns == pytest.approx(kernels * 1e6, rel=1e-6)
 
 
 def test_a_mixed_cluster_runs_each_stage_at_its_own_rate() -> None:
-    efficiency = Efficiency({"A100": PRODUCTS, "V100": PRODUCTS}, QUIET)
-    cluster = quick("1x1xA100+1x1xV100")
-    blocks = replace(GPT, vocabulary=1)
-    found = step_time(blocks, cluster, Configuration(pipeline=2), SEQUENCE, efficiency)
-    ratio = found.stages[1].forward_ns / found.stages[0].forward_ns
-    assert ratio == pytest.approx(312 / 125, rel=1e-3)
+    first, second = stages_of(Configuration(pipeline=2), "1x1xA100+1x1xV100")
+    assert second.forward / first.forward == pytest.approx(312 / 125, rel=1e-3)
 
 
-@pytest.mark.parametrize("name", software_names())
+@pytest.mark.parametrize("name", json.loads(SHIPPED.read_text())["software"])
 def test_shipped_rates_are_shares(name: str) -> None:
     efficiency = shipped(name)
     assert efficiency.devices
@@ -232,11 +238,10 @@ def test_an_unknown_framework_names_the_known_ones() -> None:
 
 def test_with_one_micro_batch_sharded_gradients_cost_what_a_sharded_optimizer_does() -> None:
     """Both scatter gradients once behind one backward pass, and gather parameters once."""
-    rates = replace(PRODUCTS, node=0.01)
-    efficiency = Efficiency({"A100": rates}, replace(QUIET, overlap=0.5))
+    rates, software = replace(PRODUCTS, node=0.01), replace(QUIET, overlap=0.5)
     for count in (1, 4):
         first, second = (
-            step_time(GPT, quick("8xA100"), configuration, SEQUENCE, efficiency).data_parallel_ns
+            timed(configuration, "8xA100", rates, software=software).data_parallel_ns
             for zero in (1, 2)
             for configuration in [Configuration(data=8, zero=zero, micro_batches=count)]
         )

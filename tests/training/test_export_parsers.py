@@ -106,14 +106,14 @@ def test_deepspeed_reads_its_files() -> None:
     tensor = pytest.importorskip("deepspeed.runtime.tensor_parallel.config")
     expert = pytest.importorskip("deepspeed.module_inject.auto_ep_config")
     for text in texts("deepspeed", 20):
-        told = json.loads(text)
-        read = zero.DeepSpeedZeroConfig(**told["zero_optimization"])
+        data = json.loads(text)
+        read = zero.DeepSpeedZeroConfig(**data["zero_optimization"])
         assert read.stage in range(4)
-        written = "offload_optimizer" in told["zero_optimization"]
+        written = "offload_optimizer" in data["zero_optimization"]
         assert written == (read.offload_optimizer is not None)
-        tensor.TPTrainingConfig(**told.get("tensor_parallel", {}))
-        parsed = expert.parse_autoep_config(told.get("expert_parallel", {}))
-        assert parsed.autoep_size == told.get("expert_parallel", {}).get("autoep_size", 1)
+        tensor.TPTrainingConfig(**data.get("tensor_parallel", {}))
+        parsed = expert.parse_autoep_config(data.get("expert_parallel", {}))
+        assert parsed.autoep_size == data.get("expert_parallel", {}).get("autoep_size", 1)
 
 
 def test_nanotron_has_the_fields_of_its_sections() -> None:
@@ -130,12 +130,12 @@ def test_nanotron_has_the_fields_of_its_sections() -> None:
         if isinstance(node, ast.ClassDef)
     }
     problem, c = job(tensor=2, pipeline=2)
-    told = yaml.safe_load(export(problem, c, "nanotron"))
-    assert set(told["parallelism"]) <= names["ParallelismArgs"]
-    assert set(told["tokens"]) <= names["TokensArgs"]
-    assert set(told["optimizer"]) <= names["OptimizerArgs"]
-    assert set(told["model"]) <= names["ModelArgs"]
-    assert set(told["model"]["model_config"]) <= names["LlamaConfig"]
+    data = yaml.safe_load(export(problem, c, "nanotron"))
+    assert set(data["parallelism"]) <= names["ParallelismArgs"]
+    assert set(data["tokens"]) <= names["TokensArgs"]
+    assert set(data["optimizer"]) <= names["OptimizerArgs"]
+    assert set(data["model"]) <= names["ModelArgs"]
+    assert set(data["model"]["model_config"]) <= names["LlamaConfig"]
 
 
 FSDP = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,7 @@ def job(
     c = replace(c, data=problem.cluster.devices // (c.tensor * c.context * c.pipeline))
     c = replace(c, micro_batches=batch // (c.data * c.micro_batch))
     c = replace(c, sequence_parallel=c.tensor > 1 and c.sequence_parallel)
-    assert c.why_not(problem.architecture, problem.cluster, batch) is None
+    assert problem.why_not(c) is None
     return problem, c
 
 
@@ -224,13 +225,13 @@ def test_nanotron_deepspeed_and_fsdp2() -> None:
     ):
         assert line in text.splitlines()
     problem, c = job(tensor=2, zero=2, sequence_parallel=False)
-    told = json.loads(export(problem, c, "deepspeed"))
-    assert told["train_batch_size"] == 64
-    assert told["train_micro_batch_size_per_gpu"] == 1
-    assert told["gradient_accumulation_steps"] == 16
-    assert told["zero_optimization"]["stage"] == 2
-    assert told["tensor_parallel"] == {"autotp_size": 2}
-    assert "activation_checkpointing" not in told
+    data = json.loads(export(problem, c, "deepspeed"))
+    assert data["train_batch_size"] == 64
+    assert data["train_micro_batch_size_per_gpu"] == 1
+    assert data["gradient_accumulation_steps"] == 16
+    assert data["zero_optimization"]["stage"] == 2
+    assert data["tensor_parallel"] == {"autotp_size": 2}
+    assert "activation_checkpointing" not in data
     problem, c = job(tensor=2, zero=3, recompute=Recompute.FULL, recomputed=5, micro_batch=4)
     text = export(problem, c, "fsdp2")
     values = {
@@ -267,8 +268,8 @@ def test_what_saves_memory_in_megatron() -> None:
 
 def test_what_saves_memory_in_other_frameworks() -> None:
     problem, c = job(offload=Offload.OPTIMIZER)
-    told = json.loads(export(problem, c, "deepspeed"))["zero_optimization"]
-    assert told["offload_optimizer"] == {"device": "cpu", "pin_memory": True}
+    data = json.loads(export(problem, c, "deepspeed"))["zero_optimization"]
+    assert data["offload_optimizer"] == {"device": "cpu", "pin_memory": True}
     text = export(problem, replace(c, recompute=Recompute.OFFLOAD, recomputed=5), "fsdp2")
     assert {"RECOMPUTED = 0", "OFFLOADED = 5", "OPTIMIZER_ON_HOST = True"} < {
         line.split("  #")[0] for line in text.splitlines()
@@ -321,7 +322,7 @@ def random_job(draw: random.Random) -> tuple[TrainingProblem, Configuration] | N
         precision=draw.choice(tuple(Precision)),
         layers=_uneven(draw, len(problem.architecture.blocks), pipeline * several),
     )  # fmt: skip
-    broken = c.why_not(problem.architecture, problem.cluster, batch)
+    broken = problem.why_not(c)
     return None if broken else (problem, c)
 
 
@@ -406,6 +407,24 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     ("fsdp2", {"recompute": Recompute.OFFLOAD, "tensor": 2}, "tensor-parallel", "--fix tensor=1"),
     ("fsdp2", {"offload": Offload.OPTIMIZER, "zero": 3}, "parameters to the host", "zero=1"),
     ("fsdp2", {"offload": Offload.OPTIMIZER, "zero": 2}, "of the 8 micro-batches", "zero=1"),
+    ("megatron", {"model": "vit-l"}, "not a decoder", "export a plan"),
+    ("megatron", {"model": "llava-7b"}, "not a decoder", "export a plan"),
+    ("megatron", {"model": "mixtral-8x7b", "tensor": 2, "sequence_parallel": False},
+     "experts", "--fix sequence_parallel=true"),
+    ("megatron", {"model": "mixtral-8x7b", "recompute": Recompute.OFFLOAD, "recomputed": 2},
+     "SwiGLU", "--fix recompute=full"),
+    ("megatron", {"model": "gpt3-6.7b", "recompute": Recompute.OFFLOAD, "recomputed": 2},
+     "SwiGLU", "--fix recompute=full"),
+    ("torchtitan", {"model": "gpt3-6.7b", "zero": 3}, "no model of the shape", "export a plan"),
+    ("torchtitan", {"model": "deepseek-v3", "zero": 3}, "multi-token", "--model-file"),
+    ("torchtitan", {"model": "qwen3-8b", "pipeline": 2}, "does not divide", "--fix pipeline=1"),
+    ("torchtitan", {"model": "qwen3-30b-a3b", "zero": 3, "tensor": 2},
+     "experts have the tensor degree", "--fix expert=2"),
+    ("nanotron", {"model": "gpt3-6.7b"}, "another shape", "a plan of a Llama"),
+    ("nanotron", {"model": "qwen3-8b"}, "another shape", "a plan of a Llama"),
+    ("fsdp2", {"model": "mixtral-8x7b", "expert": 2}, "distributes no experts", "--fix expert=1"),
+    ("deepspeed", {"model": "mixtral-8x7b", "expert": 2, "tensor": 2},
+     "without tensor", "--fix tensor=1"),
 ]  # fmt: skip
 
 
@@ -419,32 +438,6 @@ def test_what_a_framework_cannot_do_is_refused_with_a_remedy(
     first = str(caught.value).splitlines()
     assert first[0] == f"{name} cannot run this plan:"
     assert any(reason in line and remedy in line for line in first[1:]), first
-
-
-@pytest.mark.parametrize(
-    ("name", "model", "fields", "reason"),
-    [
-        ("megatron", "vit-l", {}, "not a decoder"),
-        ("megatron", "llava-7b", {}, "not a decoder"),
-        ("megatron", "mixtral-8x7b", {"tensor": 2, "sequence_parallel": False}, "experts"),
-        ("megatron", "mixtral-8x7b", {"recompute": Recompute.OFFLOAD, "recomputed": 2}, "SwiGLU"),
-        ("megatron", "gpt3-6.7b", {"recompute": Recompute.OFFLOAD, "recomputed": 2}, "SwiGLU"),
-        ("torchtitan", "gpt3-6.7b", {"zero": 3}, "no model of the shape"),
-        ("torchtitan", "deepseek-v3", {"zero": 3}, "multi-token"),
-        ("torchtitan", "qwen3-8b", {"pipeline": 2}, "pipeline=1"),
-        ("torchtitan", "qwen3-30b-a3b", {"zero": 3, "tensor": 2}, "experts have the tensor degree"),
-        ("nanotron", "gpt3-6.7b", {}, "another shape"),
-        ("nanotron", "qwen3-8b", {}, "another shape"),
-        ("fsdp2", "mixtral-8x7b", {"expert": 2}, "distributes no experts"),
-        ("deepspeed", "mixtral-8x7b", {"expert": 2, "tensor": 2}, "without tensor"),
-    ],
-)
-def test_models_that_a_framework_does_not_train_are_refused(
-    name: str, model: str, fields: dict[str, Any], reason: str
-) -> None:
-    problem, c = job(model, **fields)
-    with pytest.raises(UnsupportedProblemError, match=reason):
-        export(problem, c, name)
 
 
 @pytest.mark.parametrize(
@@ -524,39 +517,31 @@ def test_a_script_written_by_hand_is_read() -> None:
         ("--lr", "--nnodes 4 --nproc-per-node 8 --lr", "found 32, expected 16"),
         ("pipeline-rank 2", "pipeline-rank 999999999", "found 1999999998, expected at most 32"),
         ("--lr", "'--lr", "quotation"),
+        ("--lr", "--recompute-granularity selective --recompute-modules layernorm --lr",
+         "expected core_attn,"),
+        ("--lr", "--recompute-activations --cpu-offloading-num-layers 3 --lr",
+         "expected nothing, as Megatron"),
+        ("--lr", "--cpu-offloading-num-layers some --lr",
+         "--cpu-offloading-num-layers: found 'some'"),
+        ("--lr", "--cpu-offloading-num-layers 32 --lr", "less than 32, the blocks of the model"),
+        ("--lr", "--fine-grained-activation-offloading --lr",
+         "expected --cpu-offloading-num-layers"),
+        ("--lr", "--optimizer-cpu-offload --optimizer-offload-fraction 0.5 --lr",
+         "fraction: found 0.5"),
     ],
-)
+)  # fmt: skip
 def test_defects_of_a_script_name_the_option(old: str, new: str, message: str) -> None:
     problem, _ = job(cluster="2x8xH100")
     assert old in SCRIPT
     text = SCRIPT.replace("--recompute-activations", "").replace(old, new)
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=re.escape(message)):
         read_script(text, "launch.sh", problem)
-    assert message in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            "--recompute-granularity selective --recompute-modules layernorm",
-            "expected core_attn,",
-        ),
-        ("--recompute-activations --cpu-offloading-num-layers 3", "expected nothing, as Megatron"),
-        ("--cpu-offloading-num-layers some", "--cpu-offloading-num-layers: found 'some'"),
-        ("--cpu-offloading-num-layers 32", "less than 32, the blocks of the model"),
-        ("--fine-grained-activation-offloading", "expected --cpu-offloading-num-layers"),
-        ("--optimizer-cpu-offload --optimizer-offload-fraction 0.5", "fraction: found 0.5"),
-    ],
-)
-def test_ways_to_save_memory_that_a_plan_cannot_say_are_defects(options: str, message: str) -> None:
+def test_no_offloaded_layers_are_none() -> None:
     problem, c = job()
-    text = f"--micro-batch-size 1 --global-batch-size 64 --bf16 {options}"
-    with pytest.raises(InputError) as caught:
-        read_script(text, "launch.sh", problem)
-    assert message in str(caught.value)
-    found = read_script(text.replace(options, "--cpu-offloading-num-layers 0"), "x", problem)
-    assert found.configuration == replace(c, zero=0)
+    text = "--micro-batch-size 1 --global-batch-size 64 --bf16 --cpu-offloading-num-layers 0"
+    assert read_script(text, "launch.sh", problem).configuration == replace(c, zero=0)
 
 
 @pytest.mark.parametrize(
@@ -630,9 +615,8 @@ def test_a_file_in_the_manner_of_those_published_is_read() -> None:
 def test_defects_of_a_job_name_the_field(old: str, new: str, message: str) -> None:
     problem, _ = job(batch=8)
     assert old in PUBLISHED
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=re.escape(message)):
         read(PUBLISHED.replace(old, new, 1), "job.toml", problem)
-    assert message in str(caught.value)
 
 
 def test_a_launch_edited_by_hand_is_checked(tmp_path: Path) -> None:
@@ -640,19 +624,19 @@ def test_a_launch_edited_by_hand_is_checked(tmp_path: Path) -> None:
     script, plan = tmp_path / "launch.sh", tmp_path / "plan.json"
     fixed = ("--fix", "pp=2", "--fix", "schedule=1f1b", "--fix", "recompute=none")
     written = ("--export", "megatron", "-o", script, "--plan-output", plan, "--json")
-    told = json.loads(call(*asked, *fixed, *written).stdout)
+    data = json.loads(call(*asked, *fixed, *written).stdout)
     for file in (script, plan):
         checked = json.loads(call(*asked, "--check", file, "--json").stdout)
-        assert (checked["valid"], checked["value"]) == (True, told["value"])
+        assert (checked["valid"], checked["value"]) == (True, data["value"])
     job_file = tmp_path / "job.toml"
     again = call(*asked, "--check", plan, "--export", "torchtitan", "-o", job_file)
     assert again.exit_code == Exit.DONE, again.stderr
     assert "by rates of megatron-core" in job_file.read_text()
-    assert json.loads(call(*asked, "--check", job_file, "--json").stdout)["value"] == told["value"]
+    assert json.loads(call(*asked, "--check", job_file, "--json").stdout)["value"] == data["value"]
     edited = script.read_text().replace("  --bf16", "  --recompute-activations\n  --bf16\n  --lr 1")
     script.write_text(edited)
     slower = call(*asked, "--check", script, "--json")
-    assert json.loads(slower.stdout)["value"] > told["value"]
+    assert json.loads(slower.stdout)["value"] > data["value"]
     assert "not read: --lr" in slower.stderr
     assert call(*asked, *fixed, "--export", "megatron", "-o", script).exit_code == Exit.DONE
     tight = call(*asked, "--memory", "15GB", "--check", script)

@@ -113,17 +113,18 @@ def test_a_framework_that_nobody_knows_is_refused() -> None:
 
 
 def test_the_command_plans_for_what_it_exports(tmp_path: Path) -> None:
-    asked = ("train", "llama3-8b", "8xH100", "--global-batch", "32", "--sequence", "4096", "--json")
+    size = ("--global-batch", "32", "--sequence", "4096", "--fix", "pp=1", "--fix", "cp=1")
+    asked = ("train", "llama3-8b", "8xH100", *size, "--json")
     file = tmp_path / "run.yaml"
     free = json.loads(call(*asked).stdout)
     assert (free["framework"], free["refused"], free["unrestricted"]) == (None, 0, None)
-    told = json.loads(call(*asked, "--export", "nanotron", "-o", file).stdout)
-    assert told["framework"] == "nanotron"
-    assert told["unrestricted"]["step_ns"] == free["value"] < told["value"]
-    assert told["unrestricted_refused"]
+    data = json.loads(call(*asked, "--export", "nanotron", "-o", file).stdout)
+    assert data["framework"] == "nanotron"
+    assert data["unrestricted"]["step_ns"] == free["value"] < data["value"]
+    assert data["unrestricted_refused"]
     assert "zero_stage: 1" in file.read_text()
     alone = json.loads(call(*asked, "--framework", "nanotron").stdout)
-    assert alone["value"] == told["value"]
+    assert alone["value"] == data["value"]
     apart = call(*asked, "--framework", "any", "--export", "nanotron", "-o", file)
     assert apart.exit_code == Exit.BAD_INPUT
     assert json.loads(apart.stdout)["value"] == free["value"]

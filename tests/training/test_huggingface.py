@@ -15,7 +15,7 @@ from milp_plan.kinds.training.api import training_problem
 from milp_plan.kinds.training.huggingface import read_config
 from milp_plan.kinds.training.problem_file import read, to_json
 from milp_plan.kinds.training.report import TrainingAnswer
-from milp_plan.kinds.training.search import SearchResult
+from milp_plan.kinds.training.result import SearchResult
 
 LLAMA3_70B = {
     "model_type": "llama",
@@ -186,7 +186,7 @@ def test_a_sliding_window_is_read_and_its_operations_are_counted(tmp_path: Path)
     assert {block.attention.window for block in whole.blocks} == {None}
     pairs = 8192**2 - 4096 * (2 * 8192 - 4096)
     less = 32 * pairs * 32 * (128 + 128)
-    assert whole.forward_flops(8192) - slides.forward_flops(8192) == less
+    assert whole.model_flops(8192) - slides.model_flops(8192) == 3 * less
 
 
 @pytest.mark.parametrize(

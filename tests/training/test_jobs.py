@@ -8,7 +8,7 @@ import pytest
 
 from milp_plan.kinds.training import Configuration, Moe, Schedule, api
 from milp_plan.kinds.training.problem import TrainingProblem
-from milp_plan.run import Settings, solve
+from tests.support.training import answered
 
 H100, A100, V100 = 989.4e12, 312e12, 125e12
 """Dense bf16 operations per second; fp16 on V100."""
@@ -144,7 +144,7 @@ def test_the_answer_keeps_the_hand_calculation(name: str) -> None:
     """A step takes at least its operations at the peak rate; weights are all there, once."""
     job = JOBS[name]
     of = problem(job)
-    answer = api.answer_of(solve(of, Settings(time_limit_s=300.0)))
+    answer = answered(of)
     assert answer.best is not None
     assert answer.proved
     assert job.least_s < answer.best.step_ns / 1e9 < 6 * job.least_s

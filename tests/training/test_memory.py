@@ -11,10 +11,9 @@ from milp_plan.kinds.training import (
     Recompute,
     Schedule,
     Software,
-    device_memory,
     training_cluster,
 )
-from milp_plan.kinds.training.memory import MemoryUse, in_flight
+from milp_plan.kinds.training.memory import MemoryUse, device_memory, in_flight
 
 HIDDEN, HEADS, SEQUENCE, LAYERS = 1024, 16, 512, 4
 

@@ -13,11 +13,9 @@ from milp_plan.cli.exits import Exit
 from milp_plan.kinds.training import Configuration, Schedule, api
 from milp_plan.kinds.training.costing import PlanCosts
 from milp_plan.kinds.training.picture import step_bars
-from milp_plan.kinds.training.problem import TrainingProblem
 from milp_plan.kinds.training.replay import replay
-from milp_plan.kinds.training.report import TrainingAnswer
-from milp_plan.run import Settings, solve
 from tests.cli.cases import call
+from tests.support.training import answered
 
 PROBLEM = api.training_problem("llama3-8b", "8xH100", global_batch=16, sequence=2048)
 
@@ -45,12 +43,8 @@ def test_bars_are_the_passes_of_the_replay(schedule: Schedule, virtual: int) -> 
         assert later == ({0, 1} if virtual > 1 else {0})
 
 
-def planned(problem: TrainingProblem) -> TrainingAnswer:
-    return api.answer_of(solve(problem, Settings(time_limit_s=100.0)))
-
-
 def test_the_figure_has_a_limit_a_best_and_alternatives() -> None:
-    answer = planned(replace(PROBLEM, fixed={"pipeline": 2, "micro_batch": 1, "data": 4}))
+    answer = answered(replace(PROBLEM, fixed={"pipeline": 2, "micro_batch": 1, "data": 4}))
     figure = answer.draw()
     titles = [axis.get_title() for axis in figure.axes]
     assert titles == ["a step", "peak by stage", "alternatives"]
@@ -69,8 +63,8 @@ def test_the_figure_has_a_limit_a_best_and_alternatives() -> None:
 def test_long_steps_are_cut_and_nothing_is_drawn_without_a_plan(tmp_path: Path) -> None:
     fixed = {"pipeline": 8, "micro_batch": 1, "schedule": "1f1b"}
     long = api.training_problem("llama3-8b", "8xH100", global_batch=256, sequence=2048, fixed=fixed)
-    assert len(planned(long).draw().axes) == 4
-    none = planned(api.training_problem("llama3-405b", "8xV100", global_batch=8))
+    assert len(answered(long).draw().axes) == 4
+    none = answered(api.training_problem("llama3-405b", "8xV100", global_batch=8))
     with pytest.raises(ValueError, match="nothing to draw"):
         none.draw()
     target = tmp_path / "step.png"

@@ -15,8 +15,8 @@ from milp_plan.kinds.training.costing import PlanCosts
 from milp_plan.kinds.training.efficiency import Efficiency, shipped
 from milp_plan.kinds.training.problem import TrainingProblem
 from milp_plan.kinds.training.profile import read_profile
-from milp_plan.run import Settings, solve
 from tests.cli.cases import call
+from tests.support.training import answered
 
 HEAD = "name,kind,forward_ms,backward_ms,activation_bytes,parameters,weight_ms,output_bytes"
 LAYERS = (
@@ -50,7 +50,7 @@ def test_a_step_is_the_sum_of_its_layers(tmp_path: Path) -> None:
     assert problem.architecture.all_parameters == 100_010_007
     costs = ideal(problem)
     alone = Configuration(data=2, micro_batch=4, micro_batches=4)
-    assert alone.why_not(problem.architecture, problem.cluster, 32) is None
+    assert problem.why_not(alone) is None
     assert costs.step(alone).total_ns == pytest.approx(4 * 71_000_000, abs=10)
     use = costs.memory(alone)[0]
     assert use.activations_bytes == 8 * 10**9
@@ -69,8 +69,7 @@ def test_a_pipeline_is_cut_where_the_slowest_stage_is_the_shortest(tmp_path: Pat
         pipeline=2, micro_batch=4, micro_batches=8, schedule=Schedule.ONE_F_ONE_B, layers=(2, 2)
     )
     assert ideal(problem).step(two).total_ns == pytest.approx((8 * 38 + 33) * 1e6, abs=10)
-    outcome = solve(replace(problem, fixed={"pipeline": 2}), Settings(time_limit_s=100.0))
-    answer = api.answer_of(outcome)
+    answer = answered(replace(problem, fixed={"pipeline": 2}))
     assert answer.proved
     assert answer.best is not None
     values = []
@@ -137,8 +136,8 @@ def test_the_verb_reads_layers_and_checks_its_plan(tmp_path: Path) -> None:
     for words in ("samples/s a device", "1 conv", "2 block", "of layers measured"):
         assert words in done.stdout
     assert "MFU" not in done.stdout
-    told = json.loads(call(*asked, "--check", plan, "--json").stdout)
-    assert told["valid"]
+    data = json.loads(call(*asked, "--check", plan, "--json").stdout)
+    assert data["valid"]
     refused = call(*asked, "--export", "megatron", "-o", tmp_path / "run.sh")
     assert refused.exit_code == Exit.USAGE
     for typed, why in (

@@ -9,41 +9,38 @@ import pytest
 from milp_plan.core.budget import Budget
 from milp_plan.kinds.training import Configuration, Offload, Recompute, Schedule, api, model
 from milp_plan.kinds.training.costing import PlanCosts
-from milp_plan.kinds.training.problem import TrainingPlan, TrainingProblem
+from milp_plan.kinds.training.problem import TrainingPlan
 from milp_plan.kinds.training.reasons import REASONS
 from milp_plan.kinds.training.saving import BlockLoad, StageRoom, least_ticks
 from milp_plan.kinds.training.search import search
 from milp_plan.kinds.training.space import Space
 from milp_plan.kinds.training.step import derive
-
-
-def of(name: str, cluster: str, batch: int, sequence: int = 4096) -> TrainingProblem:
-    return api.training_problem(name, cluster, global_batch=batch, sequence=sequence)
+from tests.support.training import problem_of
 
 
 def test_light_recomputation_of_latent_experts_keeps_what_deepseek_says() -> None:
     """Inputs of norms, latent vectors, the result of attention; gate and up of each expert."""
-    problem = of("deepseek-v3", "64xH800", 64)
+    problem = problem_of("deepseek-v3", "64xH800", 64)
     block = model("deepseek-v3").blocks[-1]
     tokens, costs = 4096, PlanCosts(problem)
     base = Configuration(data=64, expert=8, recompute=Recompute.LIGHT)
-    kept = costs.meter(base).activations.kept(block)
+    kept = costs.meter(base).kept(block)
     attention = 2 * 7168 + (512 + 64 + 1536) + 128 * 128
     experts = 8 * (2 * 2048 + 2 * 7168) + 2 * 256 + 3 * 2048
     assert kept == 2 * tokens * (attention + experts) + 4 * tokens * 128
-    whole = costs.meter(replace(base, recompute=Recompute.NONE)).activations.kept(block)
+    whole = costs.meter(replace(base, recompute=Recompute.NONE)).kept(block)
     up = 128 * (192 + 128) + 128 * 192 + 1536 + 512
     assert whole - kept == 2 * tokens * (2 * 7168 + up + 8 * 2048)
 
 
 def test_activations_on_the_host_take_the_time_of_their_copies_where_that_is_more() -> None:
-    problem = of("llama3-8b", "1x2xH100", 16)
+    problem = problem_of("llama3-8b", "1x2xH100", 16)
     costs = PlanCosts(problem)
     none = Configuration(pipeline=2, micro_batches=16, micro_batch=1)
     there = replace(none, recompute=Recompute.OFFLOAD)
     block = problem.architecture.blocks[0]
-    copied = 16 * costs.meter(there).activations.copied(block)
-    assert copied == 16 * costs.meter(none).activations.kept(block)
+    copied = 16 * costs.meter(there).copied(block)
+    assert copied == 16 * costs.meter(none).kept(block)
     forward = costs.priced(none).chunks[0].forward_ns
     copying = costs.priced(there).chunks[0].forward_ns
     assert costs.priced(there).chunks[0].host_bytes == round(copied)
@@ -57,7 +54,7 @@ def test_activations_on_the_host_take_the_time_of_their_copies_where_that_is_mor
 
 def test_an_optimizer_on_the_host_costs_its_copies_and_the_hosts_memory() -> None:
     """A step adds 6 bytes a parameter over the link, and 30 in the host's memory for 30 in ours."""
-    problem = of("llama3-8b", "1x8xH100", 8)
+    problem = problem_of("llama3-8b", "1x8xH100", 8)
     costs = PlanCosts(problem)
     here = Configuration(tensor=8, micro_batches=8)
     there = replace(here, offload=Offload.OPTIMIZER)
@@ -73,7 +70,7 @@ def test_an_optimizer_on_the_host_costs_its_copies_and_the_hosts_memory() -> Non
 
 
 def test_a_host_without_enough_memory_breaks_a_rule_and_is_not_planned() -> None:
-    problem = of("llama3-70b", "1x8xH100", 16)
+    problem = problem_of("llama3-70b", "1x8xH100", 16)
     plan = Configuration(tensor=8, micro_batches=16, offload=Offload.OPTIMIZER)
     verdict = api.check(problem, plan)
     assert verdict.ok
@@ -98,7 +95,7 @@ def test_a_host_without_enough_memory_breaks_a_rule_and_is_not_planned() -> None
 
 def test_what_fits_only_with_the_optimizer_on_the_host_is_found() -> None:
     """70 B parameters take 16 bytes each, 141 GB of a device of eight; without 12 of them 53."""
-    problem = replace(of("llama3-70b", "1x8xH100", 16), host=True)
+    problem = replace(problem_of("llama3-70b", "1x8xH100", 16), host=True)
     found = search(problem, PlanCosts(problem), {"tensor": 8, "pipeline": 1}, Budget(None))
     best = found.best[0]
     assert best.configuration.offload is Offload.OPTIMIZER
@@ -114,7 +111,7 @@ def test_what_fits_only_with_the_optimizer_on_the_host_is_found() -> None:
 
 
 def test_offload_of_some_blocks_copies_in_proportion() -> None:
-    problem = of("llama3-8b", "1x2xV100", 16)
+    problem = problem_of("llama3-8b", "1x2xV100", 16)
     costs = PlanCosts(problem)
     none = Configuration(pipeline=2, micro_batches=16)
     chunks = {
@@ -135,12 +132,12 @@ def test_offload_of_some_blocks_copies_in_proportion() -> None:
 def test_host_and_device_together_have_what_the_device_has_without_offload(
     schedule: Schedule,
 ) -> None:
-    problem = of("llama3-8b", "1x4xA100", 16)
+    problem = problem_of("llama3-8b", "1x4xA100", 16)
     costs = PlanCosts(problem)
     none = Configuration(pipeline=4, micro_batches=16, schedule=schedule)
     there = replace(none, recompute=Recompute.OFFLOAD)
     plain, moved = (derive(c, costs.priced(c)) for c in (none, there))
-    kept = costs.meter(none).activations.kept(problem.architecture.blocks[0])
+    kept = costs.meter(none).kept(problem.architecture.blocks[0])
     for stage, blocks in enumerate((8, 8, 8, 8)):
         assert moved.host_peaks[stage] == pytest.approx(
             (4 - stage if schedule is Schedule.ONE_F_ONE_B else 4) * blocks * kept, rel=1e-6
@@ -163,7 +160,7 @@ def test_fractions_of_blocks_on_stages_by_hand() -> None:
 
 
 def test_explain_says_how_full_the_host_is() -> None:
-    problem = of("llama3-8b", "8xH100", 64)
+    problem = problem_of("llama3-8b", "8xH100", 64)
     there = Configuration(data=8, micro_batches=8, offload=Offload.OPTIMIZER)
     for configuration in (there, replace(there, offload=Offload.NONE)):
         plan = TrainingPlan(problem.name, problem.fingerprint, configuration)

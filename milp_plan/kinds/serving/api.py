@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from milp_plan.core import Finding, InputError, Verdict
+from milp_plan.core import Verdict
+from milp_plan.kinds.training.answer import refuse_broken
 from milp_plan.kinds.training.api import given_cluster, given_model
 from milp_plan.kinds.training.architecture import Architecture
 from milp_plan.kinds.training.cluster import TrainingCluster
@@ -81,9 +80,9 @@ def serving_problem(
 
 def answer_of(outcome: Any) -> ServingAnswer:
     """Return the outcome of a run as ``milp-plan serve`` reports it."""
-    known = outcome.record.get("search", {"finished": outcome.infeasible_reason is not None})
-    found = msgspec.convert(known, ServingResult)
-    return ServingAnswer(outcome.problem, found, outcome.infeasible_reason, outcome.bound)
+    found = ServingResult.of(outcome)
+    reason = outcome.infeasible_reason
+    return ServingAnswer(outcome.problem, found, outcome.bound, because=reason)
 
 
 def answer_for(problem: ServingProblem, plan: ServingPlan) -> ServingAnswer:
@@ -94,10 +93,7 @@ def answer_for(problem: ServingProblem, plan: ServingPlan) -> ServingAnswer:
     InputError
         It cannot run.
     """
-    verdict = check(problem, plan)
-    if verdict.value is None:
-        broken = "; ".join(violation.message for violation in verdict.violations)
-        raise InputError([Finding("deployment", broken, "one that can run", "correct it")])
+    refuse_broken(check(problem, plan), "deployment")
     costs, d = ServingCosts(problem), plan.deployment
     candidate = ServingCandidate(d, costs.figures(d), costs.memory(d))
     return ServingAnswer(problem, ServingResult([candidate]))

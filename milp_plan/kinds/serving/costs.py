@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from milp_plan.kinds.training.block_work import Kinds
 from milp_plan.kinds.training.blocks import Block, Moe
 from milp_plan.kinds.training.cluster import DeviceGroup
 from milp_plan.kinds.training.collectives import Group, Traffic, point_to_point
@@ -19,7 +20,6 @@ from milp_plan.kinds.training.configuration import Configuration
 from milp_plan.kinds.training.costs import NANO, Clock
 from milp_plan.kinds.training.passes import Compute
 from milp_plan.kinds.training.ranks import Layout
-from milp_plan.kinds.training.work import Kinds
 
 from .problem import Deployment, Objective, Phase, ServingProblem
 from .work import PAGE, PassCounter, cache_elements, seen_tokens

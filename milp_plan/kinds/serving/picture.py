@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from milp_plan.draw.canvas import COLOURS, time_scale
-from milp_plan.draw.panels import Axis, Panel, row_box
-from milp_plan.kinds.training.picture import parts_panel
+from milp_plan.draw.panels import Panel
+from milp_plan.kinds.training.picture import parts_panel, passes_panel
 
 from .costs import PassTime
 from .problem import deployment_text
@@ -53,18 +53,11 @@ def panels(answer: ServingAnswer) -> tuple[Panel, ...]:
     stages = min(best.deployment.pipeline, MOST_STAGES)
     bars = [bar for bar in passes(answer) if bar[0] < stages]
     time = time_scale(units, max(start + duration for _, _, start, duration in bars))
-    rows = [f"stage {stage}" for stage in range(stages)]
-    boxes = [
-        row_box(stage, kind, (time(start), time(start + duration)), kind, rows[stage])
-        for stage, kind, start, duration in bars
-    ]
     fills = {kind: FILLS[kind] for kind in FILLS if any(bar[1] == kind for bar in bars)}
     left_out = answer.problem.further_tokens - MOST_TOKENS
     later = best.figures.decode is not None and left_out > 0
     notes = [f"{left_out:,} later tokens are left out"] if later else []
-    passed = Panel(
-        "A request", Axis("time", time), rows=rows, boxes=boxes, fills=fills, notes=notes
-    )
+    passed = passes_panel("A request", time, stages, bars, fills=fills, notes=notes)
     uses = [
         {"weights": use.weights, "cache": use.cache, "buffers": use.buffers}
         for use in best.memory[:stages]

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
-from itertools import chain
 from typing import Any
 
 from milp_plan.core import Finding
 from milp_plan.core.errors import below_findings
 from milp_plan.core.shown import ShownPlan
-from milp_plan.kinds.training.architecture import Architecture
-from milp_plan.kinds.training.cluster import TrainingCluster
 from milp_plan.kinds.training.configuration import Configuration, Precision
-from milp_plan.kinds.training.efficiency import Efficiency, shipped
 from milp_plan.kinds.training.problem import MOST_TOKENS, ModelOnCluster, above_findings
 
 MOST_NS = 10**18
@@ -94,10 +90,10 @@ class Deployment:
 class ServingProblem(ModelOnCluster):
     """Which deployment answers requests the fastest, or answers the most.
 
+    Fields beside those of :class:`~milp_plan.kinds.training.problem.ModelOnCluster`:
+
     Parameters
     ----------
-    architecture, cluster
-        The model, and where it runs.
     prompt, output
         Tokens of a request's prompt, and of its answer.
     objective, phase
@@ -109,14 +105,6 @@ class ServingProblem(ModelOnCluster):
         Element type of weights and products, and of the cache of keys and values.
     first_token_ns, token_ns
         Limits on the time of the first token and of each further one; ``None`` for none.
-    reserve_bytes
-        Memory of every device that no plan may use.
-    fixed
-        Field of :class:`Deployment` -> the one value that a plan may have.
-    efficiency
-        Rates that devices and framework reach.
-    provenance
-        Where the problem comes from; does not change it.
 
     Raises
     ------
@@ -126,8 +114,6 @@ class ServingProblem(ModelOnCluster):
 
     decision = Deployment
 
-    architecture: Architecture
-    cluster: TrainingCluster
     prompt: int
     output: int = 1
     objective: Objective = Objective.LATENCY
@@ -137,10 +123,6 @@ class ServingProblem(ModelOnCluster):
     cache_precision: Precision = Precision.BF16
     first_token_ns: int | None = None
     token_ns: int | None = None
-    reserve_bytes: int = 0
-    fixed: Mapping[str, int] = field(default_factory=dict, hash=False)
-    efficiency: Efficiency = field(default_factory=shipped, hash=False)
-    provenance: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False)
 
     def _findings(self) -> Iterator[Finding]:
         for name in ("prompt", "output", "requests", "first_token_ns", "token_ns"):
@@ -208,10 +190,10 @@ class ServingProblem(ModelOnCluster):
         if self.requests is not None and flight < self.requests:
             yield f"{flight} requests in flight, {self.requests} were asked"
 
-    def why_not(self, deployment: Deployment) -> str | None:
-        """Say in one sentence why a deployment cannot run, memory apart; ``None`` if it can."""
-        reasons = chain(self.request_reasons(deployment), self.degree_reasons(deployment))
-        return next(reasons, None)
+    def reasons(self, decision: Deployment) -> Iterator[str]:
+        """List every reason why a deployment cannot run, memory apart, one sentence each."""
+        yield from self.request_reasons(decision)
+        yield from self.degree_reasons(decision)
 
 
 def deployment_text(problem: ServingProblem, d: Deployment) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from milp_plan.kinds.training.report import Answer, gigabytes, seconds
+from milp_plan.kinds.training.answer import GB, Answer, gigabytes, seconds
 
 from .costs import ROUND_NS, PassTime
 from .problem import Objective, Phase, ServingProblem, deployment_text
@@ -16,34 +16,21 @@ from .work import cache_elements
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_GB = 10**9
-
 
 @dataclass(frozen=True, repr=False)
-class ServingAnswer(Answer):
+class ServingAnswer(Answer[ServingProblem, ServingCandidate]):
     """What a run of ``serve`` says.
 
     Parameters
     ----------
-    problem
-        What was planned.
-    found
-        Result of the search.
-    because
-        Why there is no plan, where that is proved.
+    problem, found, because
+        As of :class:`~milp_plan.kinds.training.answer.Answer`.
     bound
         No plan has a lower value; ``None`` where none is known.
     """
 
-    problem: ServingProblem
     found: ServingResult
-    because: str | None = None
     bound: int | None = None
-
-    @property
-    def best(self) -> ServingCandidate | None:
-        """The best deployment."""
-        return self.found.best[0] if self.found.best else None
 
     @property
     def gap(self) -> float | None:
@@ -148,8 +135,8 @@ def _figures(answer: ServingAnswer, best: ServingCandidate) -> Iterator[str]:
     use, limit = best.memory[stage], p.limit_bytes(best.deployment, stage)
     yield (
         f"  peak {gigabytes(use.total)} of {gigabytes(limit)} on stage {stage}: weights "
-        f"{use.weights / _GB:.1f}, cache {use.cache / _GB:.1f} ({cache_bytes_per_token(p):,} bytes "
-        f"a token), buffers {use.buffers / _GB:.1f}; {gigabytes(p.reserve_bytes)} left free"
+        f"{use.weights / GB:.1f}, cache {use.cache / GB:.1f} ({cache_bytes_per_token(p):,} bytes "
+        f"a token), buffers {use.buffers / GB:.1f}; {gigabytes(p.reserve_bytes)} left free"
     )
     for name, time in (("prefill", figures.prefill), ("decode", figures.decode)):
         if time is not None:
@@ -192,8 +179,8 @@ def _proof(answer: ServingAnswer) -> Iterator[str]:
 
 
 def _left_out(answer: ServingAnswer) -> list[str]:
-    given = [f"{name} {value}" for name, value in answer.problem.fixed.items()]
-    return [*(["other than " + ", ".join(given)] if given else []), *NOT_CONSIDERED]
+    fixed = ", ".join(answer.problem.fixed_texts)
+    return [*([f"other than {fixed}"] if fixed else []), *NOT_CONSIDERED]
 
 
 def data(answer: ServingAnswer) -> dict[str, Any]:

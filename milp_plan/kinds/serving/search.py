@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from milp_plan.core.budget import Budget
+from milp_plan.kinds.training.result import KEPT, SpaceResult
 from milp_plan.kinds.training.space import allowed, divisors, expert_degrees
 from milp_plan.kinds.training.step import excess_of
 
@@ -18,8 +19,8 @@ MOST_REQUESTS = 1 << 16
 MOST_PROMPTS, PASS_TOKENS = 64, 32_768
 """Prompts computed at once, and tokens of a pass beyond which it has one prompt."""
 
-KEPT, MISSES = 3, 3
-"""Deployments that are kept, and those listed because memory does not suffice."""
+MISSES = 3
+"""Deployments that are listed because memory does not suffice."""
 
 NOT_CONSIDERED = (
     "tensor parallelism over more than one node",
@@ -54,32 +55,18 @@ class ServingMiss:
 
 
 @dataclass
-class ServingResult:
-    """Result of a search.
+class ServingResult(SpaceResult[ServingCandidate, ServingMiss]):
+    """Result of a search of deployments.
 
     Parameters
     ----------
-    best
-        Up to :data:`KEPT` deployments of different degrees, the best first.
-    misses
-        Degrees that do not fit, the least excess first.
-    considered, late
-        Deployments that were valued, and those of them that break a limit on times.
-    bound_ns
-        No deployment of the space is better; ``None`` before all of it is valued.
-    finished
-        Whether the whole space was valued.
-    interrupted
-        Whether an interruption ended the search.
+    best, bound_ns, considered, misses, finished, interrupted
+        As of :class:`~milp_plan.kinds.training.result.SpaceResult`.
+    late
+        Deployments that were valued and break a limit on times.
     """
 
-    best: list[ServingCandidate] = field(default_factory=list)
-    misses: list[ServingMiss] = field(default_factory=list)
-    considered: int = 0
     late: int = 0
-    bound_ns: int | None = None
-    finished: bool = False
-    interrupted: bool = False
 
 
 class Search:

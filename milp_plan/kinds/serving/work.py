@@ -11,12 +11,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from milp_plan.kinds.training.architecture import Architecture
+from milp_plan.kinds.training.block_work import BlockCounter
 from milp_plan.kinds.training.blocks import Attention, Block, Moe
 from milp_plan.kinds.training.collectives import Traffic
 from milp_plan.kinds.training.efficiency import Software
 from milp_plan.kinds.training.passes import Compute
 from milp_plan.kinds.training.ranks import Layout
-from milp_plan.kinds.training.work import Counter
 
 from .problem import element_bytes
 
@@ -42,7 +42,7 @@ def seen_tokens(block: Block, context: int) -> int:
     return context if window is None else min(window, context)
 
 
-class PassCounter(Counter):
+class PassCounter(BlockCounter):
     """Counts the work of passes of inference.
 
     Parameters

@@ -10,22 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .architecture import Architecture
-    from .blocks import Attention, Block, Mlp, Moe, Prediction
-    from .cluster import DeviceGroup, Level, TrainingCluster, training_cluster
+    from .blocks import Attention, Block, Mlp, Moe
+    from .cluster import TrainingCluster, training_cluster
     from .configuration import Configuration, Offload, Precision, Recompute, Schedule
-    from .costs import StageTime, StepTime, step_time
-    from .efficiency import DeviceRates, Efficiency, Software, shipped, software_names
-    from .memory import MemoryUse, device_memory
+    from .efficiency import DeviceRates, Efficiency, Software, shipped
     from .models import MODELS, model
 
 _MODULES = {
     "architecture": ("Architecture",),
-    "blocks": ("Attention", "Block", "Mlp", "Moe", "Prediction"),
-    "cluster": ("DeviceGroup", "Level", "TrainingCluster", "training_cluster"),
+    "blocks": ("Attention", "Block", "Mlp", "Moe"),
+    "cluster": ("TrainingCluster", "training_cluster"),
     "configuration": ("Configuration", "Offload", "Precision", "Recompute", "Schedule"),
-    "costs": ("StageTime", "StepTime", "step_time"),
-    "efficiency": ("DeviceRates", "Efficiency", "Software", "shipped", "software_names"),
-    "memory": ("MemoryUse", "device_memory"),
+    "efficiency": ("DeviceRates", "Efficiency", "Software", "shipped"),
     "models": ("MODELS", "model"),
 }
 
@@ -35,27 +31,18 @@ __all__ = [
     "Attention",
     "Block",
     "Configuration",
-    "DeviceGroup",
     "DeviceRates",
     "Efficiency",
-    "Level",
-    "MemoryUse",
     "Mlp",
     "Moe",
     "Offload",
     "Precision",
-    "Prediction",
     "Recompute",
     "Schedule",
     "Software",
-    "StageTime",
-    "StepTime",
     "TrainingCluster",
-    "device_memory",
     "model",
     "shipped",
-    "software_names",
-    "step_time",
     "training_cluster",
 ]
 

@@ -21,11 +21,35 @@ projects up; full recomputation keeps ``x``. Offload moves all of it to the host
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar, cast
+
 from .architecture import Architecture
 from .blocks import Block, Mlp, Moe
 from .configuration import Configuration, Recompute
 from .efficiency import Software
 from .profile import MeasuredBlock
+
+A = ParamSpec("A")
+T = TypeVar("T")
+
+Known = dict[Any, dict[Any, Any]]
+"""Width of a configuration -> what its blocks do, by their identity."""
+
+
+def width_of(c: Configuration) -> tuple[Any, ...]:
+    """Return what passes and activations of a block depend on."""
+    degrees = (c.tensor, c.context, c.expert, c.expert_tensor, c.micro_batch)
+    return (*degrees, c.recompute, c.sequence_parallel, c.precision, c.pipeline > 1)
+
+
+def recall(
+    known: dict[Any, Any], key: Any, make: Callable[A, T], *args: A.args, **more: A.kwargs
+) -> T:
+    """Return what is known under a key; make and store it where nothing is."""
+    if key not in known:
+        known[key] = make(*args, **more)
+    return cast("T", known[key])
 
 
 class Activations:
@@ -35,6 +59,8 @@ class Activations:
     ----------
     architecture, configuration, sequence, software
         As of :func:`.memory.device_memory`.
+    known
+        What is stored for the next configuration, as of :func:`.work.stage_works`.
     """
 
     def __init__(
@@ -43,12 +69,19 @@ class Activations:
         configuration: Configuration,
         sequence: int,
         software: Software,
+        *,
+        known: Known | None = None,
     ) -> None:
-        self.configuration, self.sequence, self.software = configuration, sequence, software
+        self.known = {} if known is None else known.setdefault(width_of(configuration), {})
+        self.architecture, self.configuration = architecture, configuration
+        self.sequence, self.software = sequence, software
         self.size = architecture.precision_bytes
 
     def kept(self, block: Block) -> float:
-        """Bytes on the device."""
+        """Bytes on the device, looked up where they are known."""
+        return recall(self.known, ("kept", id(block)), self._kept, block)
+
+    def _kept(self, block: Block) -> float:
         recompute = self.configuration.recompute
         if recompute is Recompute.OFFLOAD or _passed_over(block):
             return 0.0

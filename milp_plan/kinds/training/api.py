@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from milp_plan.core import Finding, InputError, Verdict
 
+from .answer import refuse_broken
 from .architecture import Architecture
 from .check import verify
 from .cluster import TrainingCluster, training_cluster
@@ -23,7 +22,8 @@ from .memory import default_reserve
 from .models import model as named_model
 from .problem import MODEL_NOTES, TrainingPlan, TrainingProblem
 from .report import TrainingAnswer
-from .search import SearchResult, candidate_of
+from .result import SearchResult
+from .search import candidate_of
 from .step import derive
 
 MOST_MEMORY = 10**15
@@ -78,13 +78,13 @@ def training_problem(
     if reserve_bytes is None:
         reserve_bytes = default_reserve(cluster)
     known: dict[str, str] = {MODEL_NOTES: "; ".join(model.notes)} if model.notes else {}
-    sizes = (sequence or model.sequence, global_batch, reserve_bytes)
-    more = (
-        PLANS.fixed_values(fixed or {}),
-        efficiency or shipped(),
-        known | dict(provenance or {}),
+    problem = TrainingProblem(
+        *(model, cluster, sequence or model.sequence, global_batch, framework, host),
+        reserve_bytes=reserve_bytes,
+        fixed=PLANS.fixed_values(fixed or {}),
+        efficiency=efficiency or shipped(),
+        provenance=known | dict(provenance or {}),
     )
-    problem = TrainingProblem(model, cluster, *sizes, *more, framework, host)
     refusals(problem)
     return problem
 
@@ -119,8 +119,7 @@ def given_cluster(
 def answer_of(outcome: Any) -> TrainingAnswer:
     """Return the outcome of a run as ``milp-plan train`` reports it."""
     problem: TrainingProblem = outcome.problem
-    known = outcome.record.get("search", {"finished": outcome.infeasible_reason is not None})
-    return _answer(problem, msgspec.convert(known, SearchResult), outcome.infeasible_reason)
+    return _answer(problem, SearchResult.of(outcome), outcome.infeasible_reason)
 
 
 def answer_for(problem: TrainingProblem, plan: TrainingPlan) -> TrainingAnswer:
@@ -131,11 +130,7 @@ def answer_for(problem: TrainingProblem, plan: TrainingPlan) -> TrainingAnswer:
     InputError
         It cannot run.
     """
-    verdict = check(problem, plan)
-    if verdict.value is None:
-        broken = "; ".join(violation.message for violation in verdict.violations)
-        expected = "one that can run"
-        raise InputError([Finding("configuration", broken, expected, "correct it")])
+    refuse_broken(check(problem, plan), "configuration")
     step = derive(plan.configuration, PlanCosts(problem).priced(plan.configuration))
     return _answer(problem, SearchResult([candidate_of(plan.configuration, step)]))
 
@@ -144,7 +139,7 @@ def _answer(
     problem: TrainingProblem, found: SearchResult, because: str | None = None
 ) -> TrainingAnswer:
     if not found.best:
-        return TrainingAnswer(problem, found, None, {}, (), because)
+        return TrainingAnswer(problem, found, None, {}, (), because=because)
     costs, best = PlanCosts(problem), found.best[0].configuration
     return TrainingAnswer(
         problem, found, costs.step(best), costs.overlapped(best), costs.memory(best)

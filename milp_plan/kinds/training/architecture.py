@@ -185,15 +185,6 @@ class Architecture:
         tokens = 1 if self.output_classes else sequence
         return 2 * tokens * self.hidden * self.head_outputs
 
-    def forward_flops(self, sequence: int) -> int:
-        """Forward operations of one sample, with multi-token prediction."""
-        total = sum(block.flops(sequence) * count for block, count in self.runs)
-        total += self.head_flops(sequence)
-        if self.prediction:
-            total += self.prediction.flops(sequence)
-            total += self.prediction.modules * self.head_flops(sequence)
-        return total
-
     def model_flops(self, sequence: int) -> int:
         """Operations of one sample forward and backward, without recomputation: those of MFU."""
         total = sum(

@@ -82,7 +82,7 @@ def _data(found: Calibrated) -> dict[str, Any]:
 
 def _lines(found: Calibrated, fit_file: Path | None) -> list[str]:
     from .calibrate import median_error
-    from .report import configuration_text
+    from .texts import configuration_text
 
     efficiency = found.efficiency
     if fit_file is None:

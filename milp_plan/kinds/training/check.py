@@ -40,7 +40,8 @@ def verify(
         Value: time of a step in nanoseconds; ``None`` if the configuration cannot run. Components:
         passes, what follows them, and the peak memory of each pipeline stage.
     """
-    broken = [*misattributed(problem, plan), *_degrees(problem, plan)]
+    broken = [*misattributed(problem, plan)]
+    broken += [Violation("degrees", (), reason) for reason in problem.reasons(plan.configuration)]
     broken += other_than_fixed(problem, plan.configuration)
     name = problem.framework
     broken += [
@@ -61,14 +62,6 @@ def verify(
     parts |= {f"peak_memory stage {stage}": peak for stage, peak in enumerate(step.peaks)}
     parts |= {f"host_memory stage {stage}": peak for stage, peak in enumerate(step.host_peaks)}
     return Verdict(tuple(broken), OBJECTIVE, step.step_ns, parts)
-
-
-def _degrees(problem: TrainingProblem, plan: TrainingPlan) -> Iterator[Violation]:
-    reasons = plan.configuration.reasons(
-        problem.architecture, problem.cluster, problem.global_batch
-    )
-    for reason in reasons:
-        yield Violation("degrees", (), reason)
 
 
 def _beyond_host(

@@ -19,13 +19,15 @@ from milp_plan.cli.output import note, say
 from milp_plan.cli.outputs import Content, Output, refuse
 
 from .calibrate_command import calibrate
-from .frameworks import FRAMEWORKS
 
 if TYPE_CHECKING:
     from milp_plan.core import Verdict
 
     from .formats import PlanFormat
     from .problem import TrainingPlan, TrainingProblem
+
+FRAMEWORKS = ("megatron", "torchtitan", "nanotron", "deepspeed", "fsdp2")
+"""Names of :data:`.exports.FORMATS`, which is loaded later."""
 
 LEAST_SIZE = 10**6
 """Bytes; an amount below is taken for one without a unit."""
@@ -103,10 +105,10 @@ def arguments(asked: dict[str, Any], plans: PlanFormat) -> dict[str, Any]:
 
 def say_verdict(ctx: click.Context, verdict: Verdict, as_json: bool) -> None:
     """Say what the checker found of a plan; exit if it breaks a rule."""
-    from . import report
+    from .answer import verdict_data, verdict_text
 
-    data = {"verb": ctx.info_name, **report.verdict_data(verdict)}
-    say(json.dumps(data) if as_json else report.verdict_text(verdict))
+    data = {"verb": ctx.info_name, **verdict_data(verdict)}
+    say(json.dumps(data) if as_json else verdict_text(verdict))
     if not verdict.ok:
         ctx.exit(Exit.NOT_VALID)
 

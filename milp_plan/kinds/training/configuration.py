@@ -187,12 +187,6 @@ class Configuration:
         starts = starts_of(counts)
         return tuple((starts[chunk], counts[chunk]) for chunk in self.chunks_of(device))
 
-    def why_not(
-        self, architecture: Architecture, cluster: TrainingCluster, global_batch: int
-    ) -> str | None:
-        """Say in one sentence why this cannot run, memory apart; ``None`` if it can."""
-        return next(self.reasons(architecture, cluster, global_batch), None)
-
     def reasons(
         self, architecture: Architecture, cluster: TrainingCluster, global_batch: int
     ) -> Iterator[str]:
@@ -364,30 +358,3 @@ def even_layers(blocks: int, chunks: int) -> tuple[int, ...]:
     for i in range(more):
         extra[(chunks - 2 - i) % chunks] = 1
     return tuple(least + extra[i] for i in range(chunks))
-
-
-_SCHEDULES = {
-    Schedule.GPIPE: "GPipe",
-    Schedule.ONE_F_ONE_B: "1F1B",
-    Schedule.INTERLEAVED: "interleaved 1F1B",
-    Schedule.ZB_H1: "ZB-H1",
-    Schedule.ZB_V: "ZB-V",
-    Schedule.V_HALF: "V-Half",
-    Schedule.V_MIN: "V-Min",
-    Schedule.DUALPIPE_V: "DualPipe-V",
-}
-
-
-def degrees_text(c: Configuration) -> str:
-    """Write degrees, micro-batches and schedule alone."""
-    virtual = f" ({c.virtual} virtual)" if c.virtual > 1 else ""
-    parts = [f"TP {c.tensor}", f"PP {c.pipeline}{virtual}", f"DP {c.data}"]
-    if c.context > 1:
-        parts.insert(1, f"CP {c.context}")
-    if c.expert * c.expert_tensor > 1:
-        split = f" x ETP {c.expert_tensor}" if c.expert_tensor > 1 else ""
-        parts.append(f"EP {c.expert}{split}")
-    parts.append(f"micro-batch {c.micro_batch} x {c.micro_batches}")
-    if c.pipeline > 1:
-        parts.append(_SCHEDULES[c.schedule])
-    return " · ".join(parts)

@@ -11,6 +11,8 @@ from functools import cached_property
 
 from milp_plan.core.bound import Bound
 
+from .activations import Known, width_of
+from .block_work import Kinds
 from .cluster import TrainingCluster
 from .collectives import Traffic
 from .configuration import (
@@ -21,7 +23,7 @@ from .configuration import (
     Schedule,
     without_recomputation,
 )
-from .costs import NANO, StepSeconds, StepTime, in_ns, overlapped_seconds, step_seconds, timed
+from .costs import NANO, StepSeconds, StepTime, in_ns, overlapped_seconds, step_seconds, step_time
 from .memory import MemoryUse, Meter, sharded_parameters
 from .passes import Passes
 from .problem import TrainingProblem
@@ -31,9 +33,9 @@ from .saving import SavingBounds
 from .stage_costs import FILLS, chunks_apart, stages_problem
 from .stages import balanced_layers, layers_within_memory
 from .step import Priced, excess_of, least_activations, least_peaks, least_step
-from .work import Counter, Kinds, Known, StageWork, stage_works, width_of
+from .work import Counter, StageWork, stage_works
 
-PARTS = tuple(field.name for field in fields(StepTime) if field.name != "stages")
+PARTS = tuple(field.name for field in fields(StepTime))
 """Parts of a step's time."""
 
 _REMEMBERED = 64
@@ -118,7 +120,7 @@ class PlanCosts:
             groups = self.problem.cluster.groups
             clusters = [replace(self.problem.cluster, groups=(group,)) for group in groups]
             self._whole[key] = min(
-                sum(self._seconds(alone, cluster).stages[0][:3]) for cluster in clusters
+                sum(self.seconds(alone, cluster).stages[0][:3]) for cluster in clusters
             )
         return int(c.micro_batches * self._whole[key] * NANO) // c.pipeline
 
@@ -234,7 +236,7 @@ class PlanCosts:
             model, cluster = self.problem.architecture, self.problem.cluster
             alone = replace(cluster, groups=(cluster.groups[group],))
             single = chunks_apart(c, (1,) * len(model.blocks))
-            stages = self._seconds(single, alone).stages
+            stages = self.seconds(single, alone).stages
             times = [in_ns(sum(stage[:3])) for stage in stages]
             inner = {
                 id(block): time for block, time in zip(model.blocks[1:-1], times[1:-1], strict=True)
@@ -269,12 +271,14 @@ class PlanCosts:
             self._first[key] = counter.parameters(kinds, True, last)
         return self._first[key]
 
-    def _works(self, c: Configuration, cluster: TrainingCluster) -> tuple[StageWork, ...]:
+    def works(self, c: Configuration, cluster: TrainingCluster) -> tuple[StageWork, ...]:
+        """Return what each pipeline device does, on any cluster."""
         p, software = self.problem, self.efficiency.software
         return stage_works(p.architecture, cluster, c, p.sequence, software, known=self._known)
 
-    def _seconds(self, c: Configuration, cluster: TrainingCluster) -> StepSeconds:
-        return step_seconds(self._works(c, cluster), cluster, c, self.efficiency)
+    def seconds(self, c: Configuration, cluster: TrainingCluster) -> StepSeconds:
+        """Return the parts of a step, on any cluster."""
+        return step_seconds(self.works(c, cluster), cluster, c, self.efficiency)
 
     def step(self, configuration: Configuration) -> StepTime:
         """Time of a step by parts, with the closed form of the pipeline.
@@ -289,23 +293,21 @@ class PlanCosts:
             layers = configuration.chunk_layers(self.problem.architecture)
             most = max(layers) if configuration.recomputed else sum(layers)
             parts = (_between(getattr(none, n), getattr(full, n), some, most) for n in PARTS)
-            return StepTime(none.stages, *parts)
-        works = self._works(configuration, cluster)
-        return timed(works, cluster, configuration, self.efficiency)
+            return StepTime(*parts)
+        works = self.works(configuration, cluster)
+        return step_time(works, cluster, configuration, self.efficiency)
 
     def overlapped(self, configuration: Configuration) -> dict[str, int]:
         """Nanoseconds of a step's traffic that computation hides, by kind of parallelism."""
         c, cluster = _at_least(configuration), self.problem.cluster
-        works = self._works(c, cluster)
+        works = self.works(c, cluster)
         found = overlapped_seconds(works, cluster, c, self.efficiency)
         return {name: in_ns(value) for name, value in found.items()}
 
     def memory(self, configuration: Configuration) -> tuple[MemoryUse, ...]:
         """Peak memory of each pipeline stage by parts, with the closed form of the pipeline."""
-        return self._memory(configuration, self._works(configuration, self.problem.cluster))
-
-    def _memory(self, c: Configuration, works: tuple[StageWork, ...]) -> tuple[MemoryUse, ...]:
-        return self.meter(c).stages(works)
+        works = self.works(configuration, self.problem.cluster)
+        return self.meter(configuration).stages(works)
 
     def meter(self, c: Configuration) -> Meter:
         """Return what measures memory of a configuration."""
@@ -342,17 +344,18 @@ class PlanCosts:
 
     def _plain(self, configuration: Configuration) -> Priced:
         c, cluster = configuration, self.problem.cluster
-        works = self._works(c, cluster)
+        works = self.works(c, cluster)
         step = step_seconds(works, cluster, c, self.efficiency)
-        memory = self._memory(replace(c, micro_batches=1), works)  # equal for most stages
+        one = replace(c, micro_batches=1)
+        memory = self.meter(one).stages(works)  # equal for most stages
         resident = tuple(use.total_bytes - use.activations_bytes for use in memory)
         host = tuple(use.host_bytes for use in memory)
         stages = step.stages
         if c.virtual > 1:
             apart = chunks_apart(c, c.chunk_layers(self.problem.architecture))
-            works = self._works(apart, cluster)
+            works = self.works(apart, cluster)
             stages = step_seconds(works, cluster, apart, self.efficiency).stages
-            memory = self._memory(apart, works)
+            memory = self.meter(apart).stages(works)
         chunks = tuple(
             ChunkCost(
                 in_ns(each.forward + each.transfer / 2),

@@ -31,13 +31,12 @@ from typing import NamedTuple
 
 from milp_plan.cost.devices import DeviceSpec
 
-from .architecture import Architecture
 from .cluster import DeviceGroup, TrainingCluster
 from .collectives import Traffic
 from .configuration import Configuration, Schedule
 from .efficiency import Efficiency
 from .passes import Pass, Passes
-from .work import Known, StageWork, stage_works
+from .work import StageWork
 
 NANO = 1_000_000_000
 
@@ -46,33 +45,11 @@ BLOCKING = (Schedule.GPIPE, Schedule.ONE_F_ONE_B)
 
 
 @dataclass(frozen=True, slots=True)
-class StageTime:
-    """Times of one micro-batch on one pipeline device, all its chunks together.
-
-    Parameters
-    ----------
-    forward_ns, backward_ns, weight_ns
-        Forward pass, backward pass for inputs (with what is recomputed), products for weights.
-    """
-
-    forward_ns: int
-    backward_ns: int
-    weight_ns: int
-
-    @property
-    def total_ns(self) -> int:
-        """All of a micro-batch."""
-        return self.forward_ns + self.backward_ns + self.weight_ns
-
-
-@dataclass(frozen=True, slots=True)
 class StepTime:
     """Time of a step and what it is spent on, along the slowest pipeline device.
 
     Parameters
     ----------
-    stages
-        Of each pipeline device.
     compute_ns
         Kernels that are no communication, and the host where it is slower than they are.
     tensor_ns, expert_ns, context_ns
@@ -87,7 +64,6 @@ class StepTime:
         Optimizer, and what a step always takes.
     """
 
-    stages: tuple[StageTime, ...]
     compute_ns: int
     tensor_ns: int
     expert_ns: int
@@ -106,37 +82,6 @@ class StepTime:
 
 
 def step_time(
-    architecture: Architecture,
-    cluster: TrainingCluster,
-    configuration: Configuration,
-    sequence: int,
-    efficiency: Efficiency,
-    *,
-    known: Known | None = None,
-) -> StepTime:
-    """Return the time of one training step, in integer nanoseconds.
-
-    Parameters
-    ----------
-    architecture
-        The model.
-    cluster
-        Where it runs; of several groups each pipeline device has the rates of its own.
-    configuration
-        Degrees, micro-batches, schedule, recomputation, sharding.
-    sequence
-        Tokens of a sample.
-    efficiency
-        Rates that devices and framework reach.
-    known
-        What is kept for the next configuration, as of :func:`.work.stage_works`.
-    """
-    software = efficiency.software
-    works = stage_works(architecture, cluster, configuration, sequence, software, known=known)
-    return timed(works, cluster, configuration, efficiency)
-
-
-def timed(
     works: tuple[StageWork, ...],
     cluster: TrainingCluster,
     configuration: Configuration,
@@ -144,11 +89,7 @@ def timed(
 ) -> StepTime:
     """Return the time of a step of which the work is known."""
     parts = step_seconds(works, cluster, configuration, efficiency)
-    stages = tuple(
-        StageTime(in_ns(each.forward), in_ns(each.backward), in_ns(each.weight))
-        for each in parts.stages
-    )
-    return StepTime(stages, *(in_ns(value) for value in parts[1:]))
+    return StepTime(*map(in_ns, parts[1:]))
 
 
 def in_ns(seconds: float) -> int:

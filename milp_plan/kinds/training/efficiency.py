@@ -315,11 +315,6 @@ def rates_of(path: Path | None) -> Efficiency:
     return read_efficiency(path, names[0] if len(names) == 1 else shipped().software.name)
 
 
-def software_names() -> tuple[str, ...]:
-    """Return the frameworks that have shipped rates."""
-    return tuple(sorted(json.loads(SHIPPED.read_text())["software"]))
-
-
 def as_document(efficiency: Efficiency) -> dict[str, Any]:
     """Return the content of an efficiency file for one framework."""
     entry = asdict(efficiency.software)

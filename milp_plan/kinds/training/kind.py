@@ -17,7 +17,8 @@ from .model_kind import ModelKind, SpaceStrategy
 
 if TYPE_CHECKING:
     from .problem import TrainingPlan, TrainingProblem
-    from .search import Search, SearchResult
+    from .result import SearchResult
+    from .search import Search
 
 HOST = "memory of hosts"
 

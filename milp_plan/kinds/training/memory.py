@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 from .activations import Activations
 from .architecture import Architecture
-from .blocks import Block
 from .cluster import TrainingCluster
 from .configuration import Configuration, Offload, Schedule
 from .efficiency import Software
-from .work import Known, StageWork, stage_works, width_of
+from .work import StageWork, stage_works
 
 MARGIN = 0.14
 """Share of a device's memory that a run should leave free. Of the runs of the Ultra-Scale Playbook
@@ -65,8 +64,6 @@ def device_memory(
     configuration: Configuration,
     sequence: int,
     software: Software,
-    *,
-    known: Known | None = None,
 ) -> tuple[MemoryUse, ...]:
     """Return the peak memory of each pipeline device.
 
@@ -76,12 +73,9 @@ def device_memory(
         What runs where, and how many tokens a sample has.
     software
         The framework: bytes of a parameter, fused kernels.
-    known
-        What is kept for the next configuration, as of :func:`.work.stage_works`.
     """
-    works = stage_works(architecture, cluster, configuration, sequence, software, known=known)
-    meter = Meter(architecture, configuration, sequence, software, known=known)
-    return meter.stages(works)
+    works = stage_works(architecture, cluster, configuration, sequence, software)
+    return Meter(architecture, configuration, sequence, software).stages(works)
 
 
 def in_flight(configuration: Configuration, stage: int) -> float:
@@ -116,25 +110,8 @@ def sharded_parameters(c: Configuration, dense: float, experts: float) -> float:
     return dense / (c.context * c.data) + experts / c.expert_data
 
 
-class Meter:
+class Meter(Activations):
     """Measures the devices of one configuration."""
-
-    def __init__(
-        self,
-        architecture: Architecture,
-        configuration: Configuration,
-        sequence: int,
-        software: Software,
-        *,
-        known: Known | None = None,
-    ) -> None:
-        self.known = {} if known is None else known.setdefault(width_of(configuration), {})
-        self.architecture = architecture
-        self.configuration = configuration
-        self.sequence = sequence
-        self.software = software
-        self.size = architecture.precision_bytes
-        self.activations = Activations(architecture, configuration, sequence, software)
 
     def stages(self, works: tuple[StageWork, ...]) -> tuple[MemoryUse, ...]:
         """Peak memory of each pipeline device, of which the work is known."""
@@ -150,7 +127,6 @@ class Meter:
     def stage(self, stage: int, work: StageWork) -> MemoryUse:
         """Peak memory of one pipeline device."""
         c, model, software = self.configuration, self.architecture, self.software
-        blocks = self.activations
         chunks = c.chunks_of(stage)
         kinds = model.kinds(c.spans(model, stage))
         kept = sum(count * self.kept(block) for block, count in kinds)
@@ -158,14 +134,14 @@ class Meter:
         tokens = c.micro_batch * self.sequence / c.context
         activations = flight * kept
         buffers = float(software.workspace_bytes)
-        buffers += max((blocks.buffer(block) for block, _ in kinds), default=0.0)
+        buffers += max((self.buffer(block) for block, _ in kinds), default=0.0)
         if c.chunks - 1 in chunks and model.head_outputs:
             rows = c.micro_batch if model.output_classes else tokens
             heads = 1 + (model.prediction.modules if model.prediction else 0)
-            activations += heads * 2 * self.size * blocks.stream(tokens * model.hidden)
+            activations += heads * 2 * self.size * self.stream(tokens * model.hidden)
             buffers += heads * software.logit_bytes * rows * model.head_outputs / c.tensor
             if model.prediction:
-                activations += model.prediction.modules * blocks.block(model.prediction.block)
+                activations += model.prediction.modules * self.block(model.prediction.block)
         if 0 in chunks or c.chunks - 1 in chunks:
             # the gradient of embedding or head, before it is added to the sum of micro-batches
             buffers += self.size * model.vocabulary * model.hidden / c.tensor
@@ -180,7 +156,7 @@ class Meter:
             round(activations),
             round(buffers),
             host,
-            round(flight * sum(n * blocks.copied(block) for block, n in kinds)),
+            round(flight * sum(n * self.copied(block) for block, n in kinds)),
         )
 
     def resident(self, parameters: float, sharded: float) -> tuple[float, float, float, float]:
@@ -199,11 +175,3 @@ class Meter:
         if c.offload is Offload.OPTIMIZER:
             state, host = 0.0, (software.optimizer_bytes + software.gradient_bytes) * sharded
         return software.weight_bytes * weight, software.gradient_bytes * gradient, state, host
-
-    def kept(self, block: Block) -> float:
-        """Bytes that one block keeps of one micro-batch, looked up where they are known."""
-        key = ("kept", id(block))
-        if key not in self.known:
-            self.known[key] = self.activations.kept(block)
-        found: float = self.known[key]
-        return found

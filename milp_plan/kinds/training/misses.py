@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from milp_plan.core.budget import Budget
 
@@ -12,6 +11,7 @@ from .configuration import Configuration
 from .memory import MARGIN, default_reserve
 from .problem import TrainingProblem
 from .replay import NoScheduleError
+from .result import Miss
 from .step import Costs, derive, excess_of, host_excess, least_peaks, least_step
 
 MOST = 3
@@ -22,28 +22,6 @@ MOST_PRICED = 4000
 
 MOST_PASSES = 1_000_000
 """Passes of chunks that are replayed to find them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Miss:
-    """A configuration that was replayed and needs more memory than there is.
-
-    Parameters
-    ----------
-    configuration
-        What it is.
-    step_ns
-        Time of its step.
-    excess_bytes
-        Memory that the worst stage lacks on each device.
-    stage
-        That stage.
-    """
-
-    configuration: Configuration
-    step_ns: int
-    excess_bytes: int
-    stage: int
 
 
 def nearest_misses(

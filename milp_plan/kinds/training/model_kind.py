@@ -147,9 +147,8 @@ class ModelKind(Kind[P, S]):
 
     def scope(self, problem: P) -> Scope:
         """All of a plan that is not fixed."""
-        fixed = tuple(f"{name} {value}" for name, value in problem.fixed.items())
         offers = tuple(offer for name, offer in self.offers.items() if name not in problem.fixed)
-        return Scope(self.decisions, fixed, offers)
+        return Scope(self.decisions, problem.fixed_texts, offers)
 
     def summary(self, problem: P) -> dict[str, Any]:
         """Sizes."""
@@ -175,7 +174,7 @@ class ModelKind(Kind[P, S]):
             ["left free", size_text(problem.units, problem.reserve_bytes)],
             ["parameters", f"{facts['parameters']:,} in {facts['blocks']:,} blocks"],
             *self.asked_rows(problem),
-            ["fixed", ", ".join(f"{n} {value}" for n, value in problem.fixed.items()) or "nothing"],
+            ["fixed", ", ".join(problem.fixed_texts) or "nothing"],
             ["costs", facts["costs"]],
         ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from milp_plan.core import Units
@@ -10,6 +10,7 @@ from milp_plan.draw.canvas import (
     COLOURS,
     FULL,
     MEMORY,
+    Scale,
     axis_label,
     figure_legend,
     new_figure,
@@ -20,10 +21,11 @@ from milp_plan.draw.panels import Axis, Panel, row_box
 from milp_plan.draw.style import drawing_style
 from milp_plan.kinds.pipeline.timing import times
 
-from .configuration import Configuration, degrees_text
+from .configuration import Configuration
 from .costing import PlanCosts
 from .replay import ChunkCost, shop_and_words
 from .step import Priced
+from .texts import degrees_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -82,7 +84,7 @@ def picture(answer: TrainingAnswer) -> Figure:
         bars += [(stage, "update", end, priced.after_ns, 0) for stage in range(stages)]
         cut = _cut(bars, answer.best.step_ns)
         widths = [3.6, 3.6] if cut else [7.2]
-        others = [3.6] if answer.found.looked else []
+        others = [3.6] if answer.found.alternatives else []
         ratios = [*widths, 3.4, *others]
         axes = figure.subplots(1, len(ratios), width_ratios=ratios)
         _timeline(list(axes[: len(widths)]), bars, answer, cut)
@@ -124,27 +126,27 @@ def panels(answer: TrainingAnswer) -> tuple[Panel, ...]:
     best = answer.best
     assert best is not None
     c, stages = best.configuration, min(best.configuration.pipeline, _MOST_STAGES)
-    rows = [f"stage {stage}" for stage in range(stages)]
     bars = [b for b in step_bars(c, PlanCosts(answer.problem).priced(c)) if b[0] < stages]
     left_out = len(bars) - MOST_BOXES
     time = time_scale(answer.problem.units, best.step_ns)
-    passes = [
-        row_box(stage, role, (time(start), time(start + duration)), role, rows[stage])
-        for stage, role, start, duration, _ in sorted(bars, key=lambda bar: bar[2])[:MOST_BOXES]
-    ]
+    drawn = [bar[:4] for bar in sorted(bars, key=lambda bar: bar[2])[:MOST_BOXES]]
     notes = [f"{left_out:,} later passes are left out"] if left_out > 0 else []
-    fills = {role: COLOURS.get(role, "#777777") for role in dict.fromkeys(b.kind for b in passes)}
+    fills = {role: COLOURS.get(role, "#777777") for _, role, _, _ in drawn}
+    passed = passes_panel("A step", time, stages, drawn, fills=fills, notes=notes, searched=True)
     amounts = [answer.memory_parts(best, stage) for stage in range(stages)]
-    passed = Panel(
-        "A step",
-        Axis("time", time),
-        rows=rows,
-        boxes=passes,
-        fills=fills,
-        notes=notes,
-        searched=True,
-    )
     return passed, parts_panel(answer.problem.units, amounts, _PARTS)
+
+
+def passes_panel(
+    title: str, time: Scale, stages: int, bars: Iterable[tuple[int, str, int, int]], **more: Any
+) -> Panel:
+    """Return passes on stages: stage, kind, start and duration of each."""
+    rows = [f"stage {stage}" for stage in range(stages)]
+    boxes = [
+        row_box(stage, kind, (time(start), time(start + duration)), kind, rows[stage])
+        for stage, kind, start, duration in bars
+    ]
+    return Panel(title, Axis("time", time), rows=rows, boxes=boxes, **more)
 
 
 def parts_panel(
@@ -233,7 +235,7 @@ def _alternatives(axis: Axes, answer: TrainingAnswer) -> None:
     scale = time_scale(answer.problem.units, best.step_ns)
     near = [
         (scale(one.least_ns), one.permille / 10)
-        for one in found.looked
+        for one in found.alternatives
         if one.least_ns <= 2 * best.step_ns
     ]
     for fits, marker, colour in ((True, "o", MEMORY), (False, "x", FULL)):

@@ -29,25 +29,43 @@ MODEL_NOTES = "model notes"
 """Entry of a problem's provenance: what was assumed, or not read, of the model's file."""
 
 
+@dataclass(frozen=True)
 class ModelOnCluster(CheckedProblem):
     """A model on a cluster, what a plan may not choose, and rates; with an exact content hash.
 
     Training and serving derive from it.
 
+    Parameters
+    ----------
+    architecture
+        The model.
+    cluster
+        Where it runs.
+    reserve_bytes
+        Memory of every device that no plan may use.
+    fixed
+        Field of a plan's decision -> the one value that a plan may have.
+    efficiency
+        Rates that devices and framework reach.
+    provenance
+        Where the problem comes from; does not change it.
+
     Attributes
     ----------
     decision
         Dataclass of what a plan decides; its fields may be fixed.
-    architecture, cluster, reserve_bytes, fixed, efficiency
-        See :class:`TrainingProblem`.
     """
 
     decision: ClassVar[type[Any]]
+
     architecture: Architecture
     cluster: TrainingCluster
-    reserve_bytes: int
-    fixed: Mapping[str, Any]
-    efficiency: Efficiency
+    reserve_bytes: int = field(default=0, kw_only=True)
+    fixed: Mapping[str, Any] = field(default_factory=dict, hash=False, kw_only=True)
+    efficiency: Efficiency = field(default_factory=shipped, hash=False, kw_only=True)
+    provenance: Mapping[str, str] = field(
+        default_factory=dict, hash=False, compare=False, kw_only=True
+    )
 
     units = Units(size="GB", size_scale=10**9)
 
@@ -84,6 +102,14 @@ class ModelOnCluster(CheckedProblem):
         return asked, rates
 
     @abstractmethod
+    def reasons(self, decision: Any) -> Iterator[str]:
+        """List every reason why a decision cannot be, memory apart, one sentence each."""
+
+    def why_not(self, decision: Any) -> str | None:
+        """Say in one sentence why a decision cannot be, memory apart; ``None`` if it can."""
+        return next(self.reasons(decision), None)
+
+    @abstractmethod
     def _size(self) -> tuple[Any, ...]:
         """Return the rest of what variants share."""
 
@@ -95,6 +121,11 @@ class ModelOnCluster(CheckedProblem):
     def decided(cls) -> tuple[str, ...]:
         """Return the fields that a plan decides."""
         return tuple(entry.name for entry in fields(cls.decision))
+
+    @property
+    def fixed_texts(self) -> tuple[str, ...]:
+        """Fixed fields with their values."""
+        return tuple(f"{name} {value}" for name, value in self.fixed.items())
 
     @property
     def costs_origin(self) -> str:
@@ -121,24 +152,14 @@ class ModelOnCluster(CheckedProblem):
 class TrainingProblem(ModelOnCluster):
     """Which parallel configuration has the shortest training step.
 
+    Fields beside those of :class:`ModelOnCluster`:
+
     Parameters
     ----------
-    architecture
-        The model.
-    cluster
-        Where it is trained.
     sequence
         Tokens of a sample.
     global_batch
         Samples of one step.
-    reserve_bytes
-        Memory of every device that no plan may use.
-    fixed
-        Field of :class:`Configuration` -> the one value that a plan may have.
-    efficiency
-        Rates that devices and framework reach.
-    provenance
-        Where the problem comes from; does not change it.
     framework
         What must be able to run a plan, a name of :data:`.exports.FORMATS`; empty for anything.
     host
@@ -152,14 +173,8 @@ class TrainingProblem(ModelOnCluster):
 
     decision = Configuration
 
-    architecture: Architecture
-    cluster: TrainingCluster
     sequence: int
     global_batch: int
-    reserve_bytes: int = 0
-    fixed: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    efficiency: Efficiency = field(default_factory=shipped, hash=False)
-    provenance: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False)
     framework: str = ""
     host: bool = False
 
@@ -175,6 +190,10 @@ class TrainingProblem(ModelOnCluster):
 
     def _limits(self) -> tuple[Any, ...]:
         return (self.framework, *(("host",) if self.host else ()))
+
+    def reasons(self, decision: Configuration) -> Iterator[str]:
+        """List every reason why a configuration cannot run, memory apart, one sentence each."""
+        return decision.reasons(self.architecture, self.cluster, self.global_batch)
 
     @property
     def name(self) -> str:

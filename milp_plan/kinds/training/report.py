@@ -2,93 +2,46 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from milp_plan.core import Units, Verdict
-
-from .configuration import FASTER, Configuration, Offload, Precision, Recompute, degrees_text
+from .answer import GB, Answer, gigabytes, seconds
+from .configuration import FASTER, Configuration, Precision
 from .costs import StepTime
 from .efficiency import ErrorBand
 from .memory import MemoryUse
 from .misses import enough_memory
 from .problem import MODEL_NOTES, TrainingProblem
 from .profile import kinds_text
-from .search import Candidate, SearchResult
+from .result import Candidate, SearchResult
 from .space import Space, not_considered
+from .texts import configuration_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from pandas import DataFrame
 
-_SHARDED = {
-    0: "nothing sharded",
-    1: "optimizer sharded",
-    2: "optimizer and gradients sharded",
-    3: "optimizer, gradients and parameters sharded",
-}
-_GB = 10**9
 _MOST_STAGES = 8
 
 
-class Answer(ABC):
-    """What a verb about a model on a cluster says: text, a table, a picture."""
-
-    @abstractmethod
-    def lines(self) -> Iterator[str]:
-        """Write the answer for people, line by line."""
-
-    @abstractmethod
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """List the best plans with their figures, as plain data."""
-
-    def __str__(self) -> str:
-        return "\n".join(self.lines())
-
-    __repr__ = __str__
-
-    def full_text(self) -> str:
-        """Return the answer with all details."""
-        return str(self)
-
-    def to_frame(self) -> DataFrame:
-        """Return the best plans as a table, one a row."""
-        from pandas import DataFrame
-
-        return DataFrame(list(self.rows()))
-
-
 @dataclass(frozen=True, repr=False)
-class TrainingAnswer(Answer):
+class TrainingAnswer(Answer[TrainingProblem, Candidate]):
     """What a run of ``train`` says.
 
     Parameters
     ----------
-    problem
-        What was planned.
-    found
-        Result of the search.
+    problem, found, because
+        As of :class:`Answer`.
     time, memory
         Of the best configuration by parts; ``None`` where none fits.
     hidden
         Nanoseconds of a step's traffic that computation hides, by kind of parallelism.
-    because
-        Why there is no plan, where that is proved.
     """
 
-    problem: TrainingProblem
     found: SearchResult
     time: StepTime | None
     hidden: Mapping[str, int]
     memory: tuple[MemoryUse, ...]
-    because: str | None = None
-
-    @property
-    def best(self) -> Candidate | None:
-        """The best configuration."""
-        return self.found.best[0] if self.found.best else None
 
     def lines(self) -> Iterator[str]:
         """Write degrees, time, memory, proof, and what else there is."""
@@ -105,15 +58,7 @@ class TrainingAnswer(Answer):
             yield figures.pop("configuration") | figures | {"peak_bytes": max(each.peaks)}
 
     def draw(self) -> Figure:
-        """Return a picture: timeline of a step, memory by stage, alternatives.
-
-        Raises
-        ------
-        ValueError
-            No configuration was found.
-        BackendUnavailableError
-            matplotlib is not installed.
-        """
+        """Return a picture: timeline of a step, memory by stage, alternatives."""
         from .picture import picture
 
         return picture(self)
@@ -136,26 +81,6 @@ class TrainingAnswer(Answer):
         return self.found.finished if gap is None else gap == 0
 
 
-def configuration_text(c: Configuration) -> str:
-    """Write a configuration in one line."""
-    parts = [degrees_text(c)]
-    some = f", {c.recomputed} blocks of a chunk" if c.recomputed else ""
-    if c.recomputed_by_chunk:
-        some = f", {','.join(map(str, c.recomputed_by_chunk))} blocks"
-    offloads = c.recompute is Recompute.OFFLOAD
-    parts.append(f"offload: activations{some}" if offloads else f"recompute: {c.recompute}{some}")
-    parts.append(_SHARDED[c.zero])
-    if c.tensor > 1 and not c.sequence_parallel:
-        parts.append("no sequence parallelism")
-    if c.offload is not Offload.NONE:
-        parts.append(f"offload: {c.offload}")
-    if c.precision is not Precision.BF16:
-        parts.append(str(c.precision))
-    if c.layers:
-        parts.append(f"blocks {','.join(map(str, c.layers))}")
-    return " · ".join(parts)
-
-
 def flops_per_device(problem: TrainingProblem, step_ns: int) -> float:
     """Return operations of the model per second and device, without recomputation."""
     return problem.model_flops / problem.cluster.devices / (step_ns / 1e9)
@@ -170,17 +95,6 @@ def utilization(
     """
     peak = problem.cluster.peak_flops_per_s * FASTER[precision]
     return problem.model_flops / (step_ns / 1e9) / peak
-
-
-def seconds(ns: int) -> str:
-    """Write a time of a step."""
-    value = ns / 1e9
-    return f"{value:.3g} s" if value < 100 else f"{value:,.1f} s"
-
-
-def gigabytes(num_bytes: float) -> str:
-    """Write a size in units of 10^9 bytes."""
-    return f"{num_bytes / _GB:,.1f} GB"
 
 
 def lines(answer: TrainingAnswer, *, full: bool = False) -> Iterator[str]:
@@ -310,7 +224,7 @@ def _error(answer: TrainingAnswer) -> str:
 
 def _memory(answer: TrainingAnswer, best: Candidate, stage: int) -> str:
     use = answer.memory_parts(best, stage)
-    return ", ".join(f"{name} {amount / _GB:.1f}" for name, amount in use.items())
+    return ", ".join(f"{name} {amount / GB:.1f}" for name, amount in use.items())
 
 
 def shares(answer: TrainingAnswer) -> list[tuple[str, float]]:
@@ -418,7 +332,7 @@ def _with_host(answer: TrainingAnswer) -> Iterator[str]:
 def _left_out(answer: TrainingAnswer) -> Iterator[tuple[str, str]]:
     """List what was not considered, in few words and in full."""
     if answer.problem.fixed:
-        fixed = ", ".join(f"{name} {value}" for name, value in answer.problem.fixed.items())
+        fixed = ", ".join(answer.problem.fixed_texts)
         yield "other values of fixed fields", f"other than {fixed}"
     if answer.problem.framework:
         yield (f"what {answer.problem.framework} cannot run",) * 2
@@ -472,24 +386,4 @@ def _candidate(answer: TrainingAnswer, candidate: Candidate) -> dict[str, Any]:
         "mfu": utilization(problem, step, candidate.configuration.precision),
         "peak_bytes": list(candidate.peaks),
         "host_bytes": list(candidate.host_peaks),
-    }
-
-
-def verdict_text(verdict: Verdict) -> str:
-    """Write a verdict for people."""
-    if not verdict.ok:
-        return "\n".join(violation.text(Units()) for violation in verdict.violations)
-    assert verdict.value is not None
-    peak = max(amount for name, amount in verdict.components.items() if name.startswith("peak"))
-    value = f"{verdict.objective.replace('_', ' ')} {seconds(verdict.value)}"
-    return f"valid: {value}, peak {gigabytes(peak)}"
-
-
-def verdict_data(verdict: Verdict) -> dict[str, Any]:
-    """Return a verdict as plain data."""
-    return {
-        "valid": verdict.ok,
-        "value": verdict.value,
-        "components": dict(verdict.components),
-        "violations": [asdict(violation) for violation in verdict.violations],
     }

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from .activations import width_of
+from .block_work import parameters_of
 from .configuration import (
     V_SHAPED,
     Configuration,
@@ -18,7 +20,6 @@ from .configuration import (
 from .costs import NANO, Clock
 from .memory import sharded_parameters
 from .step import least_activations, micro_batches_ahead
-from .work import width_of
 
 if TYPE_CHECKING:
     from .costing import PlanCosts
@@ -227,17 +228,12 @@ class SavingBounds:
 
     def sharded(self, c: Configuration) -> float:
         """Return parameters of the block of which a device has the optimizer's state."""
-        return 0.0 if self.block.frozen else sharded_parameters(c, *self.parts(c))
-
-    def parts(self, c: Configuration) -> tuple[float, float]:
-        """Return parameters of the block on a device: all but experts, and experts."""
-        experts = self.block.expert_parameters
-        dense = (self.block.parameters - experts) / c.tensor
-        return dense, experts / (c.expert * c.expert_tensor)
+        return 0.0 if self.block.frozen else sharded_parameters(c, *parameters_of(self.block, c))
 
     def resident(self, c: Configuration) -> int:
         """Return bytes of the block's weights, gradients and optimizer on a device."""
         if self.block.frozen:
             return 0
-        sizes = self.costs.meter(c).resident(sum(self.parts(c)), self.sharded(c))
+        parameters = sum(parameters_of(self.block, c))
+        sizes = self.costs.meter(c).resident(parameters, self.sharded(c))
         return int(sum(sizes[:3]))

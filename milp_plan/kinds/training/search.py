@@ -9,143 +9,26 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from itertools import count, product
+from dataclasses import replace
+from itertools import count
 from typing import Any
 
 from milp_plan.core.budget import Budget
 
-from .configuration import (
-    V_SHAPED,
-    Configuration,
-    Offload,
-    Recompute,
-    without_recomputation,
-)
-from .misses import Miss, nearest_misses
+from .configuration import Configuration, Offload, Recompute
+from .misses import nearest_misses
 from .problem import TrainingProblem
 from .replay import NoScheduleError
+from .result import KEPT, Alternative, Candidate, SearchResult
+from .saving_options import SavingOptions, saves_everywhere
 from .space import Refused, Space, no_reason
-from .step import (
-    Costs,
-    Priced,
-    TrainingStep,
-    derive,
-    excess_of,
-    host_excess,
-    least_peaks,
-    least_step,
-)
+from .step import Costs, Priced, TrainingStep, derive, excess_of, host_excess, least_peaks
 
 PATIENCE = 200
 """Chunks timed without a plan, after which the most promising configuration is replayed."""
 
-KEPT = 3
-"""Plans in the result, the best first, each with other degrees."""
-
-ABOUT = 0.05
-"""Ways to save memory are tried together whose estimates are that close to the lowest."""
-
-LOOKS = 1000
+MOST_ALTERNATIVES = 1000
 """Configurations that are stored for a picture of alternatives."""
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A configuration with its exact value and memory.
-
-    Parameters
-    ----------
-    configuration
-        What it is.
-    step_ns
-        Time of a step.
-    peaks
-        Most memory at any instant on the devices of each pipeline stage.
-    host_peaks
-        Most memory of the host for each of these devices; empty where nothing is there.
-    """
-
-    configuration: Configuration
-    step_ns: int
-    peaks: tuple[int, ...]
-    host_peaks: tuple[int, ...] = ()
-
-    @property
-    def degrees(self) -> tuple[int, ...]:
-        """Return what distinguishes plans in the result."""
-        c = self.configuration
-        return (c.tensor, c.context, c.expert, c.pipeline, c.micro_batch)
-
-
-@dataclass(frozen=True, slots=True)
-class Alternative:
-    """A configuration of which chunks were timed.
-
-    Parameters
-    ----------
-    least_ns
-        Lower bound on its step.
-    permille
-        Memory of the fullest device, of what it may use; at least.
-    """
-
-    least_ns: int
-    permille: int
-
-
-@dataclass
-class SearchResult:
-    """Result of a search.
-
-    Parameters
-    ----------
-    best
-        Up to :data:`KEPT` candidates, the best first.
-    bound_ns
-        No configuration of the space is faster; ``None`` where none fits.
-    considered, timed, replayed
-        Configurations in the space, those of which chunks were timed, those replayed.
-    misses
-        Configurations that would be faster but do not fit, the least excess first; all replayed.
-    refused
-        Configurations in the space that the framework to plan for cannot run.
-    unrestricted
-        The best of these, if it is faster than the best.
-    reasons
-        Why the framework cannot run that one.
-    with_host
-        A plan that uses the memory of hosts, where none fits without it.
-    looked
-        Of the configurations whose chunks were timed, the first :data:`LOOKS`.
-    finished
-        Whether the whole space was searched.
-    interrupted
-        Whether an interruption ended the search.
-    """
-
-    best: list[Candidate] = field(default_factory=list)
-    bound_ns: int | None = None
-    considered: int = 0
-    timed: int = 0
-    replayed: int = 0
-    misses: tuple[Miss, ...] = ()
-    refused: int = 0
-    unrestricted: Candidate | None = None
-    reasons: tuple[str, ...] = ()
-    with_host: Candidate | None = None
-    looked: list[Alternative] = field(default_factory=list)
-    finished: bool = False
-    interrupted: bool = False
-
-    @property
-    def gap(self) -> float | None:
-        """How far the best is above the bound, as a part of its value."""
-        if not self.best or self.bound_ns is None:
-            return None
-        value = self.best[0].step_ns
-        return (value - self.bound_ns) / value
-
 
 OnBetter = Callable[[Candidate, int], object]
 """Called with a configuration that is better than all before it, and the bound so far."""
@@ -197,8 +80,7 @@ class Search:
         self.ready: list[tuple[int, int, Configuration, Priced]] = []
         self.unsupported: list[tuple[int, int, int, Configuration]] = []
         self.misses: list[tuple[int, Configuration]] = []
-        self.ways: dict[Configuration, list[tuple[int, int, int, Configuration]]] = {}
-        self.hopeless: list[Configuration] = []
+        self.options = SavingOptions(problem, costs, space)
         self.numbers = count()
         self.cap = float("inf")
         self.bound: int | None = 0
@@ -277,14 +159,14 @@ class Search:
                 self.replay(*heapq.heappop(self.ready)[2:])
                 found.timed += impatient
             else:
-                self.look(*heapq.heappop(self.unseen))
+                self.refine(*heapq.heappop(self.unseen))
         return True
 
     def least(self) -> float:
         """Lower bound of everything that was not replayed."""
         return min(entries[0][0] for entries in (self.unseen, self.ready) if entries)
 
-    def look(self, least: int, level: int, number: int, configuration: Configuration) -> None:
+    def refine(self, least: int, level: int, number: int, configuration: Configuration) -> None:
         """Tighten the bound of a configuration, then price the chunks of every variant."""
         costs = self.costs
         if level == _SEEN:
@@ -321,48 +203,12 @@ class Search:
         yield from (c for c in found if all(getattr(c, name) == value for name, value in fixed))
 
     def save_memory(self, least: int, configuration: Configuration) -> None:
-        """Let a configuration that does not fit recompute or offload, which only adds time.
-
-        The ways with about the lowest estimate are tried, the others only where these do not fit
-        either.
-        """
-        fixed, default = self.space.fixed, Configuration()
-        inside = ("recompute", "recomputed", "recomputed_by_chunk", "offload", "layers")
-        plain = replace(
-            configuration, **{name: fixed.get(name, getattr(default, name)) for name in inside}
-        )
-        if plain not in self.ways:
-            self.ways[plain] = self.ways_of(plain)
-        ways = self.ways[plain]
-        if not ways:
-            return
-        lowest, _, _, first = ways[0]
-        about = lowest * (1 + ABOUT)
-        taken = [each for each in ways if each[0] <= about and each[3].offload is first.offload]
-        self.ways[plain] = [each for each in ways if each not in taken]
+        """Let a configuration that does not fit recompute or offload, which only adds time."""
         level = _WIDE if "recompute" in self.space.fixed else _LIGHTER
-        for _, saving, _, way in taken:
+        for bound, option in self.options.take(configuration):
             self.found.considered += 1
-            entry = (max(least, saving), level, next(self.numbers), way)
+            entry = (max(least, bound), level, next(self.numbers), option)
             heapq.heappush(self.unseen, entry)
-
-    def ways_of(self, plain: Configuration) -> list[tuple[int, int, int, Configuration]]:
-        """Return ways to save memory, the lowest estimate first; each with its bound, a number."""
-        problem = self.problem
-        made = [
-            replace(plain, recompute=recompute, offload=offload)
-            for recompute, offload in product(self.space.recomputes, self.space.offloads)
-        ]
-        given = (problem.architecture, problem.cluster, problem.global_batch)
-        can_run = (way for way in made if way != plain and way.why_not(*given) is None)
-        ways = []
-        for number, way in enumerate(can_run):
-            bound = self.costs.saving_ns(way)
-            if bound is None:
-                self.hopeless.append(way)
-            else:
-                ways.append((self.costs.estimate_ns(way), bound, number, way))
-        return sorted(ways)
 
     def price(self, least: int, configuration: Configuration) -> bool:
         """Time the chunks of what may fit, which then waits for its replay; whether it may fit."""
@@ -372,7 +218,7 @@ class Search:
             return False
         self.found.timed += 1
         priced = self.costs.priced(configuration)
-        least = max(least, self.least_step(configuration, priced))
+        least = max(least, self.options.least_step(configuration, priced))
         peaks = least_peaks(configuration, priced)
         self.remember(configuration, least, peaks)
         fits = self.fits(configuration, peaks)
@@ -380,40 +226,12 @@ class Search:
             heapq.heappush(self.ready, (least, next(self.numbers), configuration, priced))
         return fits
 
-    def least_step(self, configuration: Configuration, priced: Priced) -> int:
-        """Return a lower bound on a step, also with fewer blocks that save memory if they may."""
-        if not self.takes_fewer(configuration):
-            return least_step(configuration, priced)
-        none = without_recomputation(configuration)
-        return least_step(none, self.costs.priced(none))
-
-    def takes_fewer(self, c: Configuration) -> bool:
-        """Whether the replay alone says how many blocks must save memory."""
-        every = c.recompute is not Recompute.NONE and not (c.recomputed or c.recomputed_by_chunk)
-        free = not {"recompute", "recomputed"} & set(self.space.fixed)
-        return every and free and c.schedule in V_SHAPED
-
-    def with_fewer(self, c: Configuration) -> Iterator[tuple[Configuration, TrainingStep]]:
-        """Yield the same with fewer blocks that save memory, as long as they fit, by bisection."""
-        low, high = 0, max(c.chunk_layers(self.problem.architecture))
-        while high - low > 1:
-            middle = (low + high) // 2
-            fewer = replace(c, recomputed=middle)
-            if self.space.refused(fewer):
-                return
-            step = derive(fewer, self.costs.priced(fewer))
-            if excess_of(self.problem, fewer, step.peaks)[0] > 0:
-                low = middle
-            else:
-                high = middle
-                yield fewer, step
-
     def remember(self, configuration: Configuration, least: int, peaks: tuple[int, ...]) -> None:
         """Keep bounds for a picture."""
-        if len(self.found.looked) < LOOKS:
+        if len(self.found.alternatives) < MOST_ALTERNATIVES:
             limits = (self.problem.limit_bytes(configuration, s) for s in range(len(peaks)))
             most = max(1000 * peak // limit for peak, limit in zip(peaks, limits, strict=False))
-            self.found.looked.append(Alternative(least, most))
+            self.found.alternatives.append(Alternative(least, most))
 
     def fits(self, configuration: Configuration, peaks: tuple[int, ...]) -> bool:
         """Whether memory suffices; remember what lacks some."""
@@ -429,17 +247,13 @@ class Search:
             step = derive(configuration, priced)
         except NoScheduleError:
             return
-        if self.fits(configuration, step.peaks) and self.hosts_suffice(configuration, step):
+        lacking = host_excess(self.problem, configuration, step.host_peaks)
+        if self.fits(configuration, step.peaks) and lacking <= 0:
             self.offer(configuration, step)
-            if self.takes_fewer(configuration):
-                for fewer, other in self.with_fewer(configuration):
-                    self.offer(fewer, other)
+            for fewer, other in self.options.with_fewer(configuration):
+                self.offer(fewer, other)
         else:
             self.save_memory(self.bound or 0, configuration)
-
-    def hosts_suffice(self, configuration: Configuration, step: TrainingStep) -> bool:
-        """Whether what is on the hosts fits into their memory."""
-        return host_excess(self.problem, configuration, step.host_peaks) <= 0
 
     def offer(self, configuration: Configuration, step: TrainingStep) -> None:
         """Add a configuration that fits to the result, if it is good."""
@@ -460,11 +274,11 @@ class Search:
             value = found.best[0].step_ns
             found.bound_ns = value if left is None else min(value, left)
         if not found.best:
-            for way in self.hopeless:
-                self.fits(way, (self.costs.first_peak(way),))
+            for option in self.options.lacking:
+                self.fits(option, (self.costs.first_peak(option),))
         if not found.interrupted:
             given = (self.problem, self.costs, self.misses, value, self.budget)
-            found.misses = nearest_misses(*given)
+            found.misses = [*nearest_misses(*given)]
 
 
 def candidate_of(configuration: Configuration, step: TrainingStep) -> Candidate:
@@ -476,8 +290,7 @@ def simplicity(candidate: Candidate) -> tuple[int, ...]:
     """Return what decides between configurations of equal time: the least of everything."""
     c = candidate.configuration
     host = (c.offload is not Offload.NONE) + (c.recompute is Recompute.OFFLOAD)
-    every = c.recompute is not Recompute.NONE and not (c.recomputed or c.recomputed_by_chunk)
-    saved = 10**6 if every else c.recomputed + sum(c.recomputed_by_chunk)
+    saved = 10**6 if saves_everywhere(c) else c.recomputed + sum(c.recomputed_by_chunk)
     return (
         host,
         saved,

@@ -136,10 +136,8 @@ class Space:
 
         Where the framework to plan for cannot run sequence parallelism, the same without it too.
         """
-        problem = self.problem
         for chosen in self._chosen():
-            given = (problem.architecture, problem.cluster, problem.global_batch)
-            if chosen.schedule in EXPERTS and chosen.why_not(*given) is None:
+            if chosen.schedule in EXPERTS and self.problem.why_not(chosen) is None:
                 yield chosen
                 if chosen.sequence_parallel and "sequence_parallel" not in self.fixed:
                     whole = replace(chosen, sequence_parallel=False)
@@ -158,15 +156,13 @@ class Space:
 
     def why_empty(self) -> str:
         """Say in one sentence why the fixed fields leave nothing that can run."""
-        problem = self.problem
         culprits = "; ".join(self._misfits())
         if culprits:
             return culprits
         for chosen in self._chosen():
             if chosen.schedule not in EXPERTS:
                 return f"schedule {chosen.schedule} is not offered"
-            given = (problem.architecture, problem.cluster, problem.global_batch)
-            reason = chosen.why_not(*given)
+            reason = self.problem.why_not(chosen)
             if reason is not None:
                 return reason
         return "no degrees, micro-batches and chunks with these values fit cluster and batch"

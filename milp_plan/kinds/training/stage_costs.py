@@ -8,16 +8,15 @@ of a chunk but for rounding (sizes are rounded up) and for passes that are bound
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from operator import sub
+from typing import TYPE_CHECKING, NamedTuple
 
 from .configuration import Configuration, Recompute, Schedule
-from .costs import Clock, in_ns, step_seconds
-from .memory import Meter
+from .costs import Clock, in_ns
 from .replay import shop_and_words
 from .stages_problem import Chunk, Device, Fill, Load, Run, TrainingStagesProblem
 from .step import micro_batches_ahead
-from .work import stage_works
 
 if TYPE_CHECKING:
     from milp_plan.kinds.pipeline.shop import Shop
@@ -95,8 +94,7 @@ def chunks_apart(c: Configuration, layers: tuple[int, ...]) -> Configuration:
     return replace(c, pipeline=len(layers), virtual=1, micro_batches=1, layers=layers)
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
+class _Piece(NamedTuple):
     """One piece of the model on one class of devices."""
 
     forward: int
@@ -107,14 +105,7 @@ class _Piece:
     lane: int
 
     def less(self, other: _Piece) -> _Piece:
-        return _Piece(
-            self.forward - other.forward,
-            self.backward - other.backward,
-            self.weight - other.weight,
-            self.kept - other.kept,
-            self.resident - other.resident,
-            self.lane - other.lane,
-        )
+        return _Piece(*map(sub, self, other))
 
 
 class _Pieces:
@@ -141,11 +132,9 @@ class _Pieces:
         apart = replace(chunks_apart(self.c, (0, 0, *counts, 0)), recompute=way)
         passes = replace(apart, recompute=Recompute.NONE) if way is Recompute.OFFLOAD else apart
         alone = replace(cluster, groups=(cluster.groups[group],))
-        software = self.costs.efficiency.software
-        works = stage_works(problem.architecture, alone, passes, problem.sequence, software)
-        times = step_seconds(works, alone, passes, self.costs.efficiency).stages
+        times = self.costs.seconds(passes, alone).stages
         clock = Clock(cluster.groups[group], self.costs.efficiency, self.c)
-        memory = Meter(problem.architecture, apart, problem.sequence, software).stages(works)
+        memory = self.costs.meter(apart).stages(self.costs.works(passes, alone))
         made = [
             _Piece(
                 in_ns(time.forward),
@@ -210,11 +199,9 @@ class _Pieces:
 
     def _sends(self) -> list[int]:
         """Return ticks of sending in one pass of each chunk."""
-        problem, cluster = self.problem, self.problem.cluster
+        problem = self.problem
         apart = chunks_apart(self.c, self.c.chunk_layers(problem.architecture))
-        software = self.costs.efficiency.software
-        works = stage_works(problem.architecture, cluster, apart, problem.sequence, software)
-        times = step_seconds(works, cluster, apart, self.costs.efficiency).stages
+        times = self.costs.seconds(apart, problem.cluster).stages
         return [in_ns(time.transfer / 2) for time in times]
 
     def devices(self) -> tuple[Device, ...]:

@@ -12,7 +12,6 @@ from milp_plan.io.files import read_document
 
 from ..configuration import Configuration
 from ..formats import PLANS
-from ..frameworks import FRAMEWORKS
 from ..problem import TrainingPlan, TrainingProblem
 from ..space import no_reason
 from . import deepspeed, fsdp, megatron, nanotron, torchtitan
@@ -30,8 +29,6 @@ class FrameworkFormat:
 
     Parameters
     ----------
-    title
-        What the file is, in a few words.
     refusals_of
         Why the framework cannot run a configuration.
     write
@@ -40,7 +37,6 @@ class FrameworkFormat:
         Whether a file is one that was written here.
     """
 
-    title: str
     refusals_of: Callable[[Job], Refusals]
     write: Callable[[Job], str]
     is_one: Callable[[Document], bool]
@@ -52,21 +48,15 @@ def _has(head: str) -> Callable[[Document], bool]:
 
 _DEEPSPEED = {"zero_optimization", "train_micro_batch_size_per_gpu"}
 
-_FORMATS = (
-    FrameworkFormat(
-        "script with arguments", megatron.refusals_of, megatron.script, _has(megatron.HEAD)
+FORMATS: Mapping[str, FrameworkFormat] = {
+    "megatron": FrameworkFormat(megatron.refusals_of, megatron.script, _has(megatron.HEAD)),
+    "torchtitan": FrameworkFormat(torchtitan.refusals_of, torchtitan.text, _has(torchtitan.HEAD)),
+    "nanotron": FrameworkFormat(nanotron.refusals_of, nanotron.text, _has(nanotron.HEAD)),
+    "deepspeed": FrameworkFormat(
+        deepspeed.refusals_of, deepspeed.text, lambda d: set(d.top_level) >= _DEEPSPEED
     ),
-    FrameworkFormat("TOML", torchtitan.refusals_of, torchtitan.text, _has(torchtitan.HEAD)),
-    FrameworkFormat(
-        "sections of its YAML", nanotron.refusals_of, nanotron.text, _has(nanotron.HEAD)
-    ),
-    FrameworkFormat(
-        "JSON", deepspeed.refusals_of, deepspeed.text, lambda d: set(d.top_level) >= _DEEPSPEED
-    ),
-    FrameworkFormat("Python module for PyTorch", fsdp.refusals_of, fsdp.text, _has(fsdp.HEAD)),
-)
-
-FORMATS: Mapping[str, FrameworkFormat] = dict(zip(FRAMEWORKS, _FORMATS, strict=True))
+    "fsdp2": FrameworkFormat(fsdp.refusals_of, fsdp.text, _has(fsdp.HEAD)),
+}
 """Name -> format."""
 
 
@@ -94,8 +84,7 @@ def export(problem: TrainingProblem, plan: TrainingPlan | Configuration, format_
         job = Job(problem, plan)
     else:
         job = Job(problem, plan.configuration, plan.value)
-    reasons = job.configuration.reasons(problem.architecture, problem.cluster, problem.global_batch)
-    found = "\n  ".join(reasons)
+    found = "\n  ".join(problem.reasons(job.configuration))
     if found:
         raise UnsupportedProblemError(f"this plan cannot run:\n  {found}")
     entry.refusals_of(job).done()

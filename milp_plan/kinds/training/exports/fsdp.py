@@ -130,11 +130,7 @@ def refusals_of(job: Job) -> Refusals:
         "it shards optimizer state at least",
         "plan with --fix zero=1, 2 or 3",
     )
-    refusals.check(
-        c.offload is Offload.OPTIMIZER and c.zero == 3,
-        "it moves sharded parameters to the host as well, and copies them for every pass",
-        "plan with --fix zero=1 or --fix offload=none",
-    )
+    refusals.parameters_here(job, "plan with --fix zero=1 or --fix offload=none")
     refusals.gradients_at_the_end(job, "plan with --fix zero=1 or --fix offload=none")
     refusals.no_fp8(job)
     return refusals

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 
 from milp_plan.core import UnsupportedProblemError
 
+from ..answer import seconds
 from ..blocks import Mlp, Moe
 from ..configuration import Configuration, Offload, Precision, Recompute
 from ..problem import TrainingProblem
-from ..report import configuration_text, seconds
+from ..texts import configuration_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +189,15 @@ class Refusals:
             job.configuration.offload is not Offload.NONE,
             "its optimizer runs on the devices",
             "plan with --fix offload=none",
+        )
+
+    def parameters_here(self, job: Job, remedy: str) -> None:
+        """Refuse optimizer state on the host where sharded parameters go there with it."""
+        c = job.configuration
+        self.check(
+            c.offload is Offload.OPTIMIZER and c.zero == 3,
+            "it moves sharded parameters to the host as well, and copies them for every pass",
+            remedy,
         )
 
     def gradients_at_the_end(self, job: Job, remedy: str) -> None:

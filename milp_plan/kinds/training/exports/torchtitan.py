@@ -222,9 +222,5 @@ def refuse_offload(job: Job, refusals: Refusals) -> None:
         "it moves optimizer state to the host only where it is sharded over several ranks",
         "plan with --fix offload=none",
     )
-    refusals.check(
-        c.offload is Offload.OPTIMIZER and c.zero == 3,
-        "it moves sharded parameters to the host as well, and copies them for every pass",
-        "plan with --fix offload=none",
-    )
+    refusals.parameters_here(job, "plan with --fix offload=none")
     refusals.gradients_at_the_end(job, "plan with --fix offload=none")
