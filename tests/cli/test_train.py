@@ -156,9 +156,20 @@ def test_a_model_with_experts_says_which_rates_are_fitted_and_v_says_all_that_is
 
 
 def test_the_step_of_an_export_names_the_framework_of_its_rates() -> None:
-    other = call(*ON_EIGHT, "--framework", "torchtitan").stdout
-    assert "steps are predicted by rates of megatron-core, none is fitted to torchtitan" in other
-    assert "steps are predicted" not in call(*ON_EIGHT, "--framework", "megatron").stdout
+    other = call(*ON_EIGHT, "--framework", "nanotron").stdout
+    assert "steps are predicted by rates of megatron-core, none is fitted to nanotron" in other
+    for name in ("megatron", "torchtitan"):
+        assert "steps are predicted" not in call(*ON_EIGHT, "--framework", name).stdout
+
+
+def test_fsdp_on_devices_where_it_was_measured_has_rates_of_its_own(tmp_path: Path) -> None:
+    """Also after the job was written: a file without rates means the usual ones."""
+    job = tmp_path / "job.json"
+    done = call(*ON_EIGHT, "--framework", "fsdp2", "--fix", "tp=1", "--job-output", job)
+    assert "fitted to measured steps of llm-foundry" in done.stdout
+    assert "held-out rows" in done.stdout
+    assert json.loads(job.read_text()).get("rates") is None
+    assert "llm-foundry" in call("info", job).stdout
 
 
 def test_capitals_of_a_device_class_do_not_matter() -> None:

@@ -121,3 +121,15 @@ def test_the_verb_names_file_row_and_field(tmp_path) -> None:
     assert found.exit_code == Exit.BAD_INPUT
     for words in ("rows.csv", "row 2, gpu", "'A1000'"):
         assert words in found.stderr
+
+
+def test_rates_of_a_framework_are_used_where_it_was_measured() -> None:
+    assert shipped_for("torchtitan", ["H100"], False).software.name == "fsdp"
+    assert shipped_for("fsdp2", ["A100", "A100-40GB"], False).software.name == "fsdp"
+    for framework, devices, experts in (
+        ("", ["H100"], False),
+        ("megatron", ["H100"], False),
+        ("torchtitan", ["H100"], True),
+        ("torchtitan", ["H100", "B200"], False),
+    ):
+        assert shipped_for(framework, devices, experts) is shipped()

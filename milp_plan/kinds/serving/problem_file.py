@@ -8,6 +8,7 @@ from milp_plan.core import InputError
 from milp_plan.io.files import Document
 from milp_plan.io.wire import Positive, decode, encode
 from milp_plan.kinds.training.configuration import Precision
+from milp_plan.kinds.training.efficiency import shipped
 from milp_plan.kinds.training.problem_file import WireJob, WireModel, job_arguments, job_members
 
 from .api import default_reserve, serving_problem
@@ -59,6 +60,6 @@ def to_json(problem: ServingProblem) -> bytes:
     UnsupportedProblemError
         Its cluster is not what its name says.
     """
-    members = job_members(problem, default_reserve(problem.cluster))
+    members = job_members(problem, default_reserve(problem.cluster), shipped())
     own = {name: getattr(problem, name) for name in OWN}
     return encode(WireServing(format="milp-plan-serving", **members, **own))

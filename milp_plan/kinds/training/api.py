@@ -14,7 +14,7 @@ from .check import verify
 from .cluster import TrainingCluster, training_cluster
 from .configuration import Configuration
 from .costing import PlanCosts
-from .efficiency import Efficiency, shipped
+from .efficiency import Efficiency, shipped_for
 from .exports import refusals
 from .formats import PLANS
 from .huggingface import read_config
@@ -61,7 +61,7 @@ def training_problem(
     fixed
         Fields of :class:`Configuration` and the values that they must have, as plain data or not.
     efficiency
-        Rates that devices and framework reach; by default the shipped ones.
+        Rates that devices and framework reach; by default those of :func:`.shipped_for`.
     provenance
         Where the problem comes from.
     framework
@@ -82,7 +82,7 @@ def training_problem(
         *(model, cluster, sequence or model.sequence, global_batch, framework, host),
         reserve_bytes=reserve_bytes,
         fixed=PLANS.fixed_values(fixed or {}),
-        efficiency=efficiency or shipped(),
+        efficiency=efficiency or shipped_for(framework, cluster.device_names, model.has_experts),
         provenance=known | dict(provenance or {}),
     )
     refusals(problem)

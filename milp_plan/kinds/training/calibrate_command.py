@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     "--software",
     default="megatron-core",
     show_default=True,
-    help="Framework that ran: megatron-core, megatron-2021, megatron-deepspeed, nanotron.",
+    help="Framework that ran: megatron-core, megatron-2021, megatron-deepspeed, nanotron, fsdp.",
 )
 @click.option("--rates", type=PATH, help="Rates to start from, written by --fit.")
 @click.option("--fit", "fit_file", type=PATH, help="Fit rates to the rows and write them.")

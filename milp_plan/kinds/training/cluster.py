@@ -106,6 +106,11 @@ class TrainingCluster:
         return min(group.device.memory_bytes for group in self.groups)
 
     @property
+    def device_names(self) -> tuple[str, ...]:
+        """Names of the device classes, each once."""
+        return tuple(dict.fromkeys(group.device.name for group in self.groups))
+
+    @property
     def memories(self) -> tuple[int, ...]:
         """Memory of a device of each group."""
         return tuple(group.device.memory_bytes for group in self.groups)

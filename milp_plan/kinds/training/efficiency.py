@@ -26,6 +26,9 @@ MARKER = "milp-plan-training-rates"
 MAIN_RATE = "matrix"
 """The rate without which measured steps decide nothing."""
 
+MEASURED_UNDER = {"torchtitan": "fsdp", "fsdp2": "fsdp"}
+"""Framework to plan for -> rates that were measured under it, where they are others than usual."""
+
 _OF_EXPERTS = {"grouped": "products of experts"}
 """Rates that models with experts alone have, in words."""
 
@@ -285,6 +288,17 @@ def shipped(software: str = "megatron-core") -> Efficiency:
     return efficiency_from(json.loads(SHIPPED.read_text()), software)
 
 
+def shipped_for(framework: str, devices: Iterable[str], experts: bool) -> Efficiency:
+    """Return the shipped rates of a framework, empty for any, on some device classes.
+
+    They are the usual ones where no run on one of these devices was measured under the framework,
+    or none of a model with ``experts`` if it has some.
+    """
+    usual = shipped()
+    own = shipped(MEASURED_UNDER.get(framework, usual.software.name))
+    return own if own.measured(devices) and not experts else usual
+
+
 def read_efficiency(path: Path, software: str) -> Efficiency:
     """Return the rates of one framework from a file that ``milp-plan calibrate --fit`` wrote.
 
@@ -307,10 +321,10 @@ def _rates_document(path: Path) -> dict[str, Any]:
     return content
 
 
-def rates_of(path: Path | None) -> Efficiency:
-    """Return the rates of a file, whatever framework they are of; the shipped ones without one."""
+def rates_of(path: Path | None) -> Efficiency | None:
+    """Return the rates of a file, whatever framework they are of; ``None`` without a file."""
     if path is None:
-        return shipped()
+        return None
     names = list(_rates_document(path)["software"])
     return read_efficiency(path, names[0] if len(names) == 1 else shipped().software.name)
 

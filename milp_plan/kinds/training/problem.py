@@ -130,8 +130,7 @@ class ModelOnCluster(CheckedProblem):
     @property
     def costs_origin(self) -> str:
         """Where the rates of each device class come from."""
-        names = dict.fromkeys(group.device.name for group in self.cluster.groups)
-        return self.efficiency.origin(names, self.architecture.has_experts)
+        return self.efficiency.origin(self.cluster.device_names, self.architecture.has_experts)
 
     def group_of(self, decision: Any, stage: int) -> int:
         """Number of the group on whose devices a pipeline stage lies."""

@@ -15,7 +15,7 @@ from .api import training_problem
 from .architecture import Architecture
 from .blocks import Attention, Block, Mlp, Moe, Prediction
 from .cluster import training_cluster
-from .efficiency import Efficiency, WireEfficiency, as_document, efficiency_from, shipped
+from .efficiency import Efficiency, WireEfficiency, as_document, efficiency_from, shipped_for
 from .memory import default_reserve
 from .models import MODELS, model
 from .problem import TrainingProblem
@@ -139,7 +139,9 @@ def to_json(problem: TrainingProblem) -> bytes:
     UnsupportedProblemError
         Its cluster is not what its name says.
     """
-    known, members = problem.architecture, job_members(problem, default_reserve(problem.cluster))
+    known, cluster = problem.architecture, problem.cluster
+    rates = shipped_for(problem.framework, cluster.device_names, known.has_experts)
+    members = job_members(problem, default_reserve(cluster), rates)
     profile = known if isinstance(known, Profile) else None
     return encode(
         WireProblem(
@@ -163,8 +165,8 @@ def job_arguments(given: WireJob) -> dict[str, Any]:
     return arguments | {"efficiency": _rates(rates)}
 
 
-def job_members(problem: Any, usual_reserve: int) -> dict[str, Any]:
-    """Return the members of a problem's file that all kinds share.
+def job_members(problem: Any, usual_reserve: int, usual_rates: Efficiency) -> dict[str, Any]:
+    """Return the members of a problem's file that all kinds share; what is usual is left out.
 
     Raises
     ------
@@ -185,7 +187,7 @@ def job_members(problem: Any, usual_reserve: int) -> dict[str, Any]:
         "memory_bytes": memory,
         "reserve_bytes": None if reserve == usual_reserve else reserve,
         "fixed": dict(problem.fixed),
-        "rates": _wire_rates(problem.efficiency),
+        "rates": _wire_rates(problem.efficiency, usual_rates),
         "provenance": dict(problem.provenance),
     }
 
@@ -259,7 +261,7 @@ def _rates(given: Any) -> Efficiency | None:
     return efficiency_from(content, next(iter(content["software"])))
 
 
-def _wire_rates(efficiency: Efficiency) -> Any:
-    if efficiency == shipped():
+def _wire_rates(efficiency: Efficiency, usual: Efficiency) -> Any:
+    if efficiency == usual:
         return None
     return msgspec.convert(as_document(efficiency), WireEfficiency)

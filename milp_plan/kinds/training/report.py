@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .answer import GB, Answer, gigabytes, seconds
 from .configuration import FASTER, Configuration, Precision
 from .costs import StepTime
-from .efficiency import ErrorBand
+from .efficiency import MEASURED_UNDER, ErrorBand
 from .memory import MemoryUse
 from .misses import enough_memory
 from .problem import MODEL_NOTES, TrainingProblem
@@ -198,15 +198,10 @@ def _stages_text(problem: TrainingProblem, c: Configuration) -> str:
     return "; ".join(texts if len(texts) <= _MOST_STAGES else [*texts[:3], "...", texts[-1]])
 
 
-def devices(answer: TrainingAnswer) -> list[str]:
-    """Return the device classes of the cluster, each once."""
-    return list(dict.fromkeys(group.device.name for group in answer.problem.cluster.groups))
-
-
 def error_band(answer: TrainingAnswer) -> ErrorBand | None:
     """Return errors on held-out steps; ``None`` where none was of these devices, in 16 bits."""
     efficiency = answer.problem.efficiency
-    known = efficiency.band.rows and efficiency.measured(devices(answer))
+    known = efficiency.band.rows and efficiency.measured(answer.problem.cluster.device_names)
     if answer.problem.architecture.measured_batch:
         return None
     assert answer.best is not None
@@ -285,7 +280,7 @@ def _framework(answer: TrainingAnswer) -> Iterator[str]:
     if not name or best is None:
         return
     rates = answer.problem.efficiency.software.name
-    if not rates.startswith(name):
+    if rates != MEASURED_UNDER.get(name) and not rates.startswith(name):
         yield f"  {name}  steps are predicted by rates of {rates}, none is fitted to {name}"
     counts = f"cannot run {found.refused:,} of {found.considered:,} configurations"
     other = found.unrestricted
