@@ -23,6 +23,8 @@ from milp_plan.kinds.training.efficiency import (
     as_document,
     efficiency_from,
     read_efficiency,
+    shipped,
+    shipped_for,
 )
 from milp_plan.kinds.training.measured import measured_rows
 from tests.cli.cases import call
