@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     help="A training step (the model's first output is the loss), or one forward pass.  [default:"
     " training; of a captured graph its own; of an ONNX file inference]",
 )
-@click.option("--onnx", is_flag=True, help="MODEL is an ONNX file, whatever its name ends in.")
+@click.option("--onnx", is_flag=True, help="MODEL is an ONNX file, also without the suffix .onnx.")
 @click.option(
     "--dimension",
     "dimensions",
@@ -404,7 +404,7 @@ def _tell(graph: Capture, found: Coverage, granularity: str) -> None:
         )
     beside = found.pathless - sum(graph.kernels[place].module is None for place in alone)
     if beside:
-        note(f"{graph.name}: {beside} kernels without a module, put beside a neighbour")
+        note(f"{graph.name}: {beside} kernels without a module, placed with a neighbour")
     moved = sum(size for _, size in found.uncounted.values())
     most = sorted(found.uncounted.items(), key=lambda entry: -entry[1][1])[:3]
     names = ", ".join(name for name, _ in most)
