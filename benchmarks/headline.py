@@ -44,7 +44,7 @@ def headline(rows: list[dict[str, Any]]) -> str:
         "",
         f"Makespan of a step on the shipped instances of more than {MANY} operators, "
         f"{shown[0]['limit']} s and {shown[0]['threads']} threads each, every plan checked. CP-SAT "
-        "is a program of ours with the same seconds; a dash: no baseline was run. Of "
+        "is a program of this project with the same time limit; a dash: no baseline was run. Of "
         f"{len(many)} graphs of this size milp_plan is better on {len(better)} and worse on "
         f"{len(worse)}: "
         "[results/peers](results/peers/table.md).",

@@ -32,7 +32,7 @@ SHARDS = (1, 1, 1, 3, 2, 2, 2)
 """Times of the units of a mini-batch of four shards, whose backward takes twice the forward."""
 
 CLOSE, SURE = 0.02, 2
-"""How near to figures of others a mean has to be, or within so many of its standard errors."""
+"""How near to figures of others a mean has to be, or within this many of its standard errors."""
 
 GAIN = 0.05
 """Part by which the median plan has to beat longest remaining time first: two speeds, reloads."""

@@ -28,7 +28,7 @@ BETTER = Fraction(1, 50)
 
 
 class Simulation:
-    """Jobs that truly take so many times what is thought.
+    """Jobs that truly take this many times what is thought.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class Simulation:
         self.plans = 0
 
     def run(self, points: int, seed: int = 0) -> int:
-        """Plan, and plan again at so many points; return the true makespan."""
+        """Plan, and plan again at this many points; return the true makespan."""
         chosen = self._planned(range(len(self.problem.jobs)), seed)
         now = 0
         step = max(1, self._length(chosen, self.seen) // (points + 1))

@@ -24,7 +24,7 @@ def chain(case: dict[str, Any], head: float) -> Chain:
 
 
 def problem(case: dict[str, Any], head: float, budget: int) -> LocalUpdatesProblem:
-    """Return the choice of at most so many cuts of equal stages."""
+    """Return the choice of at most this many cuts of equal stages."""
     stages = tuple(
         Stage(str(place), SCALE, 2 * SCALE, round(head * SCALE)) for place in range(case["stages"])
     )

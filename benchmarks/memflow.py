@@ -51,7 +51,7 @@ def problem_of(case: Mapping[str, Any]) -> PlanningProblem:
 
 
 def within(problem: PlanningProblem, memory: int | None) -> PlanningProblem:
-    """Every device holds so many bytes."""
+    """Every device holds this many bytes."""
     names = problem.cluster.device_names
     return replace(problem, cluster=problem.cluster.with_memory(dict.fromkeys(names, memory)))
 

@@ -5,7 +5,7 @@ that is already known to be valid there. So no curve falls where memory grows, a
 another that has fewer ways; that is checked, not assumed. Where that plan is as fast as any that is
 known without a limit, nothing more is asked.
 
-Limits are parts of so many bytes as the study names, not of what a run's own plan without a limit
+Limits are parts of the bytes that the study names, not of what a run's own plan without a limit
 needs: of two plans that are equally fast one may need a sixth less, and no row could be compared
 with the same row of another run.
 

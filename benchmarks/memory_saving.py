@@ -160,10 +160,10 @@ def complaints(rows: list[dict[str, Any]]) -> list[str]:
         cell = f"transfer {row['transfer']}, memory {row['memory']}"
         values = [row[name] for name in WAYS]
         if None in values:
-            said.append(f"{cell}: no plan for one of the ways")
+            said.append(f"{cell}: no plan with one of the methods")
             continue
         if values[2] > min(values[:2]):
-            said.append(f"{cell}: both ways together are slower than one of them")
+            said.append(f"{cell}: both methods together are slower than one of them")
         for name, value in zip(WAYS, values, strict=True):
             if value > row[f"known_{name}"]:
                 said.append(f"{cell}: {name} takes {value}, {row[f'known_{name}']} is known")

@@ -87,7 +87,7 @@ def phase_times(
 
 
 def coarse_of_size(problem: PlanningProblem, columns: int) -> tuple[PlanningProblem, int]:
-    """Coarsen until the model has about so many columns; return the coarse problem and the target.
+    """Coarsen until the model has about this many columns; return coarse problem and target.
 
     The number of columns rises with the target, so the target is found by bisection.
     """

@@ -29,7 +29,7 @@ SUITE_NAMES = ("shipped", "traps", "dnn-partitioning")
 KNOWN_VALUES = REPOSITORY / "instances" / "known_values.toml"
 RESULTS = REPOSITORY / "results"
 SMALL = 20
-"""Instances with so many operators or fewer are expected to be proved optimal."""
+"""Instances with this many operators or fewer are expected to be proved optimal."""
 NOT_RUN = "not run"
 
 Record = dict[str, Any]

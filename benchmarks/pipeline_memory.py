@@ -71,13 +71,13 @@ def complaints(rows: list[dict[str, Any]]) -> list[str]:
     for row in rows:
         cell = f"lane {row['lane']}, memory {row['memory']}"
         if any(row[name] is None for name in WAYS):
-            said.append(f"{cell}: no plan for one of the ways")
+            said.append(f"{cell}: no plan with one of the methods")
             continue
         alone = row["recompute"], row["offload"]
         if row["both"] > min(alone):
-            said.append(f"{cell}: both ways together are slower than one of them")
+            said.append(f"{cell}: both methods together are slower than one of them")
         if max(alone) > row["none"]:
-            said.append(f"{cell}: a way is slower than none")
+            said.append(f"{cell}: a method is slower than none")
         for name in WAYS:
             if row[f"{name}_peak"] > row["memory"]:
                 said.append(f"{cell}: {name} holds {row[f'{name}_peak']}")

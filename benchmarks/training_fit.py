@@ -149,7 +149,7 @@ def sets_of(software: str) -> list[str]:
 
 
 def spread(chosen: Sequence[Sample], most: int) -> list[Sample]:
-    """Return at most so many runs, evenly spaced."""
+    """Return at most this many runs, evenly spaced."""
     if len(chosen) <= most:
         return list(chosen)
     return [chosen[i * len(chosen) // most] for i in range(most)]

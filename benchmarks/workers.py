@@ -23,7 +23,7 @@ Row = dict[str, Any]
 
 
 def measure(case: dict[str, Any]) -> Row:
-    """Search one instance with so many workers."""
+    """Search one instance with this many workers."""
     from distributed import Client, LocalCluster
 
     _, problem = run.read(INSTANCES / case["file"])

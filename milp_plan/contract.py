@@ -335,7 +335,9 @@ class FormulationContract:
                     continue  # nobody asks it about problems of another kind
                 reason = self.formulation.unsupported(problem, options)
                 if objective not in card.objectives:
-                    assert reason, f"{objective} is not on the card, yet nothing is said"
+                    assert reason, (
+                        f"{objective} is not on the card, and unsupported() gives no reason"
+                    )
                 assert reason is None or reason.strip()
 
     def test_plans_become_starts_and_plans_again(self) -> None:

@@ -27,7 +27,7 @@ from .segments import chains
 from .transfer import Transfer, products
 
 HUB_DEGREE = 6
-"""A hub has at least so many neighbours, and three times as many as is usual."""
+"""A hub has at least this many neighbours, and three times as many as is usual."""
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ class Transfer:
         self.computed = 0
 
     def power(self, count: int) -> Integers:
-        """Costs of so many blocks in a row."""
+        """Costs of this many blocks in a row."""
         if count not in self._tables:
             first, second = self.power(count // 2), self.power(count - count // 2)
             hubs = tuple(range(3, 1 + first.ndim))

@@ -24,7 +24,7 @@ from .simulator import Measure, Simulator
 from .states import ChainState, States
 
 GREED = 200.0
-"""A step that is worse by one part in so many is taken with probability 1/e as a round begins."""
+"""A step that is worse by one part in this many is taken with probability 1/e as a round begins."""
 
 ROUND = 1000
 """Proposals of a round, at most."""
@@ -125,7 +125,7 @@ class Chain:
         Parameters
         ----------
         proposals
-            At most so many; ``None``: until the budget ends.
+            At most this many; ``None``: until the budget ends.
         budget
             Ends the chain as well.
         state

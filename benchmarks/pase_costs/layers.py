@@ -97,7 +97,7 @@ class LayerGraph:
 
 
 def configurations(layer: Layer, devices: int) -> Floats:
-    """All splits of a layer over at most so many devices, one row each, in lexicographic order."""
+    """All splits of a layer over at most this many devices, a row each, in lexicographic order."""
     if devices < 1:
         raise InputError([Finding("devices", str(devices), "at least 1", "give more")])
     rows = np.ones((1, 0), dtype=np.int64)

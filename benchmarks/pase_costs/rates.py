@@ -33,5 +33,5 @@ class Rates:
         return WORD_BYTES * self.flops / self.bandwidth
 
     def all_reduce(self, words: Floats, devices: Floats) -> Floats:
-        """Ring all-reduce of a buffer of so many words on each device, without latency."""
+        """Ring all-reduce of a buffer of this many words on each device, without latency."""
         return self.word * 2.0 * (devices - 1.0) / devices * words

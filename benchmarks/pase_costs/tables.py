@@ -28,14 +28,14 @@ def pase_problem(
     bandwidth: float = 16e9,
     parallel_edges_add: bool = False,
 ) -> ShardingProblem:
-    """Choose a configuration per layer for so many devices, as PaSE does.
+    """Choose a configuration per layer for this many devices, as PaSE does.
 
     Parameters
     ----------
     graph
         The network.
     devices
-        Number of devices; a configuration uses at most so many.
+        Number of devices; a configuration uses at most this many.
     flops, bandwidth
         Multiply-adds per second of a device, bytes per second of a link.
     parallel_edges_add

@@ -169,7 +169,7 @@ class Pointwise(Work):
 
 @dataclass(frozen=True)
 class Softmax(Work):
-    """Softmax along one loop of so many elements.
+    """Softmax along one loop of this many elements.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ QKV = 3
 
 
 def transformer(batch: int = 64, layers: int = 6) -> LayerGraph:
-    """Encoder and decoder of so many layers each."""
+    """Encoder and decoder of this many layers each."""
     if layers < 1:
         raise InputError([Finding("layers", str(layers), "at least 1", "give more")])
     net = _Transformer(batch)

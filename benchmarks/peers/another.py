@@ -1,4 +1,4 @@
-"""A program of somebody else beside the values of ``results/peers``: same instances and seconds.
+"""Another author's program, compared with ``results/peers``: same instances and seconds.
 
 ``MILP_PLAN_PEER=/path/to/program.py milp-plan table results/another-peer``. The program runs in
 the peers' environment, understands ``FILE --limit SECONDS --workers COUNT --seed NUMBER --out

@@ -269,7 +269,7 @@ def dispatch(
 ) -> Plan | None:
     """Return the schedule of modes by priorities, or ``None`` if there is none below the cutoff.
 
-    With a window, no operator of a micro-batch starts before all of the micro-batch that is so many
-    earlier is done; what belongs to no micro-batch is not held back.
+    With a window, no operator of a micro-batch starts before the micro-batch that is ``window``
+    earlier is complete; what belongs to no micro-batch is not held back.
     """
     return Dispatcher(instance, modes, priorities, cutoff, window).run()

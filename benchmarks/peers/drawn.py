@@ -1,4 +1,4 @@
-"""Training graphs that nobody chose, beside our CP-SAT peer: each is drawn by its number.
+"""Random training graphs, compared with our CP-SAT peer: each is drawn by its number.
 
 The study is ``results/drawn-graphs/study.toml``: ``milp-plan table results/drawn-graphs``. Its
 numbers were written down before anything was solved; other ones draw other graphs.

@@ -80,7 +80,7 @@ def slug(name: str) -> str:
 
 
 def kind_page(kind: Any) -> str:
-    """Page of a kind: problem and plan, formats, what may be asked, ways, planners, exports."""
+    """Page of a kind: problem and plan, formats, options, strategies, planners, exports."""
     module, _, name = kind.handles.partition(":")
     below = [(f"{entry.title}", page_of(entry.name)) for entry in kind.formats()]
     changes = [
@@ -100,10 +100,10 @@ def kind_page(kind: Any) -> str:
             if kind.ignores
             else ""
         ),
-        "## What may be asked of an instance" if changes else "",
+        "## Options that change an instance" if changes else "",
         table(["Option", "Says"], changes) if changes else "",
         "## Strategies",
-        "The first that applies is taken.",
+        "The first one that applies is used.",
         "\n".join(
             f"1. [{strategy.name}](../strategies/{slug(strategy.name)}.md)"
             for strategy in kind.strategies()
@@ -161,7 +161,7 @@ def bound_functions() -> dict[str, Callable[..., Any]]:
 
 
 def bound_page(name: str, function: Callable[..., Any]) -> str:
-    """Page of a bound: its proof, and what its module says."""
+    """Page of a bound: its proof, and the text of its module."""
     module = inspect.getmodule(function)
     return page(
         f"`{name.partition('.')[2]}`",

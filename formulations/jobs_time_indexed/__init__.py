@@ -76,7 +76,7 @@ class JobsTimeIndexed(BuilderFormulation):
 
     card = Card(
         name=NAME,
-        title="Jobs by time slots: no big-M, and a bound whatever the length of a slot",
+        title="Jobs by time slots: no big-M, and a bound for any length of a slot",
         source="this project; start-time form of Sousa and Wolsey (1992)",
         objectives=tuple(JobsObjective),
         exact=False,

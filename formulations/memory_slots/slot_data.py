@@ -193,7 +193,7 @@ class SlotData:
         return movable, excess if excess <= sum(v.bytes[FULL] for v in movable) else 0
 
     def least(self, values: list[Value], amount: int, way: int) -> int:
-        """Least ticks on a lane for so many bytes: whole values by ticks per byte, then a part."""
+        """Least ticks on a lane for ``amount`` bytes: whole values, then a part of one."""
         ticks = {v.name: self.trips[v.name][way] for v in values}
         total = 0
         for value in sorted(values, key=lambda v: Fraction(ticks[v.name], v.bytes[FULL])):

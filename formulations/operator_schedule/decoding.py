@@ -1,4 +1,4 @@
-"""From the variables of a solution to a plan: decisions are rounded, times are computed anew."""
+"""From the variables of a solution to a plan: decisions are rounded, times are recomputed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Head, work and tail of colocation groups, with the journeys that their placements call for.
 
 The operators of a group run one after the other, on one device. A *level* of a group is the set of
-its operators with a head (or tail) of at least so many ticks. ``begin[g,l]`` is at most the first
+its operators with a head (or tail) of at least this many ticks. ``begin[g,l]`` is at most the first
 start in a level, ``rest[g,l]`` at most the time from its last stop to the end::
 
     begin[g,l] >= begin[f,j] + least work of f + least journey from f to g

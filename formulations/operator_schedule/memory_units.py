@@ -60,7 +60,7 @@ class MemoryUnits:
         return size if room is None or size <= room else 2 * max(room, self.grain)
 
     def total(self, held: list[Held], device: str, unit: float) -> Any:
-        """Return what is held on a device, in units of so many bytes."""
+        """Return what is held on a device, in units of this many bytes."""
         return pyo.quicksum(self.amount(size, device) / unit * column for size, column in held)
 
     def limit(self, device: str) -> float | None:

@@ -14,7 +14,7 @@ class MachineMemory:
     """Memory of one machine.
 
     The tasks of a micro-batch on a machine that come before a moment are closed under precedence.
-    Each such set holds so many bytes; micro-batches do not restrict each other here, so the sum of
+    Each such set needs these bytes; micro-batches do not restrict each other here, so the sum of
     their least amounts is a lower bound on what is held.
     """
 

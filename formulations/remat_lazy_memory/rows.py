@@ -313,7 +313,7 @@ def usage_of(problem: RematerialisationProblem, copies: list[Copy]) -> list[int]
 def first_steps(problem: RematerialisationProblem, columns: int) -> frozenset[int]:
     """Return steps to watch first: those that hold too much where every operator runs once.
 
-    Where that makes more than so many columns, the fullest ones of stretches of the order.
+    Where that makes more than this many columns, the fullest ones of stretches of the order.
     """
     budget = problem.peak if problem.budget is None else problem.budget
     over = [step for step, held in enumerate(problem.held) if held > budget]

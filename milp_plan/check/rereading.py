@@ -30,7 +30,7 @@ def check(reading: Reading) -> Iterator[Violation]:
         for sending, copy in trail.sent:
             yield from _length(reading, trail, sending, copy)
             if complete and not copy.readers:
-                yield _about(trail, sending, "is needless: nobody reads this copy")
+                yield _about(trail, sending, "is needless: nothing reads this copy")
     yield from _runs_for_nobody(reading)
 
 
@@ -63,7 +63,7 @@ def _length(reading: Reading, trail: Trail, sending: Sending, copy: Copy) -> Ite
         yield _about(
             trail,
             sending,
-            "has nothing to send: no copy of it that may travel so is complete when it starts",
+            "has nothing to send: no copy that it may carry is complete when it starts",
         )
         return
     length = transfer_ticks(
@@ -103,7 +103,7 @@ def _runs_for_nobody(reading: Reading) -> Iterator[Violation]:
                     RULE,
                     (name, *run.site),
                     f"run {number} of {name!r}, at {when} on {'+'.join(run.site)}, is needless: "
-                    "nobody reads what it makes",
+                    "nothing reads what it makes",
                 )
 
 

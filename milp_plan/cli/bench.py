@@ -76,7 +76,7 @@ def open_suite(path: Path, store_folder: Path) -> tuple[Expansion, Store]:
 
 @click.group()
 def bench() -> None:
-    """Run a suite of instances, and collect what came of it."""
+    """Run a suite of instances, and collect its results."""
 
 
 @bench.command()
@@ -94,9 +94,9 @@ def bench() -> None:
     "--retry-failed/--no-retry-failed",
     default=True,
     show_default=True,
-    help="Whether runs that failed in an earlier call are tried once more.",
+    help="Run again what failed in an earlier call.",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be run.")
+@click.option("--dry-run", is_flag=True, help="Show what would be run.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.pass_context
 def run(
@@ -111,15 +111,15 @@ def run(
     dry_run: bool,
     quiet: bool,
 ) -> None:
-    """Do the runs of SUITE that the store has no answer to.
+    """Do the runs of SUITE that the store has no result of.
 
-    SUITE is a TOML file, or the name of one in instances/suites. Ctrl-C or SIGTERM ends it: runs
-    under way are asked for their best plan, which is stored as that of an interrupted run. The same
-    command again goes on where it was, also after a crash.
+    SUITE is a TOML file, or the name of one in instances/suites. Ctrl-C or SIGTERM ends it: the
+    best plan of each current run is stored as that of an interrupted run. The same command resumes
+    where it stopped, also after a crash.
 
     Exits with 6 if a run failed, 7 if a plan fails the check, 3 if an instance cannot be read,
-    130 if runs are left after Ctrl-C, 143 after SIGTERM; a run that finds no plan, or a proof that
-    there is none, is an answer.
+    130 if runs are left after Ctrl-C, 143 after SIGTERM; a run that finds no plan, or proves that
+    there is none, has not failed.
     """
     if dry_run:
         refuse_run_options("--dry-run does no run")
@@ -258,7 +258,7 @@ def code_of_runs(expansion: Expansion, store: Store) -> Exit:
 @stored
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def status(*, suite_file: Path, store_folder: Path, as_json: bool) -> None:
-    """Say how many runs of SUITE are finished, failed, interrupted or left, and who has locks."""
+    """Count finished, failed, interrupted and open runs of SUITE; show who has locks."""
     from milp_plan.study.rows import rows_of
 
     expansion, store = open_suite(suite_file, store_folder)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     help="A training step (the model's first output is the loss), or one forward pass.  [default:"
     " training; of a captured graph its own; of an ONNX file inference]",
 )
-@click.option("--onnx", is_flag=True, help="MODEL is an ONNX file, whatever its name ends in.")
+@click.option("--onnx", is_flag=True, help="MODEL is an ONNX file, also without the suffix .onnx.")
 @click.option(
     "--dimension",
     "dimensions",
@@ -389,7 +389,7 @@ def _tell_profile(graph: Capture) -> None:
 
 
 def _tell(graph: Capture, found: Coverage, granularity: str) -> None:
-    """Say what was captured, what of it has no module, and what is not counted."""
+    """Print what was captured, which kernels have no module, and what is not counted."""
     from milp_plan.capture.passes import without_module
 
     forward, backward = found.flops["forward"], found.flops["backward"]
@@ -399,16 +399,16 @@ def _tell(graph: Capture, found: Coverage, granularity: str) -> None:
     alone = without_module(graph)
     if alone and granularity != "kernel":
         note(
-            f"{graph.name}: no module is known of {len(alone):,} kernels: each is an operator"
-            f" (elementwise ones in chains), not each {granularity}"
+            f"{graph.name}: {len(alone):,} kernels without a module: each is an operator"
+            f" (chains of elementwise ones are fused), instead of each {granularity}"
         )
     beside = found.pathless - sum(graph.kernels[place].module is None for place in alone)
     if beside:
-        note(f"{graph.name}: {beside} kernels without a module, put beside a neighbour")
+        note(f"{graph.name}: {beside} kernels without a module, placed with a neighbour")
     moved = sum(size for _, size in found.uncounted.values())
     most = sorted(found.uncounted.items(), key=lambda entry: -entry[1][1])[:3]
     names = ", ".join(name for name, _ in most)
     note(
-        f"{graph.name}: {len(found.uncounted)} kinds of operators compute nothing that is counted,"
-        f" and pay for {moved / 1e9:,.2f} GB that they move ({names} most)"
+        f"{graph.name}: kinds of operators without counted FLOPs: {len(found.uncounted)}, timed by"
+        f" the {moved / 1e9:,.2f} GB that they move ({names} most)"
     )

@@ -59,7 +59,7 @@ def show(name: str, as_json: bool) -> None:
     "--date",
     "day",
     type=click.DateTime(["%Y-%m-%d"]),
-    help="When it was measured; said in the file.  [default: today]",
+    help="When it was measured; written into the file.  [default: today]",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 @click.option("-o", "--output", type=PATH, required=True, help="File to write.")

@@ -16,7 +16,7 @@ NAMES = ("iopddl", "dnn-partitioning")
 
 @click.group()
 def data() -> None:
-    """Get public benchmark files: pinned addresses, pinned checksums, no copies of ours."""
+    """Download public benchmark files from pinned addresses, with pinned checksums."""
 
 
 @data.command("list")
@@ -47,7 +47,11 @@ def list_(as_json: bool) -> None:
 @data.command()
 @click.argument("name", type=click.Choice(NAMES), metavar="NAME")
 @click.option(
-    "--only", "patterns", multiple=True, metavar="PATTERN", help="Only such files. Repeatable."
+    "--only",
+    "patterns",
+    multiple=True,
+    metavar="PATTERN",
+    help="Only files whose names match. Repeatable.",
 )
 @click.option(
     "--folder",
@@ -63,7 +67,7 @@ def get(
     address: str | None,
     as_json: bool,
 ) -> None:
-    """Download the set NAME: files that are there and right stay, wrong ones are replaced."""
+    """Download the set NAME. Files with the right checksum stay, others are replaced."""
     from milp_plan.io.public_data import SETS, VARIABLE, cache_folder, download
 
     public = SETS[name]

@@ -39,7 +39,7 @@ MOST = 20
     "Plans in a folder of records need none: their records say what they are for.",
 )
 @varied
-@click.option("--plot", type=PATH, help="Draw both beside each other, .png or .svg.")
+@click.option("--plot", type=PATH, help="Draw both next to each other, .png or .svg.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 @click.pass_context
 def diff(
@@ -52,9 +52,9 @@ def diff(
     plot: Path | None,
     as_json: bool,
 ) -> None:
-    """Say what differs between two plans: value, what moved, what that cost.
+    """Show what differs between two plans: value, what moved, what that cost.
 
-    Each is a plan's file; without --instance one that lies beside its record, as
+    Each PLAN is a file. Without --instance its record must be in the same folder, as
     `milp-plan solve` writes both.
 
     Exits with 7 when one of them breaks a rule.
@@ -105,7 +105,7 @@ def _of_record(plan: Path) -> Item:
 
     record = plan.with_name(plan.name.removesuffix(PLAN_SUFFIX) + RECORD_SUFFIX)
     if not plan.name.endswith(PLAN_SUFFIX) or not record.is_file():
-        found, expected = "no record beside it", f"NAME{RECORD_SUFFIX} beside NAME{PLAN_SUFFIX}"
+        found, expected = "no record next to it", f"NAME{RECORD_SUFFIX} beside NAME{PLAN_SUFFIX}"
         finding = Finding("plan", found, expected, "say --instance FILE", str(plan))
         return Item(plan, None, None, InputError([finding]))
     try:

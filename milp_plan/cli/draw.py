@@ -144,7 +144,9 @@ def _exports() -> dict[str, Export[Any, Any]]:
     show_default=True,
     help="Name, or a .py file. 'auto': as solve does, or the first that is for the problem.",
 )
-@click.option("--option", "switches", multiple=True, metavar="KEY=VALUE", help="Switch of it.")
+@click.option(
+    "--option", "switches", multiple=True, metavar="KEY=VALUE", help="Switch of the formulation."
+)
 @click.option(
     "--model-memory",
     type=MemorySize(),

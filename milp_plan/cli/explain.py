@@ -41,7 +41,7 @@ REASONS_S = 10.0
     multiple=True,
     metavar="QUESTION",
     help="Plan again with one thing changed, from this plan: memory+1GiB, memory-512MiB, "
-    "devices+1, link (one more beside the busiest), link:NAME, move:PART=PLACE; or usual, for the "
+    "devices+1, link (one more next to the busiest), link:NAME, move:PART=PLACE; or usual, for the "
     "first of these. Repeatable.",
 )
 @click.option(
@@ -75,10 +75,10 @@ def explain(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Say what a valid plan's value hangs on, or what breaks and by how much.
+    """Say what determines the value of a valid plan, or what breaks and by how much.
 
-    Without PLAN, FILE is planned first; where no plan exists, it is said which operators and
-    limits are at odds and what would be enough.
+    Without PLAN, FILE is planned first. Where no plan exists, the answer names the operators and
+    limits that conflict, and what would be enough.
 
     Exits with 7 when a rule is broken, with 4 when it is proved that no plan exists.
     """

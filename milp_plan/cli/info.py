@@ -27,7 +27,7 @@ def info(
     changes: dict[str, Any],
     as_json: bool,
 ) -> None:
-    """Say what is in an instance: sizes, settings, where it comes from."""
+    """Show what is in an instance: sizes, settings, source."""
     ctx.exit(answer_each(files, changes, wire.Info, _work, as_json=as_json))
 
 

@@ -39,9 +39,9 @@ def logged(command: click.Command) -> click.Command:
         click.Option(
             ["-v", "--verbose"],
             count=True,
-            help="Say each step on standard error; -vv: progress and the solver's own log as well.",
+            help="Print each step on standard error; -vv: also progress and the solver's log.",
         ),
-        click.Option(["--log-file"], type=PATH, help="Write all that -vv says, with times."),
+        click.Option(["--log-file"], type=PATH, help="Write all that -vv prints, with times."),
     ]
     work = command.callback
     assert work is not None

@@ -39,7 +39,7 @@ from .exits import Exit, code_of
 from .output import complain, note
 
 EPILOG = """\b
-Exit codes: 0 done as asked, 2 usage or a file that cannot be written, 3 bad
+Exit codes: 0 success, 2 usage or a file that cannot be written, 3 bad
 input, 4 proved infeasible, 5 limit reached without a plan, 6 solver failure,
 7 a plan fails the check or disputes the solver, 8 PyTorch does not run as
 planned, 130 interrupted by Ctrl-C, 129 by SIGHUP, 131 by SIGQUIT and 143 by

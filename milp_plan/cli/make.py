@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     "--split",
     "splits",
     multiple=True,
-    metavar="WAY",
-    help="A way to split layers over devices, such as column2 or all4. Repeatable.",
+    metavar="SPLIT",
+    help="How to split layers over devices, such as column2 or all4. Repeatable.",
 )
 @click.option(
     "--mesh",
@@ -96,7 +96,7 @@ def generate(
 ) -> None:
     """Build an instance from an ARCHITECTURE and a CLUSTER such as 4xH100 or mine.toml.
 
-    `milp-plan list architectures` and `milp-plan list clusters` say what there is; a TOML file
+    `milp-plan list architectures` and `milp-plan list clusters` list the names; a TOML file
     describes a cluster of your own.
     """
     from milp_plan.face import verbs

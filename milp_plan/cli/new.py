@@ -30,7 +30,7 @@ def new() -> None:
 @click.option(
     "--tests",
     type=PATH,
-    help="Where its test goes; tests/models/ beside the folder if there is one, else "
+    help="Where its test goes; tests/models/ next to the folder if it exists, else "
     "tests/ in the folder.",
 )
 def formulation(name: str, folder: Path | None, tests: Path | None) -> None:

@@ -212,7 +212,7 @@ def write_run(
     """Write the record of a run and its plan, and the plan to another file if requested.
 
     The record says where its instance is, seen from its folder, and what was changed as it was
-    read, for whoever reads it again.
+    read, so that it can be read again.
     """
     from milp_plan.io.files import write_document
     from milp_plan.run import record_files

@@ -23,9 +23,9 @@ from .outputs import Content, Output, refuse
     help="Where the instance is, if not where the record says. Repeatable.",
 )
 def report(records: tuple[Path, ...], output: Path, instances: tuple[Path, ...]) -> None:
-    """Write one HTML file about a run, or several beside each other.
+    """Write one HTML file about a run, or about several next to each other.
 
-    RECORD is what `milp-plan solve` wrote (results/runs/KEY.json), with its plan beside it; naming
+    RECORD is what `milp-plan solve` wrote (results/runs/KEY.json), with its plan next to it; naming
     the plan, or both, is the same. The page holds timelines with search and critical path, memory,
     utilisation, incumbent and bound over time, settings, and what the check says. It needs no
     network and no other file.

@@ -61,7 +61,7 @@ class Request:
     "--formulation",
     default="auto",
     show_default=True,
-    help="Name, or path to a .py file; `milp-plan list formulations` says what there is. 'auto': "
+    help="Name, or path to a .py file; `milp-plan list formulations` lists them. 'auto': "
     "the one that suits the problem.",
 )
 @click.option(
@@ -92,7 +92,7 @@ class Request:
 @click.option(
     "--start",
     type=PATH,
-    help="Plan to start from (one FILE). Times that do not fit, or are missing, are computed anew; "
+    help="Plan to start from (one FILE). Times that do not fit, or are missing, are recomputed; "
     "the order on devices and channels is kept.",
 )
 @click.option(

@@ -24,9 +24,9 @@ STUDY, TABLE, RESULTS = "study.toml", "table.md", "table.json"
 def make_study(folder: Path, runs: SuiteRuns, part: Part, *, render: bool) -> Exit:
     """Measure the missing cases of a study (or read stored ones), and write its page and figures.
 
-    A script may have ``present(rows)``, which returns what the page's texts and tables name beside
-    the rows; ``figures(rows)``, file name -> figure; and ``complaints(rows)``, sentences on what
-    contradicts the page's claims, with which the command ends with 7.
+    A script may have ``present(rows)``, which returns what the page's texts and tables name
+    in addition to the rows; ``figures(rows)``, file name -> figure; and ``complaints(rows)``,
+    sentences on what contradicts the page's claims, with which the command ends with 7.
 
     Results are those of the requested ``part``, and so is the page.
 

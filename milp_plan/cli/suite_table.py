@@ -1,4 +1,4 @@
-"""``table FOLDER`` with a spec: run its suite, write ours beside published figures."""
+"""``table FOLDER`` with a spec: run its suite, write our figures next to published ones."""
 
 from __future__ import annotations
 

@@ -115,11 +115,11 @@ def sweep(
     quiet: bool,
     **asked: Any,
 ) -> None:
-    """Plan FILE with other memory, devices and bandwidth: what each of them brings.
+    """Plan FILE with other memory, devices and bandwidth, and show what each changes.
 
     Each variant has the time limit for itself, starts from the plans of its neighbours, and never
-    ends with a worse plan than a neighbour's that is valid for it. Ctrl-C keeps what is there; the
-    same command goes on.
+    ends with a worse plan than a neighbour's that is valid for it. Ctrl-C keeps the results so far;
+    the same command resumes.
     """
     from milp_plan.run import Settings
     from milp_plan.study.variants import axes_of

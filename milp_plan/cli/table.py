@@ -47,7 +47,7 @@ from .study_part import Part
     multiple=True,
     help="Cases of a study.toml like a pattern: 'file=*training*'; like all, if several.",
 )
-@click.option("--first", type=click.IntRange(min=1), help="So many cases of a study.toml at most.")
+@click.option("--first", type=click.IntRange(min=1), help="Run at most N cases of a study.toml.")
 @stored
 @click.option("--quiet", is_flag=True, help="No progress of a RECIPE.")
 @click.pass_context

@@ -45,7 +45,7 @@ def installed() -> dict[str, str | None]:
 @click.command("show-versions")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def show_versions(as_json: bool) -> None:
-    """Say which versions are installed."""
+    """Show which versions are installed."""
     versions = installed()
     if as_json:
         say_json(versions, pretty=True)

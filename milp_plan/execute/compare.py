@@ -101,7 +101,7 @@ def compare(
     verdict = verify(problem, plan)
     if not verdict.ok:
         raise UnsupportedProblemError(f"{problem.name}: the plan is not valid, see milp-plan check")
-    report("capturing the model, to see that the instance is of it")
+    report("capturing the model, to see that the instance belongs to it")
     captured = capture_model(builder, dtype=dtype)
     require_same(problem, captured)
     report("running a step without a plan")

@@ -110,7 +110,7 @@ def compare_pipeline(
         raise InputError([Finding("rows", found, str(count), remedy, str(schedule_file))])
     for text in without_room(rows, stages):
         report(text)
-    report("capturing the model, to see that the stages are of it")
+    report("capturing the model, to see that the stages belong to it")
     captured = capture_model(builder, dtype=dtype)
     require_same(problem, captured)
     _require_stages_of(stages, captured, str(stages_file))

@@ -81,7 +81,7 @@ def compare_sharded(
         found = ", ".join(map(str, sorted(meshes)))
         remedy = f"say --processes {min(meshes)}"
         raise InputError([Finding("mesh", f"{found} processes", str(number), remedy)])
-    report("capturing the model, to see that the placements are of it")
+    report("capturing the model, to see that the placements belong to it")
     captured = capture_model(builder, dtype=dtype)
     if problem is not None:
         require_same(problem, captured)

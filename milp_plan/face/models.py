@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MADE_FOR = "made_for"
 """Attribute of a model that says what it was built of."""
 
-REBUILD = "build it anew, or name what it was built of"
+REBUILD = "build it again, or name what it was built from"
 
 
 class _Changed:

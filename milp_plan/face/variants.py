@@ -111,7 +111,7 @@ def diff(before: Any, after: Any, *, problem: Any = None, variant: Any = None) -
     -------
     Comparison
         With ``change`` of the value, ``moves`` (what is treated differently, and what that costs)
-        and ``components``; it shows itself, and ``draw()`` sets both pictures beside each other.
+        and ``components``; it shows itself, and ``draw()`` draws both pictures next to each other.
 
     Raises
     ------

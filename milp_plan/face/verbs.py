@@ -191,7 +191,7 @@ def solve(
         Called with a :class:`milp_plan.Progress` whenever something new is known.
     start
         A plan to start from. Where its times do not fit, or where it has places and order alone,
-        they are computed anew; the outcome says so.
+        they are recomputed; the outcome says so.
     hints
         Plans of similar problems, whose orders may be worth a try.
     seed, threads, gap, node_limit, rounds, target, formulation, options, solver, dask, only, \

@@ -1,7 +1,7 @@
 """Wire types of captured graphs: what a PyTorch model computes, kernel by kernel.
 
 Class names and first lines go into the published schema
-(``instances/formats/capture.schema.json``); what the fields mean is said in
+(``instances/formats/capture.schema.json``); the fields are described in
 ``instances/formats/capture.md``.
 """
 

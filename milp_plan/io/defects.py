@@ -112,7 +112,7 @@ def _finite(number: str) -> float:
 
 
 def repeated_members(data: bytes) -> list[Finding]:
-    """List the members that an object has more than once; parts without text are not looked at.
+    """List the members that an object has more than once; parts without text are skipped.
 
     A decoded object that lost a member has fewer quotation marks than its text. Only then is the
     text read again with all pairs.

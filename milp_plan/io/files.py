@@ -121,7 +121,7 @@ def read_document(
     if not data.strip():
         raise fail("an empty file", "fetch or write the file again")
     if text and path.suffix == ".onnx" and data[:1] not in (b"{", b"["):
-        remedy = f"make an instance of it: milp-plan capture {path} CLUSTER -o instance.json"
+        remedy = f"make an instance from it: milp-plan capture {path} CLUSTER -o instance.json"
         raise fail("an ONNX model", remedy)
     if text and not data.isascii():
         strange = _not_text(data)

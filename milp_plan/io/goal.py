@@ -82,7 +82,7 @@ def pursue(problem: PlanningProblem, goal: Goal) -> PlanningProblem:
     """
     findings = list(goal.findings())
     if goal.about_serial_law and problem.serial is None:
-        found = "no member 'serial': which devices pay for transfers is not said"
+        found = "no member 'serial': the file does not say which devices pay for transfers"
         expected = "an instance under the serial law, such as a dnn-partitioning file"
         findings.append(Finding("serial", found, expected, "add the member, or ask for less"))
     if findings:

@@ -1,7 +1,7 @@
 """Wire types of placement files, which say how a captured step runs on several processes.
 
 Class names and first lines go into the published schema
-(``instances/formats/torch-placements.schema.json``); what the fields mean is said in
+(``instances/formats/torch-placements.schema.json``); the fields are described in
 ``instances/formats/torch-placements.md``.
 """
 

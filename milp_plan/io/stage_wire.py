@@ -1,7 +1,7 @@
 """Wire types of stage files: which modules of a captured model each stage of a pipeline runs.
 
 Class names and first lines go into the published schema
-(``instances/formats/torch-stages.schema.json``); what the fields mean is said in
+(``instances/formats/torch-stages.schema.json``); the fields are described in
 ``instances/formats/torch-stages.md``.
 """
 

@@ -118,7 +118,7 @@ class SetCover:
     """Linear programme: cover all classes with sets, with a maximum per kind, near given prices.
 
     The dual of: prices of classes, none further from the centre than its reach, that are together
-    as much dearer as can be than the dearest sets of each kind that are known so far.
+    as far as possible above the most expensive sets of each kind that are known so far.
 
     Parameters
     ----------

@@ -94,7 +94,7 @@ def require_supported(found: T | str, name: str) -> T:
 
 
 def coarser(grain: int, amount: int, most: int) -> float:
-    """Return the grain of all amounts, doubled until an amount is at most so many of it."""
+    """Return the grain of all amounts, doubled until an amount is at most this many of it."""
     unit = grain
     while amount > most * unit:
         unit *= 2

@@ -38,7 +38,7 @@ P = TypeVar("P")
 S = TypeVar("S")
 
 
-TIMED = "times computed anew: options, places and orders are those of the plan"
+TIMED = "times recomputed: options, places and orders are those of the plan"
 
 
 class Restart(NamedTuple):
@@ -410,7 +410,7 @@ class Kind(ABC, Generic[P, S]):
         """
         item: Any = problem
         old: Any = self.reasons().carried(plan)
-        yield Restart(replace(old, problem=item.name), "its value is computed anew")
+        yield Restart(replace(old, problem=item.name), "its value is recomputed")
 
     # -- planning ----------------------------------------------------------------------------------
 

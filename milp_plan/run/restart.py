@@ -1,4 +1,4 @@
-"""Turns a user's plan into a start: its decisions are used, times and values computed anew."""
+"""Turns a user's plan into a start: its decisions are used, times and values recomputed."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ def _name_mismatches(kind: Kind[P, S], problem: P, plan: S) -> Iterator[Finding]
     unknown = [name for name in dict.fromkeys(named) if name not in set(known)]
     missing = [name for name in dict.fromkeys(known) if name not in set(named)]
     if unknown:
-        remedy = nearest(unknown[0], missing or known, "rename them in the plan, or plan anew")
+        remedy = nearest(unknown[0], missing or known, "rename them in the plan, or plan again")
         found = f"{_listed(unknown)}, unknown"
         yield Finding("start plan", found, f"{noun} of the problem", remedy)
     if missing and not kind.partial:
-        remedy = "add them to the plan, or plan anew"
+        remedy = "add them to the plan, or plan again"
         yield Finding("start plan", f"no {_listed(missing)}", f"all {noun} of the problem", remedy)
 
 

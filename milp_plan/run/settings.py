@@ -120,7 +120,7 @@ class Settings:
                 expected = f"a whole number from {least} to {LARGEST_SETTING}"
                 yield Finding(name, repr(number), expected, "correct it")
         if self.only and self.two_stage:
-            yield Finding("two_stage", "True beside only", "one of the two", "leave out one")
+            yield Finding("two_stage", "True together with only", "one of the two", "leave out one")
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,4 +188,4 @@ def _compare(row: Row, entry: KnownValue, better: list[str], wrong: list[str]) -
     if row["bound"] is not None and int(row["bound"]) > high:
         wrong.append(f"{name}: bound {row['bound_float']:.9g} is above {they}")
     if row["infeasible_because"] is not None:
-        wrong.append(f"{name}: said to have no plan, but one of value {they} is known")
+        wrong.append(f"{name}: reported to have no plan, but one of value {they} is known")

@@ -218,7 +218,7 @@ class _Builder:
                     [
                         Finding(
                             f"layer {layer.name!r}",
-                            "no way to the loss",
+                            "no path to the loss",
                             "every trained layer to be read, up to the last layer",
                             "remove the layer or connect it",
                         )

@@ -213,7 +213,7 @@ class MeshedDraft:
         contributors = self._contributors(number)
         if self.readers[number] and not contributors:
             where, found = f"layer {name!r}", "no gradient comes back to it"
-            raise InputError([Finding(where, found, "a way to the loss", "connect or remove it")])
+            raise InputError([Finding(where, found, "a path to the loss", "connect or remove it")])
         options = []
         for way in self.rows[number]:
             strategy = way.strategy

@@ -250,10 +250,10 @@ def test_text_is_not_kept(kind: Any, tmp_path: Path) -> None:
         row_families=["row"] * rows,
     )
     path = tmp_path / f"large.{kind}"
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
     tracemalloc.start()
     try:
-        export.write_model(large, path, kind, lambda *progress: told.append(progress))
+        export.write_model(large, path, kind, lambda *progress: reported.append(progress))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -261,8 +261,8 @@ def test_text_is_not_kept(kind: Any, tmp_path: Path) -> None:
     assert size > 4_000_000
     assert peak < size
     count = rows if kind == "lp" else columns
-    assert told == sorted(told)
-    assert told[-1] == (count, count)
+    assert reported == sorted(reported)
+    assert reported[-1] == (count, count)
 
 
 def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:

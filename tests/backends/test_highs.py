@@ -236,8 +236,8 @@ def test_control_c_reaches_the_command_and_not_the_solver() -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "at work\n"
         process.send_signal(signal.SIGINT)
-        said = process.stdout.read()
-    assert said.splitlines()[-1] == "interrupted True"
+        stated = process.stdout.read()
+    assert stated.splitlines()[-1] == "interrupted True"
     assert process.returncode == 0
 
 

@@ -117,13 +117,13 @@ def test_what_pyomo_says_becomes_what_we_say() -> None:
     one, other = (pyomo_solver._Solve("appsi_highs", m, None) for m in (bounded, endless))
     assert one._stop(either) == (Stop.INFEASIBLE, "infeasibleOrUnbounded")
     assert other._stop(either)[0] is Stop.ERROR
-    said = results(TerminationCondition.licensingProblems, None, "no licence")
-    assert one._stop(said) == (Stop.ERROR, "no licence")
+    stated = results(TerminationCondition.licensingProblems, None, "no licence")
+    assert one._stop(stated) == (Stop.ERROR, "no licence")
     for condition, stop in pyomo_solver.STOPS.items():
         assert one._stop(results(condition, None))[0] is stop
 
 
-def test_a_bound_that_is_not_told_follows_from_the_gap() -> None:
+def test_a_bound_that_is_not_given_follows_from_the_gap() -> None:
     solve = pyomo_solver._Solve("appsi_highs", knapsack()[0], None)
     vector = np.array([1.0, 1.0, 0.0, 0.0])
     silent = results(TerminationCondition.optimal, None)

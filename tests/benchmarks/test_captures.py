@@ -36,7 +36,7 @@ def test_a_case_that_no_plan_can_keep_is_shown_as_proved(page):
     assert "| — | — | — | — | none | none can be |" in text
 
 
-def test_what_is_far_or_worse_is_told(script):
+def test_what_is_far_or_worse_is_reported(script):
     captures = script("captures")
 
     def row(reading, check="ok", gap=0.01, first=None, value=10):

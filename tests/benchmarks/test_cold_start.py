@@ -46,17 +46,17 @@ def test_page_and_numbers(page):
     assert "2 of the 2 cold values are at most 3% above the warm ones" in text
 
 
-def test_what_a_first_run_loses_is_said(script):
+def test_what_a_first_run_loses_is_reported(script):
     study = script("cold_start")
     assert study.complaints([ROW]) == []
-    for change, said in (
+    for change, stated in (
         ({"change": 0.04}, "n: 4.00% worse without compiled loops"),
         ({"cold_s": 63.0}, "n: 63.0 s cold under a limit of 60 s"),
         ({"cold_value": None, "change": None}, "n: no plan without compiled loops"),
         ({"warm_proved": True}, "n: no proof without compiled loops"),
         ({"cold_first_s": 4.0}, "n: the first plan after 4.0 s"),
     ):
-        assert study.complaints([ROW | change]) == [said]
+        assert study.complaints([ROW | change]) == [stated]
 
 
 def test_figures_count_what_was_compared(script):

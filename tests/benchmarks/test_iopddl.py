@@ -48,7 +48,7 @@ def test_the_command_is_measured_and_its_solution_checked(script, tmp_path):
     )
     write_iopddl(problem, tmp_path / "tiny.json.gz")
     found = script("iopddl").run(tmp_path / "tiny.json.gz", 30.0, 1e-6)
-    told = [found[name] for name in ("cost", "bound", "proved", "checked")]
-    assert told == [13, 13, True, True]
+    reported = [found[name] for name in ("cost", "bound", "proved", "checked")]
+    assert reported == [13, 13, True, True]
     assert found["peak_mib"] > 10
     json.dumps(found)

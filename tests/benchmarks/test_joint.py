@@ -24,7 +24,7 @@ def test_page_and_numbers(page):
     assert "## The plans of `chain`" in text
 
 
-def test_a_plan_that_fails_or_is_worse_is_told(script):
+def test_a_plan_that_fails_or_is_worse_is_reported(script):
     joint = script("joint")
 
     def row(first, together, check="ok"):

@@ -8,7 +8,7 @@ def line(**changes):
     } | changes
 
 
-def test_what_contradicts_the_page_is_told(script):
+def test_what_contradicts_the_page_is_reported(script):
     study = script("memflow")
 
     def said(**changes):

@@ -174,7 +174,7 @@ def test_the_exact_model_is_never_above_the_chain_which_comes_near(layers):
     assert found >= 1
 
 
-def test_layers_that_are_alike_often_change_together():
+def test_equal_layers_often_change_together():
     """One by one, or by twos and fours, 24 equal layers are all dropped once in 64 proposals."""
     problem = passes(24, 99, 1, 1)
     start, _ = best_plan(problem)

@@ -26,7 +26,7 @@ def test_the_best_valid_plan_is_the_start(script):
     assert curves.best_of(problem, []) is None
 
 
-def test_a_curve_above_one_with_fewer_ways_is_told(script):
+def test_a_curve_above_one_with_fewer_ways_is_reported(script):
     curves = script("memory_curves")
     points = [
         {"percent": 90, "limit_bytes": 9, "way": way, "value": value, "infeasible": ""}

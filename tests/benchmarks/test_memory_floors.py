@@ -24,15 +24,15 @@ def row(**changes):
         ({"bound": 10}, ["the bound is above the plan"]),
     ],
 )
-def test_contradictions_are_told(script, changes, said):
+def test_contradictions_are_reported(script, changes, said):
     found = script("memory_floors").complaints([row(**changes)])
     assert found == [f"x at 0.5: {words}" for words in said]
 
 
 def test_only_a_proof_with_a_checked_plan_is_counted(script):
     rows = [row(), row(proof=""), row(checked=False, value=None)]
-    told = script("memory_floors").present(rows)
-    assert (told["shown"], told["count"]) == (1, 3)
+    reported = script("memory_floors").present(rows)
+    assert (reported["shown"], reported["count"]) == (1, 3)
     assert [one["value_ms"] for one in rows] == [9e-6, 9e-6, None]
 
 

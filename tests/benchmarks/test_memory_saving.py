@@ -20,9 +20,9 @@ def test_less_memory_never_takes_less_time():
     assert times[0] > 30
 
 
-def test_a_slower_value_or_a_fuller_device_is_said():
+def test_a_slower_value_or_a_fuller_device_is_reported():
     row = {"transfer": 3.0, "memory": 8}
     for name, value in (("recompute", 40.0), ("offload", 39.0), ("both", 40.0)):
         row |= {name: value, f"known_{name}": 38, f"{name}_peak": 9}
-    said = complaints([row])
-    assert len(said) == 1 + 3 + 3
+    stated = complaints([row])
+    assert len(stated) == 1 + 3 + 3

@@ -43,7 +43,7 @@ def test_lists_give_the_same_matrix_and_solve(script):
     assert np.isfinite(highs.getInfo().objective_function_value)
 
 
-def test_a_small_ratio_is_said_to_be_kept(script):
+def test_a_small_ratio_is_reported_as_kept(script):
     model_building = script("model_building")
     assert "within the 3 asked for" in model_building.verdict({"ours": 2.0, "from_lists": 1.0})
 

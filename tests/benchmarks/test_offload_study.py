@@ -8,7 +8,7 @@ def test_journeys_by_rule_make_list_schedules_fit(script):
     assert found == {"1/2": 60, "1": 41}  # half units, and whole ones
 
 
-def test_what_contradicts_the_page_is_told(script):
+def test_what_contradicts_the_page_is_reported(script):
     study = script("offload_study")
     row = {"cap": 1, "lane": 0.5, "stay": 40.0, "travel": 30.0, "bound": 28.0, "valid": True}
 

@@ -270,10 +270,10 @@ def test_page_about_another_program(another):
         }
         for factor, row in zip(factors, known, strict=False)
     ]
-    said = another.present(rows)
-    assert (said["better"], said["equal"], said["worse"], said["none"]) == (1, 1, 1, 1)
-    assert said["weaker"] >= 1  # our own peer, where the program needs half of our time
-    assert said["median"] == "0.00%"
+    stated = another.present(rows)
+    assert (stated["better"], stated["equal"], stated["worse"], stated["none"]) == (1, 1, 1, 1)
+    assert stated["weaker"] >= 1  # our own peer, where the program needs half of our time
+    assert stated["median"] == "0.00%"
     assert [row["shown"]["better"] for row in rows] == ["50.00%", "0.00%", "-100.00%", "—"]
     worse = [line for line in another.complaints(rows) if "better than milp_plan" in line]
     assert worse == [f"{rows[2]['name']}, 60 s: the program is better than milp_plan by 100.00%"]

@@ -22,7 +22,7 @@ def test_page_and_numbers(page):
     assert (folder / "growth.png").stat().st_size > 1000
 
 
-def test_what_cannot_be_planned_is_said(script, page, monkeypatch):
+def test_what_cannot_be_planned_is_reported(script, page, monkeypatch):
     monkeypatch.setitem(script("pipeline_growth").FAMILIES, "line", 0.0)
     _, text, folder = page("pipeline-growth", "pipeline_growth", cases(6, limit_s=2))
     (row,) = rows_of(folder)

@@ -13,10 +13,12 @@ def test_more_ways_take_no_more_time():
     assert row["both"] < row["none"]
 
 
-def test_what_contradicts_the_page_is_said():
+def test_what_contradicts_the_page_is_reported():
     row = {"lane": 1, "memory": 1}
     for name, value in (("none", 10), ("recompute", 11), ("offload", 9), ("both", 10)):
         row |= {name: value, f"{name}_peak": 2, f"{name}_bound": 10}
-    said = complaints([row])
-    assert len(said) == 2 + len(WAYS) + 1
-    assert complaints([row | {"both": None}]) == ["lane 1, memory 1: no plan for one of the ways"]
+    stated = complaints([row])
+    assert len(stated) == 2 + len(WAYS) + 1
+    assert complaints([row | {"both": None}]) == [
+        "lane 1, memory 1: no plan with one of the methods"
+    ]

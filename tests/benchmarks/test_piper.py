@@ -29,7 +29,7 @@ def test_page_and_numbers(page, tmp_path, monkeypatch):
     assert text.count("## ") == 2
 
 
-def test_stages_that_are_alike_are_counted(script):
+def test_equal_stages_are_counted(script):
     stages = script("piper")._stages
     assert stages([[2, 1, 1], [2, 1, 1], [3, 2, 1]]) == "2x1x1 (2 times), 3x2x1"
     assert stages([[n, 1, 1] for n in range(8)]).endswith("5x1x1, ... 8 in all")

@@ -26,7 +26,7 @@ def test_page_and_numbers(page):
     assert (folder / "growth.png").stat().st_size > 1000
 
 
-def test_what_is_missing_or_too_much_is_said(script):
+def test_what_is_missing_or_too_much_is_reported(script):
     study = script("sharding_growth")
     row = {"operators": 10, "value": 100, "bound": 100, "gap": 0.1, "plan_s": 1.0, "peak_gb": 1.0}
     assert study.complaints([row]) == []

@@ -98,10 +98,10 @@ def test_a_bound_above_a_plan_of_another_method_is_a_contradiction(script, page)
     methods = {"good": method(10, 10), "wrong": method(12, 11), "late": method(None, 9)}
     case = {"file": "f", "limit": 3, "name": "n"}
     row = {**case, "operators": 3, "devices": 2, "binds": False, "methods": methods}
-    code, text, said = page("paper/formulations", [row])
+    code, text, stated = page("paper/formulations", [row])
     assert code is Exit.NOT_VALID
-    assert said.count("contradiction") == 1
-    assert "n, wrong: its bound is above a plan of another method" in said
+    assert stated.count("contradiction") == 1
+    assert "n, wrong: its bound is above a plan of another method" in stated
     assert "| good | 1 | 1 | 1 | 1 |" in text
     assert "| wrong | 1 | 1 | 0 | 0 |" in text
 
@@ -165,15 +165,15 @@ def test_page_of_two_stages(page, tmp_path):
         coarse_row("b", 60, cpsat=None, expanded=None, start=1300)
         | {"exact": coarse_row("b", 60)["exact"] | {"value": None, "bound": None, "proved": False}},
     ]
-    _, text, said = page("paper/two-stage", rows)
+    _, text, stated = page("paper/two-stage", rows)
     assert "Two stages alone plan 2 of 2 instances" in text
     assert "the median is +12.50% and the worst +20.00%" in text
     assert "list schedule of the whole graph on 1 of 2." in text
     assert "is at or below that list schedule on 1 of 2 instances" in text
     assert "| 36, 60 |" in text
     assert "| 5.00% |" in text
-    assert said.count("contradiction") == 1  # proved 1,010 beside a plan of 1,000
-    assert "a, 100 guided: a bound of one method is above a plan of the other" in said
+    assert stated.count("contradiction") == 1  # proved 1,010 beside a plan of 1,000
+    assert "a, 100 guided: a bound of one method is above a plan of the other" in stated
     assert (tmp_path / "runs.png").is_file()
     assert (tmp_path / "clusters.png").is_file()
 

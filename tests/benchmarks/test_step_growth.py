@@ -27,7 +27,7 @@ def test_page_and_numbers(page):
     assert (folder / "growth.png").stat().st_size > 1000
 
 
-def test_what_is_missing_or_too_much_is_said(script):
+def test_what_is_missing_or_too_much_is_reported(script):
     study = script("step_growth")
     row = {"operators": 10, "value": 100, "bound": 100, "all_s": 1.0}
     assert study.complaints([row]) == []

@@ -13,7 +13,7 @@ def test_without_pytorch_it_says_what_to_install(script, tmp_path, capsys, monke
     assert not out.exists()
 
 
-def test_the_order_of_steps_and_peaks_above_the_plan_are_told(script):
+def test_the_order_of_steps_and_peaks_above_the_plan_are_reported(script):
     device = script("torch_device")
     mib = device.MIB
 

@@ -25,15 +25,15 @@ def row(**changes):
         ({"bound": 10**10}, ["the bound is above the plan"]),
     ],
 )
-def test_contradictions_are_told(script, changes, said):
+def test_contradictions_are_reported(script, changes, said):
     found = script("training_stages").complaints([row(**changes)])
     assert found == [f"x on 4 stages, 1f1b: {words}" for words in said]
 
 
 def test_gains_and_gaps_are_shown(script):
     rows = [row(), row(proved=True, even_replay=None, even=None)]
-    told = script("training_stages").present(rows)
-    assert (told["better"], told["proved"], told["count"]) == (1, 1, 2)
+    reported = script("training_stages").present(rows)
+    assert (reported["better"], reported["proved"], reported["count"]) == (1, 1, 2)
     assert [one["gain"] for one in rows] == [0.25, None]
     assert [one["proof"] for one in rows] == ["11.11 %", "proved"]
     assert rows[0]["layers_text"] == "4 3"

@@ -135,7 +135,7 @@ def test_values_alive_at_one_instant():
     assert (found.needed, found.available) == (7, 6)
 
 
-def test_nothing_is_said_about_devices_without_limit():
+def test_nothing_is_claimed_about_devices_without_limit():
     p = problem([operator("a", 1)], [value("w", None, "a", 10**30)], cluster([8, None]))
     assert infeasibility(p) is None
 
@@ -148,7 +148,7 @@ def test_missing_channels_between_all_placements():
             cluster([None, None], classes=["x", "y"], missing=[("d0", "d1")]),
         )
     )
-    assert "no way leads 'v' from any placement of 'a' to any placement of 'b'" in found.reason
+    assert "no route leads 'v' from any placement of 'a' to any placement of 'b'" in found.reason
     assert found.subjects == ("a", "b")
 
 

@@ -24,7 +24,7 @@ def test_bounds_are_the_same_whether_matrices_are_kept_or_not(seed, monkeypatch)
     assert proved() == kept
 
 
-def test_separations_are_made_once_and_obey_the_budget_of_whoever_asks(monkeypatch):
+def test_separations_are_made_once_and_obey_the_budget_of_the_caller(monkeypatch):
     frame = frame_of(random_problem(3, objective=Objective.MAKESPAN))
     with pytest.raises(OutOfTime):
         _ = plain_separations(frame, Budget(0.0)).through

@@ -62,7 +62,7 @@ def test_critical_path_weighs_a_fast_class_against_the_way_there():
     assert named(p)["critical path"] == 7 == optimum(p)
 
 
-def test_several_values_of_an_edge_take_turns_unless_nothing_is_held():
+def test_several_values_of_an_edge_take_turns_unless_nothing_is_occupied():
     def p(model: CommunicationModel) -> PlanningProblem:
         machines = cluster(classes=["x", "y"], memory=[None, None], communication=model)
         return problem(
@@ -267,7 +267,7 @@ def test_bounds_of_an_infeasible_problem_say_so():
     assert best_bound(p).value == 0
 
 
-def test_devices_are_told_apart_by_their_links():
+def test_devices_are_distinguished_by_their_links():
     # d0 and d1 have a fast pair of channels, d2 hangs on slow ones; all work fits on the pair.
     machines = cluster([None] * 3, latency=50)
     fast = tuple(

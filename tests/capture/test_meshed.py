@@ -108,13 +108,13 @@ def test_a_sharding_of_the_mesh_costs_no_less_than_the_best_of_all():
     assert found.value < 0.6 * alone(problem_of("gpt2-four"))[0]
 
 
-def test_all_that_use_a_parameter_have_it_alike():
+def test_all_that_use_a_parameter_have_it_in_one_layout():
     problem = problem_of("gpt2-tiny", "4xA100", ("2", "4"))
     plan = PLANNERS["sharding_first"](problem)
     assert verify(problem, plan).ok
-    said = [value for value in problem.graph.values if value.name.startswith("layout of ")]
-    assert len(said) == sum(storage.trained for storage in shipped("gpt2-tiny").storages)
-    assert all(not any(value.bytes.values()) and not value.reshard_ticks for value in said)
+    stated = [value for value in problem.graph.values if value.name.startswith("layout of ")]
+    assert len(stated) == sum(storage.trained for storage in shipped("gpt2-tiny").storages)
+    assert all(not any(value.bytes.values()) and not value.reshard_ticks for value in stated)
     tied = problem.graph.value("layout of wte.weight")
     assert len(tied.consumers) >= 3
     group = {problem.graph.operator(name).group for name in (tied.producer, *tied.consumers)}

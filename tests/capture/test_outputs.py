@@ -55,7 +55,7 @@ def test_shipped_captures_keep_what_they_return(name):
         assert {value.name for value in values if value.is_kept} == wanted
 
 
-def test_a_mesh_keeps_what_is_returned_and_frees_what_nobody_reads():
+def test_a_mesh_keeps_what_is_returned_and_frees_what_nothing_reads():
     whole = shipped("resnet50-tiny")
     left = tuple(result for result in whole.results if result.kind != "mutation")
     for capture in (whole, msgspec.structs.replace(whole, results=left)):
@@ -104,7 +104,7 @@ def test_parameters_without_a_module_are_updated_apart():
     assert len(updates) == sum(storage.trained for storage in shipped("gpt2-tiny").storages)
 
 
-def test_a_product_without_a_module_stays_beside_modules_that_are_known():
+def test_a_product_without_a_module_stays_next_to_modules_that_are_known():
     def tensor(place):
         return Tensor(place, (8, 8), "float32")
 
@@ -168,8 +168,8 @@ def test_the_command_says_that_operators_are_kernels(tmp_path):
     write_capture(stripped(shipped("llama-inference")), tmp_path / "g.json")
     answer = call("capture", tmp_path / "g.json", "2xA100", "-o", tmp_path / "i.json")
     assert answer.exit_code == Exit.DONE
-    assert "no module is known of 154 kernels: each is an operator" in answer.stderr
-    assert "put beside a neighbour" not in answer.stderr
+    assert "154 kernels without a module: each is an operator" in answer.stderr
+    assert "placed with a neighbour" not in answer.stderr
     assert "operators of granularity kernel" in call("info", tmp_path / "i.json").stdout
 
 

@@ -129,7 +129,7 @@ def test_placements_must_be_of_the_model_and_the_release():
         assert "p.json" in str(caught.value)
 
 
-def test_another_release_is_the_only_thing_said_of_it():
+def test_another_release_is_the_only_reported_defect():
     with pytest.raises(InputError) as caught:
         require_placements_of(whole(torch="1.0", graph="x", gradients={}), CAPTURE)
     assert len(caught.value.findings) == 1

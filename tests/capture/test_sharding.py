@@ -239,10 +239,10 @@ def test_labels_of_another_form_are_refused_with_their_node(label):
 
 def test_a_mesh_of_another_form_is_refused():
     problem = problem_of("gpt2-tiny")
-    told = dict(problem.provenance) | {"mesh": "two"}
+    reported = dict(problem.provenance) | {"mesh": "two"}
     plan = ShardingPlan("m", (0,) * len(problem.operators))
     with pytest.raises(InputError, match="'two'"):
-        chosen_placements(replace(problem, provenance=told), plan)
+        chosen_placements(replace(problem, provenance=reported), plan)
 
 
 def test_plans_of_other_problems_have_no_placements():

@@ -102,7 +102,7 @@ def test_every_stage_holds_what_its_parameters_need():
     assert all(stage.held for stage in stages.stages)
 
 
-def test_memory_is_what_a_micro_batch_leaves_beside_the_largest_workspace():
+def test_memory_is_what_a_micro_batch_leaves_next_to_the_largest_workspace():
     problem = problem_of("gpt2-narrow")
     room = int(problem.provenance[WORKSPACE])
     (full,) = {device.memory_bytes for device in cluster("4xA100").devices}
@@ -216,19 +216,19 @@ def planned(file, *arguments):
 def test_the_memory_of_a_device_goes_along_into_the_pipeline(tmp_path):
     """It was lost: a plan with a peak far above it was proved and exported."""
     limit = 16 * 10**9
-    free, said = planned(stage_file(tmp_path, None))
+    free, stated = planned(stage_file(tmp_path, None))
     assert free["peak_memory"] > limit
-    assert "names no memory of a device" in said
+    assert "names no memory of a device" in stated
     assert "no memory limit" in free["scope"]
-    kept, said = planned(stage_file(tmp_path, limit))
+    kept, stated = planned(stage_file(tmp_path, limit))
     assert kept["memory_limit"] == limit
     assert kept["peak_memory"] <= limit
     assert kept["time"] > free["time"]
     assert "memory limit of the file" in kept["scope"]
     assert kept["stages"] == 3  # as many devices as stages, unless --stages says something else
-    other, said = planned(stage_file(tmp_path, limit), "--memory", "40GB")
+    other, stated = planned(stage_file(tmp_path, limit), "--memory", "40GB")
     assert other["memory_limit"] == 40 * 10**9
-    assert "--memory takes the place of the limit of" in said
+    assert "--memory takes the place of the limit of" in stated
     none, _ = planned(stage_file(tmp_path, limit), "--memory", "none")
     assert none["memory_limit"] is None
 

@@ -55,8 +55,8 @@ def problem_of(modules, *, readers=()):
         labels.append(label)
         edges.append((before, len(names) - 1))
     made = sharding_problem("m", [[0]] * len(names), edges={key: [[0]] for key in edges})
-    told = {FINGERPRINT: "f", "mesh": "2", "captured with": "PyTorch 2.13.0"}
-    return replace(made, operators=tuple(names), labels=tuple(labels), provenance=told)
+    reported = {FINGERPRINT: "f", "mesh": "2", "captured with": "PyTorch 2.13.0"}
+    return replace(made, operators=tuple(names), labels=tuple(labels), provenance=reported)
 
 
 def styles(modules, **more):
@@ -108,6 +108,6 @@ def test_gathered_weights_are_no_style():
 
 def test_two_axes_are_refused():
     problem = problem_of(GPT2)
-    told = dict(problem.provenance) | {"mesh": "2x2"}
+    reported = dict(problem.provenance) | {"mesh": "2x2"}
     with pytest.raises(InputError, match="one axis"):
-        tp_plan(replace(problem, provenance=told), ShardingPlan("m", (0,)))
+        tp_plan(replace(problem, provenance=reported), ShardingPlan("m", (0,)))

@@ -149,10 +149,10 @@ def test_an_unknown_operator_is_an_error_until_its_work_is_given():
     capture = msgspec.structs.replace(capture, kernels=(strange, *rest))
     with pytest.raises(InputError) as error:
         require_known(capture)
-    said = str(error.value)
-    assert "mylib.mix" in said
-    assert "'h.0.mix'" in said
-    assert "--flops mylib.mix=NUMBER" in said
+    stated = str(error.value)
+    assert "mylib.mix" in stated
+    assert "'h.0.mix'" in stated
+    assert "--flops mylib.mix=NUMBER" in stated
     known = with_formulas(capture, {"mylib.mix": 3})
     require_known(known)
     elements = prod(strange.results[0].shape)

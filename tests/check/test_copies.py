@@ -62,7 +62,7 @@ def steps(a_problem, a_plan, device="d0"):
     return replay(a_problem, a_plan).devices[device].steps
 
 
-def test_a_kept_copy_is_held_until_its_last_reader_stops():
+def test_a_kept_copy_stays_until_its_last_reader_stops():
     assert broken(chain(), KEPT) == []
     assert steps(chain(), KEPT) == ((0, 8), (10, 16), (30, 0))
 
@@ -76,7 +76,7 @@ def test_a_run_again_lets_go_of_the_copy_before():
     assert steps(chain(), longer) == ((0, 8), (10, 16), (20, 8), (25, 16), (45, 0))
 
 
-def test_a_value_on_a_host_is_held_there_and_not_here():
+def test_a_value_on_a_host_is_counted_there_and_not_here():
     assert broken(chain(), AWAY) == []
     slow = plan(*AWAY.runs[:2], *AWAY.transfers[:1], send("v", "h", "d0", 40), run("c", "d0", 50))
     assert broken(chain(), slow) == []
@@ -134,12 +134,12 @@ def test_memory_of_a_host_counts():
     assert broken(chain(host=7), AWAY) == ["memory"]
 
 
-def test_nobody_waits_for_the_newest_copy():
+def test_no_reader_waits_for_the_newest_copy():
     """One that is not complete when the reader starts is none for it, and then for nobody."""
     late = plan(run("a", "d0", 0), run("b", "d0", 10), run("c", "d0", 20), run("a", "d0", 30))
     assert "run 2 of 'a', at 30 ns on d0, is needless" in messages(chain(), late)
     back = plan(*AWAY.runs[:2], *AWAY.transfers[:1], send("v", "h", "d0", 21), run("c", "d0", 30))
-    assert "from h to d0 is needless: nobody reads" in messages(chain(), back)
+    assert "from h to d0 is needless: nothing reads" in messages(chain(), back)
 
 
 def test_operators_never_run_on_hosts():

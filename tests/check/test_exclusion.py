@@ -138,7 +138,7 @@ def test_a_reshard_holds_every_pair(model, b, e, count):
     assert broken(_reshard(model), _reshard_plan(b, e)) == ["exclusion"] * count
 
 
-def test_pairs_without_a_channel_are_held_all_the_same():
+def test_pairs_without_a_channel_are_occupied_as_well():
     """x may go d0->d2 alone, and a plan cannot use a channel d1->d2 that is not there."""
     p = _reshard("channel", gaps=[("d1", "d2")])
     assert broken(p, _reshard_plan("d1", "d3")) == []

@@ -60,8 +60,8 @@ def test_what_the_chain_waits_for():
     )
     assert verify(tight, made).ok
     links = critical_chain(tight, made)
-    told = [(link.name, link.cause, link.behind, link.waited_ticks) for link in links]
-    assert told == [
+    reported = [(link.name, link.cause, link.behind, link.waited_ticks) for link in links]
+    assert reported == [
         ("a", "start", "", 0),
         ("c", "memory", "a", 22),
         ("d", "device", "c", 0),
@@ -161,7 +161,7 @@ def test_long_chains_show_their_end():
     assert "90 ns to 100 ns: op9 on d0" not in text
 
 
-def test_runs_again_and_hosts_are_told():
+def test_runs_again_and_hosts_are_reported():
     case = next(
         case
         for case in map(planted_memory_saving, range(50))

@@ -170,7 +170,7 @@ def test_nothing_that_a_plan_holds_raises(first: int) -> None:
     assert refused > 800
 
 
-def test_a_plan_of_another_form_is_told_what_is_wrong():
+def test_a_plan_of_another_form_is_refused_with_the_reason():
     good = HybridPlan("pair", (stage(1, 1, FIRST, SECOND),))
     for spoilt, subject in (
         (replace(good, stages=None), "stage 0"),

@@ -37,12 +37,12 @@ def test_a_plan_of_the_parent_and_of_a_sibling():
         assert broken(related, replace(GOOD, fingerprint=LIMITED.fingerprint)) == []
 
 
-def test_a_plan_of_somebody_elses_variant():
+def test_a_plan_of_another_authors_variant():
     other = replace(GOOD, fingerprint="ab" * 32, parent="cd" * 32)
     assert broken(LIMITED, other) == broken(SCALED, other) == ["identity"]
 
 
-def test_a_relative_is_held_against_the_laws_of_the_problem():
+def test_a_relative_is_checked_against_the_laws_of_the_problem():
     tiny = LIMITED.with_memory_scale(1, 80)
     assert broken(tiny, replace(GOOD, fingerprint=LIMITED.fingerprint)) == ["memory"]
 
@@ -54,7 +54,7 @@ def test_claims_about_a_relative_are_not_compared():
         assert broken(SCALED, replace(claimed, fingerprint=own)) == ["claim", "claim"]
 
 
-def test_every_unknown_name_is_said_once():
+def test_every_unknown_name_is_reported_once():
     bad = replace(
         GOOD,
         runs=(*GOOD.runs, run("x", "d9", 20), run("x", "d9", 30)),

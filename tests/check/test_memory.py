@@ -33,13 +33,13 @@ def test_a_native_copy_lives_from_its_producers_start_to_its_last_readers_stop()
     _fits_exactly(p, good, {"d0": 13, "d1": 0})
 
 
-def test_a_value_that_nobody_wants_lives_while_it_is_made():
+def test_an_unused_value_lives_while_it_is_made():
     p = problem("a b", [value("v", "a", "", 8, kept=False)])
     good = plan(run("a", "d0", 5), run("b", "d0", 15))
     assert _steps(p, good) == ((0, 0), (5, 8), (15, 0))
 
 
-def test_what_nobody_reads_is_a_result_and_stays():
+def test_what_nothing_reads_is_a_result_and_stays():
     p = problem("a b", [value("v", "a", "", 8), value("w", "b", "", 5)])
     good = plan(run("a", "d0", 5), run("b", "d0", 15))
     assert _steps(p, good) == ((0, 0), (5, 8), (15, 13))
@@ -243,7 +243,7 @@ def test_long_lists_of_holders_are_cut():
 STATIC = {"memory_law": MemoryLaw.STATIC}
 
 
-def test_the_static_law_adds_up_everything_ever_held():
+def test_the_static_law_adds_up_everything_ever_in_memory():
     """d0: w 3 + v 8 + u 5 + the larger workspace 7; d1: the copy of u 5. No clock."""
     p = problem(
         [

@@ -252,7 +252,7 @@ def test_laws_that_do_not_go_together_are_refused(change, words):
         replace(fan(), **change)
 
 
-def test_channels_must_be_alike_and_complete():
+def test_channels_must_be_equal_and_complete():
     base = fan()
     slow = replace(base.cluster.channels[0], latency_ticks=7)
     for channels, words in (

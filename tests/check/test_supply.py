@@ -89,7 +89,7 @@ def test_needless_transfers():
     assert broken(p, home) == ["supply"]
 
 
-def test_needless_is_only_said_when_all_consumers_are_known():
+def test_needless_is_only_reported_when_all_consumers_are_known():
     """Where the place of a consumer is broken, its transfer may be right."""
     partly = plan(run("a", "d0", 0), send("v", "d0", "d1", 10), run("b", "nowhere", 20))
     assert broken(P, partly) == ["identity"]

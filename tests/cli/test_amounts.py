@@ -47,8 +47,8 @@ def test_a_gib_more_is_one_of_the_files_gib(here: Path) -> None:
     answer = json.loads(call("explain", instance, plan, *asked, *LIMIT, "--json").stdout)
     assert [effect["value_in_unit"] for effect in answer["what_if"]] == ["31"] * 2
     assert {effect["question"] for effect in answer["what_if"]} == {"memory +1 GiB each"}
-    told = json.loads(call("pipeline", *SIX, file, "--memory", "2", *LIMIT, "--json").stdout)
-    assert (told["time"], told["time_unit"]) == (31, "ms")
+    reported = json.loads(call("pipeline", *SIX, file, "--memory", "2", *LIMIT, "--json").stdout)
+    assert (reported["time"], reported["time_unit"]) == (31, "ms")
 
 
 def test_a_file_without_units_counts_as_it_does(here: Path) -> None:
@@ -65,9 +65,9 @@ def test_a_file_without_units_counts_as_it_does(here: Path) -> None:
 
 def test_a_word_of_ones_own_is_a_unit(here: Path) -> None:
     file = four_layers(here, 'time_unit = "steps"\nsize_unit = "activations"\n')
-    told = call("pipeline", *SIX, file, "--memory", "1.5", *LIMIT)
-    assert "memory limit 1.5 activations: makespan 54 steps" in told.stdout
-    assert "peak memory 1 activations" in told.stdout
+    reported = call("pipeline", *SIX, file, "--memory", "1.5", *LIMIT)
+    assert "memory limit 1.5 activations: makespan 54 steps" in reported.stdout
+    assert "peak memory 1 activations" in reported.stdout
     wrong = call("pipeline", *SIX, file, "--memory", "1GiB", *LIMIT)
     assert wrong.exit_code == Exit.BAD_INPUT
     assert "the problem names 'activations' as unit of size" in wrong.stderr
@@ -83,8 +83,8 @@ def test_options_name_units(here: Path, memory: str, transfer: str, lane: str) -
     def problem(*words: str) -> str:
         options = ("--memory", words[0], "--transfer", words[1], "--lane", words[2])
         output = ("--instance-output", here / "i.json", "--time-limit", "1", "--quiet", "--json")
-        told = json.loads(call("pipeline", *SIX, file, *options, *output).stdout)
-        assert told["memory_limit"] == 1.5
+        reported = json.loads(call("pipeline", *SIX, file, *options, *output).stdout)
+        assert reported["memory_limit"] == 1.5
         return (here / "i.json").read_text()
 
     assert problem(memory, transfer, lane) == problem("1.5", "0.5", "2")
@@ -96,9 +96,9 @@ def test_large_amounts_have_units_and_no_exponent(here: Path) -> None:
     piece = PIECE.format(2, 20 * 10**9).replace("= 1\n", "= 1076490000\n")
     file.write_text(f'time_unit = "ns"\nsize_unit = "bytes"\n{piece}')
     words = ("--stages", "2", "--micro-batches", "3", "--times", file, "--memory")
-    told = call("pipeline", *words, "80e9", *LIMIT)
-    assert "memory limit 74.5058 GiB: makespan 10.7649 s" in told.stdout
-    assert not exponents(told.stdout)
+    reported = call("pipeline", *words, "80e9", *LIMIT)
+    assert "memory limit 74.5058 GiB: makespan 10.7649 s" in reported.stdout
+    assert not exponents(reported.stdout)
     several = call("pipeline", *words, "80e9,60e9,none", *LIMIT)
     assert not exponents(several.stdout)
     assert "55.8794 GiB" in several.stdout

@@ -74,9 +74,9 @@ def test_explain_in_words(tmp_path: Path) -> None:
 
 def test_explain_as_json(tmp_path: Path) -> None:
     instance = instance_file(tmp_path)
-    told = json.loads(call("explain", instance, plan_file(tmp_path), "--json").stdout)
-    assert [entry["device"] for entry in told["details"]["memory"]] == ["d0", "d1"]
-    assert told["details"]["critical_chain"][-1]["stop_ticks"] == VALUE_NS
+    reported = json.loads(call("explain", instance, plan_file(tmp_path), "--json").stdout)
+    assert [entry["device"] for entry in reported["details"]["memory"]] == ["d0", "d1"]
+    assert reported["details"]["critical_chain"][-1]["stop_ticks"] == VALUE_NS
     broken = json.loads(
         call("explain", instance, plan_file(tmp_path, late_plan()), "--json").stdout
     )

@@ -19,9 +19,9 @@ RACKS = HOME / "two-racks.toml"
 
 
 def test_show_names_sources() -> None:
-    told = json.loads(call("cluster", "show", RACKS, "--json").stdout)
-    assert (told["devices"], told["channels"]) == (8, 56)
-    assert "an adapter shared by 4" in told["figures"]["link spine"]
+    reported = json.loads(call("cluster", "show", RACKS, "--json").stdout)
+    assert (reported["devices"], reported["channels"]) == (8, 56)
+    assert "an adapter shared by 4" in reported["figures"]["link spine"]
     assert "link NVLink4" in call("cluster", "show", "2xH100").stdout
 
 
@@ -37,9 +37,9 @@ def test_calibrate_and_generate(tmp_path: Path) -> None:
     assert call("generate", "gpt-tiny", new, *words).exit_code == Exit.DONE
     problem = mp.read(made)
     assert problem.name == "gpt-tiny-inference-two-racks-b4"
-    told = problem.provenance["link rail"]
-    assert "measured: sends.csv, 5 rows, 2026-11-20" in told
-    assert str(problem.cluster.channel("left0.0", "left1.0").bandwidth_bytes_per_s) in told
+    reported = problem.provenance["link rail"]
+    assert "measured: sends.csv, 5 rows, 2026-11-20" in reported
+    assert str(problem.cluster.channel("left0.0", "left1.0").bandwidth_bytes_per_s) in reported
     assert mp.generate("gpt-tiny", str(new), mode="inference", batch=4).fingerprint == (
         problem.fingerprint
     )

@@ -101,7 +101,7 @@ def there(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_files_arrive_once_and_the_variable_is_told(server: Server, tmp_path: Path) -> None:
+def test_files_arrive_once_and_the_variable_is_reported(server: Server, tmp_path: Path) -> None:
     first = get(server, tmp_path)
     assert first.exit_code == 0, first.output
     assert there(tmp_path / "iopddl") == CONTENTS
@@ -118,8 +118,8 @@ def test_the_variable_names_the_folder_and_patterns_the_files(
 ) -> None:
     monkeypatch.setenv("MILP_PLAN_BENCHMARKS", str(tmp_path))
     words = ("get", "iopddl", "--address", server.address, "--only", "t*.json")
-    told = run(*words, "--json")
-    assert json.loads(told.stdout)["downloaded"] == ["three.json"]
+    reported = run(*words, "--json")
+    assert json.loads(reported.stdout)["downloaded"] == ["three.json"]
     assert set(there(tmp_path)) == {"iopddl/three.json"}
     assert "export" not in run(*words).stdout
     wrong = run(*words, "--only", "four*")
@@ -213,9 +213,9 @@ def test_without_pooch_it_says_what_to_install(
 
 
 def test_lists_are_complete_and_pinned() -> None:
-    told = json.loads(run("list", "--json").stdout)
-    assert list(told) == list(SETS) == list(data.NAMES)
-    for entry in told.values():
+    reported = json.loads(run("list", "--json").stdout)
+    assert list(reported) == list(SETS) == list(data.NAMES)
+    for entry in reported.values():
         commit = entry["address"].rsplit("/", 1)[1]
         assert len(commit) == 40
         assert entry["address"].startswith("https://raw.githubusercontent.com/")

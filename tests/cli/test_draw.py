@@ -128,7 +128,7 @@ def test_export_of_a_schedule_for_torch(tmp_path: Path) -> None:
     assert "torch reads no compressed file" in packed.stderr
 
 
-def test_what_a_schedule_for_torch_cannot_say_is_said_beside_it(tmp_path: Path) -> None:
+def test_what_a_schedule_for_torch_cannot_say_is_reported_next_to_it(tmp_path: Path) -> None:
     problem, plan = rerun(AGAIN, LAST)
     instance, file = instance_file(tmp_path, problem), plan_file(tmp_path, plan)
     target = tmp_path / "schedule.csv"

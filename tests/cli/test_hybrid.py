@@ -41,11 +41,11 @@ def test_json_and_limits(instance: Path, tmp_path: Path) -> None:
     asked = ["--json", "--quiet", "--record-folder", tmp_path / "runs"]
     result = call("solve", instance, *limits, *asked)
     assert (result.exit_code, result.stderr) == (Exit.DONE, "")
-    told = json.loads(result.stdout)
-    assert told["value"] == 3.5 * told["ticks_per_unit"]  # one layer of three recomputes
-    assert told["about"]["limits"]["memory_bytes"] == 30
-    assert told["about"]["limits"]["micro_batches"] == 4
-    assert call("check", instance, told["plan_file"]).exit_code == Exit.DONE  # its own limits
+    reported = json.loads(result.stdout)
+    assert reported["value"] == 3.5 * reported["ticks_per_unit"]  # one layer of three recomputes
+    assert reported["about"]["limits"]["memory_bytes"] == 30
+    assert reported["about"]["limits"]["micro_batches"] == 4
+    assert call("check", instance, reported["plan_file"]).exit_code == Exit.DONE  # its own limits
     switched = call("solve", instance, *limits, *asked, "--no-recomputation")
     assert switched.exit_code == Exit.INFEASIBLE
     assert json.loads(switched.stdout)["infeasible_because"]
@@ -62,8 +62,12 @@ def test_broken_plan_fails_the_check(instance: Path, tmp_path: Path) -> None:
     result = call("check", instance, path)
     assert result.exit_code == Exit.NOT_VALID
     assert "three: not valid, 3 violations" in result.stdout
-    told = json.loads(call("check", instance, path, "--json").stdout)
-    assert {entry["rule"] for entry in told["violations"]} == {"degrees", "devices", "assignment"}
+    reported = json.loads(call("check", instance, path, "--json").stdout)
+    assert {entry["rule"] for entry in reported["violations"]} == {
+        "degrees",
+        "devices",
+        "assignment",
+    }
     other = store(tmp_path, plan | {"problem": "four"}, "other.json")
     assert call("check", instance, other).exit_code == Exit.BAD_INPUT
 
@@ -97,8 +101,8 @@ def test_amounts_of_variants_are_in_units(instance: Path, tmp_path: Path) -> Non
     values = [float(points[step]["value_in_unit"]) for step in ("1", "3", "7")]
     assert values == sorted(values, reverse=True)
     assert values[0] > values[2]
-    told = call("sweep", instance, *asked).stdout
-    assert all(f"{value:.6g} s" in told for value in values)
+    reported = call("sweep", instance, *asked).stdout
+    assert all(f"{value:.6g} s" in reported for value in values)
     runs = ("--record-folder", tmp_path / "runs")
     assert call("solve", instance, "--plan-output", plan, *runs).exit_code == Exit.DONE
     explained = call("explain", instance, plan, "--what-if", "link", "--time-limit", "20")

@@ -111,5 +111,5 @@ def test_a_record_without_a_time_limit_is_json(tmp_path: Path) -> None:
     def refuse(word: str) -> None:
         raise AssertionError(word)
 
-    told = json.loads(record.read_text(), parse_constant=refuse)
-    assert told["settings"]["time_limit_s"] is None
+    reported = json.loads(record.read_text(), parse_constant=refuse)
+    assert reported["settings"]["time_limit_s"] is None

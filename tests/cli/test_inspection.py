@@ -32,21 +32,21 @@ def test_info_as_json(tmp_path: Path) -> None:
     problem = replace(two_devices(), provenance={"source": "by hand"})
     first, second = instance_file(tmp_path, problem), instance_file(tmp_path, chain(3)[0])
     result = call("info", first, second, "--json")
-    told, other = (json.loads(line) for line in result.stdout.splitlines())
-    assert told["about"]["operators"] == 3
-    assert told["facts"]["edges"] == 3
-    assert told["facts"]["depth"] == 3
-    assert told["facts"]["work_ticks"] == 9_000
-    assert told["facts"]["persistent_bytes"] == 2**20
-    assert told["facts"]["made_bytes"] == 3 * 2**20
-    assert told["facts"]["options_per_operator"] == {"least": 1, "most": 1}
-    assert told["facts"]["cluster"][1] == {
+    reported, other = (json.loads(line) for line in result.stdout.splitlines())
+    assert reported["about"]["operators"] == 3
+    assert reported["facts"]["edges"] == 3
+    assert reported["facts"]["depth"] == 3
+    assert reported["facts"]["work_ticks"] == 9_000
+    assert reported["facts"]["persistent_bytes"] == 2**20
+    assert reported["facts"]["made_bytes"] == 3 * 2**20
+    assert reported["facts"]["options_per_operator"] == {"least": 1, "most": 1}
+    assert reported["facts"]["cluster"][1] == {
         "name": "d1",
         "device_class": "gpu",
         "memory_bytes": 4 * 2**20,
     }
-    assert told["facts"]["provenance"] == {"source": "by hand"}
-    assert told["fingerprint"] == problem.fingerprint
+    assert reported["facts"]["provenance"] == {"source": "by hand"}
+    assert reported["fingerprint"] == problem.fingerprint
     assert other["instance"] == "chain"
     assert other["facts"]["cluster"][0]["memory_bytes"] is None
 
@@ -66,7 +66,7 @@ def test_info_without_units(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("verb", ["info", "bound"])
-def test_good_files_are_shown_beside_bad_ones(verb: str, tmp_path: Path) -> None:
+def test_good_files_are_shown_next_to_bad_ones(verb: str, tmp_path: Path) -> None:
     broken = tmp_path / "broken.json"
     broken.write_text('{"format": "milp-plan-instance", "version": 1, "name": "x"')
     quiet = ("--quiet",) if verb == "bound" else ()
@@ -83,21 +83,21 @@ def test_bounds_best_first(tmp_path: Path) -> None:
     result = call("bound", instance)
     assert result.exit_code == Exit.DONE
     assert result.stdout.startswith("two-devices: makespan at least 9 µs by ")
-    told = json.loads(call("bound", instance, "--json").stdout)
-    assert told["bound"] == 9_000
-    values = [entry["value"] for entry in told["bounds"]]
+    reported = json.loads(call("bound", instance, "--json").stdout)
+    assert reported["bound"] == 9_000
+    values = [entry["value"] for entry in reported["bounds"]]
     assert values == sorted(values, reverse=True)
-    assert told["bounds"][0]["name"] == told["bound_name"]
-    assert told["infeasible_because"] is None
+    assert reported["bounds"][0]["name"] == reported["bound_name"]
+    assert reported["infeasible_because"] is None
 
 
 def test_the_best_bound_is_what_a_run_would_prove() -> None:
     """The first bounds of the kind say 30; a search over placements and orders proves 40."""
     instance = INSTANCES / "two-sends-one-port.json"
-    told = json.loads(call("bound", instance, "--json", "--quiet", "--time-limit", "60").stdout)
-    assert told["bound"] == 40
-    assert told["bound_name"] in {"clause learning", "enumeration", "every plan"}
-    assert {30, 40} <= {entry["value"] for entry in told["bounds"]}
+    reported = json.loads(call("bound", instance, "--json", "--quiet", "--time-limit", "60").stdout)
+    assert reported["bound"] == 40
+    assert reported["bound_name"] in {"clause learning", "enumeration", "every plan"}
+    assert {30, 40} <= {entry["value"] for entry in reported["bounds"]}
 
 
 def test_bound_of_an_infeasible_problem(tmp_path: Path) -> None:
@@ -105,10 +105,10 @@ def test_bound_of_an_infeasible_problem(tmp_path: Path) -> None:
     result = call(*arguments)
     assert result.exit_code == Exit.INFEASIBLE
     assert result.stdout.startswith("two-devices: no plan exists: ")
-    told = json.loads(call(*arguments, "--json").stdout)
-    assert told["bound"] is None
-    assert told["bounds"] == []
-    assert told["infeasible_because"]
+    reported = json.loads(call(*arguments, "--json").stdout)
+    assert reported["bound"] is None
+    assert reported["bounds"] == []
+    assert reported["infeasible_because"]
 
 
 @pytest.mark.parametrize("kind", LISTS)
@@ -122,15 +122,15 @@ def test_lists(kind: str) -> None:
 
 
 def test_list_of_everything() -> None:
-    told = json.loads(call("list", "--json").stdout)
-    assert list(told) == list(LISTS)
-    exact = {row["name"]: row["exact"] for row in told["formulations"]}
+    reported = json.loads(call("list", "--json").stdout)
+    assert list(reported) == list(LISTS)
+    exact = {row["name"]: row["exact"] for row in reported["formulations"]}
     assert exact["operator_schedule"] is True
-    switches = {row["name"]: row["options"] for row in told["formulations"]}
+    switches = {row["name"]: row["options"] for row in reported["formulations"]}
     symmetry = next(entry for entry in switches["operator_schedule"] if entry["name"] == "symmetry")
     assert symmetry["default"] is True
     assert symmetry["help"] in call("list", "formulations").stdout
-    formats = {row["name"] for row in told["formats"]}
+    formats = {row["name"] for row in reported["formats"]}
     assert formats >= {"native", "dnn-partitioning", "iopddl", "piper"}
     text = call("list").stdout
     for kind in LISTS:
@@ -173,8 +173,8 @@ def test_list_of_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_versions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(versions, "PACKAGES", ("pyomo", "no-such-package"))
-    told = json.loads(call("show-versions", "--json").stdout)
-    assert told["pyomo"]
-    assert told["no-such-package"] is None
-    assert list(told)[:3] == ["milp_plan", "python", "system"]
+    reported = json.loads(call("show-versions", "--json").stdout)
+    assert reported["pyomo"]
+    assert reported["no-such-package"] is None
+    assert list(reported)[:3] == ["milp_plan", "python", "system"]
     assert "not installed" in call("show-versions").stdout

@@ -52,12 +52,12 @@ def test_the_best_plan_is_kept(number: signal.Signals, code: Exit, tmp_path: Pat
     process.send_signal(number)
     ended, out, err = finish(process)
     assert ended == code, "".join(heard) + err
-    told = json.loads(out)
-    assert told["stop"] == "interrupted"
-    assert told["exit_code"] == code
-    assert told["value"] >= told["bound"]
+    reported = json.loads(out)
+    assert reported["stop"] == "interrupted"
+    assert reported["exit_code"] == code
+    assert reported["value"] >= reported["bound"]
     assert "interrupted; the best plan so far was kept" in err
-    assert (tmp_path / told["record_file"]).is_file()
+    assert (tmp_path / reported["record_file"]).is_file()
     assert call("check", instance, plan).exit_code == Exit.DONE
 
 

@@ -142,18 +142,18 @@ def _by_one_sender(plan: Path) -> str:
 
 def _jobs(folder: Path, memory: int = 9) -> Path:
     def options(*times: int) -> str:
-        told = [
+        reported = [
             f'{{ technique = "ddp", devices = {n}, time = {t}, bytes = 8 }}'
             for n, t in enumerate(times, 1)
         ]
-        return f"options = [{', '.join(told)}]"
+        return f"options = [{', '.join(reported)}]"
 
     path = folder / f"three{memory}.toml"
     pool = f'[[pools]]\nname = "gpu"\ndevices = 2\nmemory_bytes = {memory}\n'
     jobs = {"a": options(6, 4), "b": options(3), "c": f"release = 1\nepochs = 2\n{options(1)}"}
-    told = [f'[[jobs]]\nname = "{name}"\n{text}\n' for name, text in jobs.items()]
+    reported = [f'[[jobs]]\nname = "{name}"\n{text}\n' for name, text in jobs.items()]
     head = 'format = "milp-plan-jobs"\nversion = 1\nname = "three"\n'
-    path.write_text("\n".join([head, pool, *told]))
+    path.write_text("\n".join([head, pool, *reported]))
     return path
 
 
@@ -271,12 +271,12 @@ def answer(*arguments: str | Path) -> dict[str, Any]:
     """Run a verb with ``--json``; its answer is one object that the schema knows."""
     result = call(*arguments, "--json")
     (line,) = result.stdout.splitlines()
-    told: dict[str, Any] = json.loads(line)
-    ANSWER.validate(told)
-    assert told["verb"] == arguments[0]
-    assert told["exit_code"] == result.exit_code, result.stderr
-    assert bool(told["errors"]) == (result.exit_code in (Exit.BAD_INPUT, Exit.USAGE))
-    return told
+    reported: dict[str, Any] = json.loads(line)
+    ANSWER.validate(reported)
+    assert reported["verb"] == arguments[0]
+    assert reported["exit_code"] == result.exit_code, result.stderr
+    assert bool(reported["errors"]) == (result.exit_code in (Exit.BAD_INPUT, Exit.USAGE))
+    return reported
 
 
 @cache
@@ -328,15 +328,15 @@ def test_a_problem_goes_through_all_verbs(name: str, here: Path) -> None:
     informed = answer("info", instance)
     assert informed["about"] == solved["about"]
     for verb in VERBS:
-        told = {
+        reported = {
             "solve": solved,
             "check": checked,
             "explain": explained,
             "diff": compared,
             "bound": bounded,
         }.get(verb, informed)
-        assert told["objective"] == solved["objective"]
-        assert told["fingerprint"] == solved["fingerprint"]
+        assert reported["objective"] == solved["objective"]
+        assert reported["fingerprint"] == solved["fingerprint"]
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -382,11 +382,11 @@ def test_every_answer_names_its_scope(name: str, here: Path) -> None:
         assert answer(verb, *words)["scope"] == scope, verb
         assert scope in " ".join(call(verb, *words).stdout.split()), verb
     for verb, more in (("solve", LIMIT), ("bound", limit), ("explain", limit)):
-        told = answer(verb, *never, *more)
-        assert told["exit_code"] == Exit.INFEASIBLE
-        said = call(verb, *never, *more).stdout.splitlines()
-        (place,) = (n for n, line in enumerate(said) if ": no plan exists: " in line)
-        assert said[place + 1] == f"  scope      {told['scope']}", verb
+        reported = answer(verb, *never, *more)
+        assert reported["exit_code"] == Exit.INFEASIBLE
+        stated = call(verb, *never, *more).stdout.splitlines()
+        (place,) = (n for n, line in enumerate(stated) if ": no plan exists: " in line)
+        assert stated[place + 1] == f"  scope      {reported['scope']}", verb
     swept = call("sweep", instance, "--memory", "1", *limit, "--store-folder", here / "store")
     assert swept.exit_code in (Exit.DONE, Exit.BAD_INPUT)  # kinds without a limit of memory
     assert swept.exit_code != Exit.DONE or scope in " ".join(swept.stdout.split())
@@ -405,11 +405,13 @@ def test_infeasible_at_every_door(name: str, here: Path) -> None:
     assert " conflicting set: " in shown
     limit = ("--time-limit", "100", "--quiet")
     for verb in ("bound", "explain"):
-        told = answer(verb, file, *changes, *limit)
-        assert told["exit_code"] == Exit.INFEASIBLE
-        assert told["infeasible_because"]
+        reported = answer(verb, file, *changes, *limit)
+        assert reported["exit_code"] == Exit.INFEASIBLE
+        assert reported["infeasible_because"]
         assert "no plan exists: " in call(verb, file, *changes, *limit).stdout
-    conflict, relaxed = (told["infeasibility"][member] for member in ("conflict", "relaxations"))
+    conflict, relaxed = (
+        reported["infeasibility"][member] for member in ("conflict", "relaxations")
+    )
     assert conflict["smallest"]
     assert not conflict["open"]
     assert all(least["proved_below"] < least["percent"] for least in relaxed)
@@ -455,10 +457,10 @@ def test_what_if(name: str, here: Path) -> None:
     sample = SAMPLES[name]
     instance, plan = solved_sample(name, here)
     asked = ("--what-if", "usual", "--time-limit", "100", "--quiet")
-    told = answer("explain", instance, plan, *asked)
-    assert told["exit_code"] == Exit.DONE
-    assert told["what_if"]
-    for effect in told["what_if"]:  # more of anything, and a plan to start from: never worse
+    reported = answer("explain", instance, plan, *asked)
+    assert reported["exit_code"] == Exit.DONE
+    assert reported["what_if"]
+    for effect in reported["what_if"]:  # more of anything, and a plan to start from: never worse
         assert effect["proved"]
         assert effect["value"] <= sample.value
         assert effect["change"] == effect["value"] - sample.value
@@ -476,8 +478,8 @@ def test_parts_stay_where_they_may_be(name: str, here: Path) -> None:
     part = reasons.parts(problem)[0]
     values = []
     for place in reasons.places(problem, part):
-        told = answer("explain", instance, plan, "--move", f"{part}={place}", "--quiet")
-        (effect,) = told["what_if"]
+        reported = answer("explain", instance, plan, "--move", f"{part}={place}", "--quiet")
+        (effect,) = reported["what_if"]
         if effect["value"] is not None:
             assert effect["value"] >= SAMPLES[name].value
             values.append(effect["value"])
@@ -509,8 +511,8 @@ def test_plans_of_variants_are_compared(name: str, here: Path) -> None:
     other = here / "other.json"
     other.write_text(SAMPLES[name].wrong(plan))
     drawn = ("--plot", here / "both.svg")
-    told = answer("diff", plan, plan, "--instance", instance, "--instance", instance, *drawn)
-    assert told["exit_code"] == Exit.DONE
+    reported = answer("diff", plan, plan, "--instance", instance, "--instance", instance, *drawn)
+    assert reported["exit_code"] == Exit.DONE
     assert content_of(here / "both.svg") is Content.PICTURE
     kept = Path(answer("solve", instance, *LIMIT)["plan_file"])  # beside its record
     assert answer("diff", kept, kept)["change"] == 0
@@ -529,17 +531,17 @@ def test_a_plan_that_breaks_a_law(verb: str, name: str, here: Path) -> None:
     sample = SAMPLES[name]
     instance, plan = solved_sample(name, here)
     plan.write_text(sample.wrong(plan))
-    told = answer(verb, instance, plan)
-    assert told["exit_code"] == Exit.NOT_VALID
-    assert told["verdict"] == "violated"
-    assert told["violations"]
+    reported = answer(verb, instance, plan)
+    assert reported["exit_code"] == Exit.NOT_VALID
+    assert reported["verdict"] == "violated"
+    assert reported["violations"]
     assert "not valid" in call("check", instance, plan).stdout
     started = answer("solve", instance, "--start", plan, *LIMIT)
     if name in ("rematerialisation", "local-updates"):  # it names too little, or too much
         assert started["exit_code"] == Exit.BAD_INPUT
     else:
         assert (started["exit_code"], started["value"]) == (Exit.DONE, sample.value)
-        assert "anew" in started["start"] or started["start"].startswith("not used: ")
+        assert "recomputed" in started["start"] or started["start"].startswith("not used: ")
 
 
 def _bad_files(folder: Path) -> dict[str, Path]:
@@ -559,10 +561,10 @@ def test_bad_files(verb: str, bad: str, here: Path) -> None:
         "explain": (file,),
         "diff": (file, "--instance", file),
     }.get(verb, ())
-    told = answer(verb, file, *rest)
-    assert told["exit_code"] == Exit.BAD_INPUT
-    assert told["kind"] is None
-    assert str(file) in told["errors"][0]
+    reported = answer(verb, file, *rest)
+    assert reported["exit_code"] == Exit.BAD_INPUT
+    assert reported["kind"] is None
+    assert str(file) in reported["errors"][0]
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -570,9 +572,9 @@ def test_bad_files(verb: str, bad: str, here: Path) -> None:
 def test_bad_plans(verb: str, name: str, here: Path) -> None:
     instance = SAMPLES[name].write(here)
     for plan in (*_bad_files(here).values(), instance):
-        told = answer(verb, instance, plan)
-        assert told["exit_code"] == Exit.BAD_INPUT, plan
-        assert (told["kind"], told["verdict"]) == (name, None)
+        reported = answer(verb, instance, plan)
+        assert reported["exit_code"] == Exit.BAD_INPUT, plan
+        assert (reported["kind"], reported["verdict"]) == (name, None)
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -583,9 +585,9 @@ def test_changes_of_other_kinds_are_refused(name: str, here: Path) -> None:
     assert sum(map(len, known.values())) == len(set().union(*known.values())) + len(shared)
     foreign = set().union(*known.values()) - known[name]
     option = "--memory-scale" if "--memory-scale" in foreign else "--devices"
-    told = answer("info", SAMPLES[name].write(here), option, "2")
-    assert told["exit_code"] == Exit.USAGE
-    assert option.removeprefix("--").replace("-", "_") in told["errors"][0]
+    reported = answer("info", SAMPLES[name].write(here), option, "2")
+    assert reported["exit_code"] == Exit.USAGE
+    assert option.removeprefix("--").replace("-", "_") in reported["errors"][0]
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -635,8 +637,8 @@ def test_bench_runs_them_all(name: str, here: Path, monkeypatch: pytest.MonkeyPa
     assert "none.json: absent" in ran.stderr
     assert "broken.json, as it is: line 1" in ran.stderr
     assert "3 runs: 3 done now, 0 before, 0 failed, 0 left" in ran.stderr
-    told = json.loads(call("bench", "status", suite, "--json").stdout)
-    assert (told["runs"], told["done"], told["absent"], told["bad"]) == (3, 3, 1, 1)
+    reported = json.loads(call("bench", "status", suite, "--json").stdout)
+    assert (reported["runs"], reported["done"], reported["absent"], reported["bad"]) == (3, 3, 1, 1)
     collected = call("bench", "collect", suite, "-o", here / "all.csv")
     assert collected.exit_code == Exit.BAD_INPUT
     assert "none.json: absent" in collected.stderr

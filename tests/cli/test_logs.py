@@ -35,7 +35,7 @@ def test_every_command_has_a_log() -> None:
         assert asked <= {word for param in command.params for word in param.opts}, name
 
 
-def test_steps_are_told_and_written(tmp_path: Path) -> None:
+def test_steps_are_reported_and_written(tmp_path: Path) -> None:
     log = tmp_path / "run.log"
     given = ("--time-limit", "20", "--record-folder", str(tmp_path))
     done = call("solve", str(instance_file(tmp_path)), *given, "-v", "--log-file", str(log))

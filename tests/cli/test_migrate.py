@@ -18,11 +18,11 @@ def test_a_host_leaves(tmp_path: Path) -> None:
     files = ("--instance-output", instance, "--plan-output", plan)
     done = call("migrate", BEFORE, AFTER, "--time-limit", "1", *files, "--json")
     assert done.exit_code == Exit.DONE, done.stderr
-    told = json.loads(done.stdout)
-    assert 0 < told["moved_bytes"] < told["needed_bytes"]
-    assert told["value"] >= told["bound"] > 0
+    reported = json.loads(done.stdout)
+    assert 0 < reported["moved_bytes"] < reported["needed_bytes"]
+    assert reported["value"] >= reported["bound"] > 0
     checked = json.loads(call("check", instance, plan, "--json").stdout)
-    assert (checked["verdict"], checked["value"]) == ("ok", told["value"])
+    assert (checked["verdict"], checked["value"]) == ("ok", reported["value"])
     assert "not there already" in call("migrate", BEFORE, AFTER, "--time-limit", "0.1").stdout
     same = json.loads(call("migrate", BEFORE, BEFORE, "--time-limit", "60", "--json").stdout)
     assert (same["moved_bytes"], same["value"], same["proved"]) == (0, 0, True)

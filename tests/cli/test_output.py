@@ -72,9 +72,9 @@ def test_table_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_controls_do_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     output.say("operator \x1b[31mred\x07, 算子")
     output.note("\x9b2J")
-    told = capsys.readouterr()
-    assert told.out == "operator \\x1b[31mred\\x07, 算子\n"
-    assert told.err == "\\x9b2J\n"
+    reported = capsys.readouterr()
+    assert reported.out == "operator \\x1b[31mred\\x07, 算子\n"
+    assert reported.err == "\\x9b2J\n"
 
 
 def test_what_a_stream_has_no_code_for_is_spelt_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -145,12 +145,12 @@ def test_a_full_disk_hides_no_answer_and_stops_no_other_file(
     assert picture.is_file()
     assert len(list(here.glob("results/runs/*.json"))) == 1  # the record
     if as_json:
-        told = json.loads(result.stdout)
-        assert told["value"] == VALUE_NS
-        assert told["plan_file"] is None
-        assert told["plot_file"] == str(picture)
-        assert told["exit_code"] == Exit.USAGE
-        assert [f"error: {text}" for text in told["errors"]] == lost
+        reported = json.loads(result.stdout)
+        assert reported["value"] == VALUE_NS
+        assert reported["plan_file"] is None
+        assert reported["plot_file"] == str(picture)
+        assert reported["exit_code"] == Exit.USAGE
+        assert [f"error: {text}" for text in reported["errors"]] == lost
     else:
         assert result.stdout.startswith("two-devices: makespan 14 µs\n")
 
@@ -167,7 +167,7 @@ def _full(names: tuple[str, ...]) -> Any:
     return try_to_write
 
 
-def test_contents_are_told_apart(here: Path) -> None:
+def test_contents_are_distinguished(here: Path) -> None:
     instance, plan = instance_file(here), plan_file(here)
     for name in ("lp", "mps"):
         model = here / f"model.{name}"

@@ -22,9 +22,9 @@ def test_addresses_on_every_device(tmp_path: Path) -> None:
     assert "proved lowest" in result.stdout
     assert picture.stat().st_size > 5_000
     rows = list(csv.DictReader(table.read_text().splitlines()))
-    told = json.loads(call("pack", *files, "--quiet", "--json").stdout)
-    assert {row["device"] for row in rows} == {entry["device"] for entry in told["memories"]}
-    for entry in told["memories"]:
+    reported = json.loads(call("pack", *files, "--quiet", "--json").stdout)
+    assert {row["device"] for row in rows} == {entry["device"] for entry in reported["memories"]}
+    for entry in reported["memories"]:
         ends = [int(r["offset"]) + int(r["size"]) for r in rows if r["device"] == entry["device"]]
         assert (len(ends), max(ends)) == (entry["copies"], entry["height"])
         assert (entry["load"], entry["fits"], entry["proved"]) == (entry["height"], True, True)
@@ -49,12 +49,12 @@ def test_json_file_and_what_stands_there_already(tmp_path: Path) -> None:
 def test_a_plan_that_breaks_a_law_gets_none(tmp_path: Path) -> None:
     files = (instance_file(tmp_path), plan_file(tmp_path, late_plan()))
     result = call("pack", *files, "--quiet", "--json")
-    told = json.loads(result.stdout)
-    assert (result.exit_code, told["verdict"], told["memories"]) == (7, "violated", [])
-    assert "not valid" in told["errors"][0]
+    reported = json.loads(result.stdout)
+    assert (result.exit_code, reported["verdict"], reported["memories"]) == (7, "violated", [])
+    assert "not valid" in reported["errors"][0]
 
 
-def test_alignment_beyond_the_memory_is_told(tmp_path: Path) -> None:
+def test_alignment_beyond_the_memory_is_reported(tmp_path: Path) -> None:
     files = (instance_file(tmp_path), plan_file(tmp_path))
     result = call("pack", *files, "--quiet", "--alignment", 2**40)
     assert result.exit_code in (Exit.NO_PLAN, Exit.INFEASIBLE)

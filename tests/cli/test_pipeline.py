@@ -170,7 +170,7 @@ def test_a_pipeline_file_may_name_the_memory_of_a_device(tmp_path: Path) -> None
     assert "memory limit of the file" in found["scope"]
 
 
-def test_no_plan_exists_is_said_of_every_cut_alone(tmp_path: Path) -> None:
+def test_no_plan_exists_is_reported_for_every_cut_alone(tmp_path: Path) -> None:
     model = tmp_path / "model.toml"
     model.write_text(MEMCUT)
     result = plan(tmp_path, "--times", model, "--memory", "11", "--cut", "2,2")
@@ -208,7 +208,7 @@ def test_the_scope_names_placement_and_limit_as_they_are(tmp_path: Path, family:
     assert not fixed.endswith(f", {family}")
 
 
-def test_time_that_does_not_suffice_for_every_cut_is_said(tmp_path: Path) -> None:
+def test_time_that_does_not_suffice_for_every_cut_is_reported(tmp_path: Path) -> None:
     model = tmp_path / "model.toml"
     model.write_text(
         "transfer = 1\n"
@@ -249,9 +249,9 @@ def test_a_cut_is_set_shown_and_kept(tmp_path: Path) -> None:
         "pieces": 1,
         "names": ["head"],
     }
-    told = call("info", instance).stdout
-    assert "3 | 1" in told
-    assert "piece 3 (head) on d1" in told
+    reported = call("info", instance).stdout
+    assert "3 | 1" in reported
+    assert "piece 3 (head) on d1" in reported
     assert "stage 1: piece 3 (head) on d1" in call("explain", instance, planned).stdout
 
 
@@ -267,7 +267,7 @@ def test_a_written_instance_says_that_its_cut_is_fixed(tmp_path: Path, verb: str
     assert "order; fixed: placement, the cut 3 | 1;" in call(verb, instance, *plans).stdout
 
 
-def test_no_cut_is_said_where_a_model_has_no_pieces(tmp_path: Path) -> None:
+def test_no_cut_is_reported_where_a_model_has_no_pieces(tmp_path: Path) -> None:
     found = answer(tmp_path)
     assert found["cut"] is None
     assert found["layers"] == []

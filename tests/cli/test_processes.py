@@ -22,13 +22,13 @@ def test_plan_of_a_tiny_instance_is_proved_and_passes_the_check(tmp_path: Path) 
         start(tmp_path, "milp_plan", "solve", instance, "--json", "--time-limit", "100")
     )
     assert code == Exit.DONE, err
-    told = json.loads(out)
-    assert told["value"] == told["bound"] == 110
-    assert told["stop"] == "proved"
-    assert told["verdict"] == "ok"
+    reported = json.loads(out)
+    assert reported["value"] == reported["bound"] == 110
+    assert reported["stop"] == "proved"
+    assert reported["verdict"] == "ok"
     assert "incumbent 110 ns" in err
-    assert call("check", instance, tmp_path / told["plan_file"]).exit_code == Exit.DONE
-    assert (tmp_path / told["record_file"]).is_file()
+    assert call("check", instance, tmp_path / reported["plan_file"]).exit_code == Exit.DONE
+    assert (tmp_path / reported["record_file"]).is_file()
 
 
 @pytest.mark.untraced
@@ -78,11 +78,11 @@ def test_ctrl_c_keeps_the_best_plan(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     code, out, err = finish(process)
     assert code == Exit.INTERRUPTED, "".join(heard) + err
-    told = json.loads(out)
-    assert told["stop"] == "interrupted"
-    assert told["value"] >= told["bound"]
+    reported = json.loads(out)
+    assert reported["stop"] == "interrupted"
+    assert reported["value"] >= reported["bound"]
     assert f"{other}: skipped after the interruption" in err
-    assert call("check", instance, tmp_path / told["plan_file"]).exit_code == Exit.DONE
+    assert call("check", instance, tmp_path / reported["plan_file"]).exit_code == Exit.DONE
 
 
 @pytest.mark.untraced

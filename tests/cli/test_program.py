@@ -45,9 +45,9 @@ def test_the_signs_show_what_an_interpreter_does() -> None:
 
 def test_output_is_whole_and_nothing_is_taken_down() -> None:
     done = python("from milp_plan.cli.program import run; run()", "list", "--json")
-    *told, last = done.stdout.splitlines()
+    *reported, last = done.stdout.splitlines()
     assert last == "registered"
-    assert json.loads("\n".join(told)) == json.loads(call("list", "--json").stdout)
+    assert json.loads("\n".join(reported)) == json.loads(call("list", "--json").stdout)
     assert (done.returncode, done.stderr) == (Exit.DONE, "")
 
 

@@ -93,10 +93,10 @@ def test_no_answer_for_people_has_raw_ticks(
         ("bound", instance, tight, "1/3"): (Exit.INFEASIBLE, "needs at least 3 MiB"),
         ("explain", instance, tight, "1/3", *limit): (Exit.INFEASIBLE, "needs at least 3 MiB"),
     }
-    for words, (code, said) in asked.items():
+    for words, (code, stated) in asked.items():
         result = call(*words)
         assert result.exit_code == code, words
-        assert said in result.stdout, words
+        assert stated in result.stdout, words
         # A record's name ends in twelve hexadecimal digits, eight of them decimal once in a while.
         answer = re.sub(r"-[0-9a-f]{12}\.json", ".json", result.stdout + result.stderr)
         raw = re.findall(r"\d{8}|\d,\d{3},\d{3}", answer)

@@ -87,7 +87,7 @@ def test_nothing_to_render(tmp_path: Path) -> None:
     assert "0 results for 2 cases" in result.stderr
 
 
-def test_a_bad_recipe_is_told(tmp_path: Path) -> None:
+def test_a_bad_recipe_is_reported(tmp_path: Path) -> None:
     (tmp_path / "recipe.toml").write_text('title = "x"\ncases = []\n')
     result = call("table", tmp_path)
     assert result.exit_code == Exit.BAD_INPUT

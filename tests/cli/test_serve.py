@@ -24,25 +24,29 @@ def test_the_answer_says_times_memory_proof_and_what_else_there_is() -> None:
         *("proved best within the space", "next best", "not considered"),
     ):
         assert words in done.stdout
-    told = json.loads(call(*ON_FOUR, "--json").stdout)
-    assert told["best"]["deployment"]["tensor"] == 4
-    assert told["best"]["peak_bytes"] < 72 * 10**9
+    reported = json.loads(call(*ON_FOUR, "--json").stdout)
+    assert reported["best"]["deployment"]["tensor"] == 4
+    assert reported["best"]["peak_bytes"] < 72 * 10**9
 
 
 def test_files_of_a_job_and_its_plan_come_back(tmp_path: Path) -> None:
     job, plan, picture = tmp_path / "job.json", tmp_path / "plan.json", tmp_path / "request.png"
     files = ("--job-output", job, "--plan-output", plan, "--plot", picture)
     asked = (*ON_FOUR, "--cache-precision", "fp8", "--token", "30ms", "--fix", "pp=1")
-    told = json.loads(call(*asked, "--json", *files).stdout)
-    assert told["proved"]
-    assert told["bound"] == told["value"]
+    reported = json.loads(call(*asked, "--json", *files).stdout)
+    assert reported["proved"]
+    assert reported["bound"] == reported["value"]
     assert picture.read_bytes().startswith(b"\x89PNG")
     limit = ("--quiet", "--record-folder", tmp_path, "--time-limit", "60")
     solved = json.loads(call("solve", job, "--json", *limit).stdout)
-    assert (solved["kind"], solved["value"]) == ("serving", told["value"])
-    assert solved["fingerprint"] == told["fingerprint"]
+    assert (solved["kind"], solved["value"]) == ("serving", reported["value"])
+    assert solved["fingerprint"] == reported["fingerprint"]
     checked = json.loads(call("serve", *asked[1:-2], "--check", plan, "--json").stdout)
-    assert (checked["verb"], checked["valid"], checked["value"]) == ("serve", True, told["value"])
+    assert (checked["verb"], checked["valid"], checked["value"]) == (
+        "serve",
+        True,
+        reported["value"],
+    )
     tight = call("serve", *asked[1:-2], "--memory", "4GB", "--check", plan)
     assert tight.exit_code == Exit.NOT_VALID
     assert "memory" in tight.stdout
@@ -80,7 +84,7 @@ def test_fixed_degrees_precision_and_requests_change_the_answer() -> None:
         (("llama3-8b", *ASKED), Exit.USAGE, "CLUSTER is missing after llama3-8b"),
     ],
 )
-def test_what_cannot_be_answered_is_refused_or_said(
+def test_what_cannot_be_answered_is_refused_or_reported(
     words: tuple[str, ...], code: Exit, message: str
 ) -> None:
     done = call("serve", *words)

@@ -343,7 +343,7 @@ def test_options_for_one_file(option: str, here: Path) -> None:
         (("--record-folder", "two-devices.json"), Exit.USAGE, "two-devices.json"),
     ],
 )
-def test_mistakes_are_said_before_anything_runs(
+def test_mistakes_are_reported_before_anything_runs(
     options: tuple[str, ...], code: Exit, words: str, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(run, "solve")

@@ -28,10 +28,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_table_and_a_picture(here: Path) -> None:
     file = instance_file(here)
     axes = ("--memory", "1/4,1:1.5:0.5", "--devices", "2", "--bandwidth", "1,2")
-    told = call("sweep", file, *axes, *WORDS, "-o", "t.csv", "--plot", "p.svg")
-    assert told.exit_code == Exit.INFEASIBLE  # as of several files: a quarter is not enough
-    assert "no plan exists" in told.stdout
-    assert told.stdout.count("proved optimal") == 4
+    reported = call("sweep", file, *axes, *WORDS, "-o", "t.csv", "--plot", "p.svg")
+    assert reported.exit_code == Exit.INFEASIBLE  # as of several files: a quarter is not enough
+    assert "no plan exists" in reported.stdout
+    assert reported.stdout.count("proved optimal") == 4
     rows = list(csv.DictReader((here / "t.csv").read_text().splitlines()))
     assert [row["memory"] for row in rows] == ["1/4", "1", "3/2"] * 2
     assert [row["bandwidth"] for row in rows] == ["1"] * 3 + ["2"] * 3
@@ -60,14 +60,14 @@ def test_a_table_and_a_picture(here: Path) -> None:
     ],
 )
 def test_what_is_refused(words: tuple[str, ...], code: Exit, here: Path) -> None:
-    told = call("sweep", instance_file(here), *words, *WORDS)
-    assert told.exit_code == code
-    assert told.stderr
+    reported = call("sweep", instance_file(here), *words, *WORDS)
+    assert reported.exit_code == code
+    assert reported.stderr
 
 
 def test_a_file_that_cannot_be_read(here: Path) -> None:
-    told = call("sweep", here / "none.json", "--memory", "1", "--json", *WORDS)
-    assert told.exit_code == Exit.BAD_INPUT
-    answer = json.loads(told.stdout)
+    reported = call("sweep", here / "none.json", "--memory", "1", "--json", *WORDS)
+    assert reported.exit_code == Exit.BAD_INPUT
+    answer = json.loads(reported.stdout)
     ANSWER.validate(answer)
     assert "none.json" in answer["errors"][0]

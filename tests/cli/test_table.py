@@ -61,8 +61,8 @@ def test_latest_run_of_each_problem_by_size(records: Path) -> None:
 
 
 def test_every_run(records: Path) -> None:
-    told = json.loads(call("table", "--record-folder", records, "--all", "--json").stdout)
-    assert [row["value"] for row in told["rows"]] == [14, 20, 14]
+    reported = json.loads(call("table", "--record-folder", records, "--all", "--json").stdout)
+    assert [row["value"] for row in reported["rows"]] == [14, 20, 14]
 
 
 def test_into_a_file(records: Path, tmp_path: Path) -> None:

@@ -42,8 +42,8 @@ def test_the_error_is_that_of_held_out_rows_of_the_device_class(tmp_path: Path) 
     known = call("train", "llama3-8b", "8xB200", *asked)
     assert "held-out rows)" in known.stdout
     assert "costs of B200 fitted to measured steps" in known.stdout
-    told = json.loads(call("train", "llama3-8b", "8xB200", *asked, "--json").stdout)
-    assert 0 < told["error_band"]["median_error"] < 0.1
+    reported = json.loads(call("train", "llama3-8b", "8xB200", *asked, "--json").stdout)
+    assert 0 < reported["error_band"]["median_error"] < 0.1
     eight = call("train", "llama3-8b", "8xB200", *asked, "--fix", "precision=fp8", "--json")
     half = json.loads(eight.stdout)
     assert half["error_band"] is None
@@ -59,18 +59,18 @@ def test_the_error_is_that_of_held_out_rows_of_the_device_class(tmp_path: Path) 
 
 
 def test_the_default_margin_is_what_measured_runs_leave_free() -> None:
-    told = json.loads(call(*ON_EIGHT, "--json").stdout)
-    assert told["reserve_bytes"] == round(MARGIN * 80 * 10**9)
-    assert max(told["best"]["peak_bytes"]) <= 80 * 10**9 - told["reserve_bytes"]
+    reported = json.loads(call(*ON_EIGHT, "--json").stdout)
+    assert reported["reserve_bytes"] == round(MARGIN * 80 * 10**9)
+    assert max(reported["best"]["peak_bytes"]) <= 80 * 10**9 - reported["reserve_bytes"]
     none = json.loads(call(*ON_EIGHT, "--json", "--reserve", "0B").stdout)
-    assert none["value"] <= told["value"]
+    assert none["value"] <= reported["value"]
 
 
 def test_a_plan_comes_back_and_is_checked(tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
-    told = json.loads(call(*ON_EIGHT, "--plan-output", plan, "--json").stdout)
+    reported = json.loads(call(*ON_EIGHT, "--plan-output", plan, "--json").stdout)
     checked = json.loads(call(*ON_EIGHT, "--check", plan, "--json").stdout)
-    assert (checked["valid"], checked["value"]) == (True, told["value"])
+    assert (checked["valid"], checked["value"]) == (True, reported["value"])
     assert call(*ON_EIGHT, "--plan-output", plan).exit_code == Exit.DONE
     tight = call(*ON_EIGHT, "--memory", "20GB", "--check", plan)
     assert tight.exit_code == Exit.NOT_VALID
@@ -92,9 +92,9 @@ def test_a_file_takes_the_place_of_a_name(tmp_path: Path) -> None:
     config = tmp_path / "config.json"
     config.write_text(json.dumps(LLAMA3_70B))
     asked = ("--global-batch", "64", "--fix", "tensor=8", "--fix", "pipeline=8", "--json")
-    told = json.loads(call("train", "8x8xH100", "--model-file", config, *asked).stdout)
+    reported = json.loads(call("train", "8x8xH100", "--model-file", config, *asked).stdout)
     named = json.loads(call("train", "llama3-70b", "8x8xH100", *asked).stdout)
-    assert told["value"] == named["value"]
+    assert reported["value"] == named["value"]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_a_file_takes_the_place_of_a_name(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_answered_is_refused_or_said(
+def test_what_cannot_be_answered_is_refused_or_reported(
     words: tuple[str, ...], code: Exit, message: str
 ) -> None:
     done = call("train", *words)
@@ -220,10 +220,10 @@ def test_the_same_peak_has_the_same_unit_in_train_and_explain(tmp_path: Path) ->
 
 def test_bounds_count_only_the_blocks_that_are_computed_again() -> None:
     fixed = ("--fix", "recompute=full", "--fix", "recomputed=1", "--fix", "zero=1")
-    told = json.loads(call(*ON_EIGHT, *fixed, "--reserve", "0B", "--json").stdout)
-    assert told["proved"]
+    reported = json.loads(call(*ON_EIGHT, *fixed, "--reserve", "0B", "--json").stdout)
+    assert reported["proved"]
     free = json.loads(call(*ON_EIGHT, *fixed[4:], "--reserve", "0B", "--json").stdout)
-    assert free["value"] <= told["value"] < 1.2 * free["value"]
+    assert free["value"] <= reported["value"] < 1.2 * free["value"]
 
 
 @pytest.mark.parametrize(
@@ -310,14 +310,14 @@ def test_an_interruption_keeps_the_best_plan_and_a_bound_that_holds(
     plan = tmp_path / "plan.json"
     done = call(*ON_EIGHT, "--json", "--plan-output", plan)
     assert done.exit_code == Exit.INTERRUPTED
-    told = json.loads(done.stdout)
-    assert not told["finished"]
-    assert (told["best"] is not None) == plan.exists() == (when == "derive")
-    if told["best"] is not None:
-        assert told["bound"] <= best <= told["value"]
-        assert told["proved"] == (told["bound"] == told["value"])
+    reported = json.loads(done.stdout)
+    assert not reported["finished"]
+    assert (reported["best"] is not None) == plan.exists() == (when == "derive")
+    if reported["best"] is not None:
+        assert reported["bound"] <= best <= reported["value"]
+        assert reported["proved"] == (reported["bound"] == reported["value"])
     else:
-        assert not told["proved"]
+        assert not reported["proved"]
 
 
 @pytest.mark.parametrize(
@@ -381,15 +381,15 @@ def test_where_nothing_fits_the_answer_says_which_memory_is_enough() -> None:
         assert call(*ON_EIGHT, "--memory", less, *reserve, *fixed).exit_code == Exit.INFEASIBLE
 
 
-def test_what_is_rejected_is_faster_and_lacks_what_is_said() -> None:
+def test_what_is_rejected_is_faster_and_lacks_what_is_reported() -> None:
     """Each is replayed again, on devices with enough memory for it."""
-    told = json.loads(call(*ON_EIGHT, "--json").stdout)
-    assert told["rejected"]
+    reported = json.loads(call(*ON_EIGHT, "--json").stdout)
+    assert reported["rejected"]
     of = training_problem("llama3-8b", "8xH100", global_batch=32, sequence=4096)
-    for miss in told["rejected"]:
+    for miss in reported["rejected"]:
         configuration = msgspec.convert(miss["configuration"], Configuration)
         verdict = check(of, configuration)
-        assert verdict.value == miss["step_ns"] < told["value"]
+        assert verdict.value == miss["step_ns"] < reported["value"]
         lacking = [v.needed - v.available for v in verdict.violations if v.rule == "memory"]
         assert max(lacking) == miss["excess_bytes"]
 

@@ -17,8 +17,8 @@ QUIET = ("--quiet", "--record-folder")
 
 
 def info(path: Path) -> dict[str, int]:
-    told: dict[str, int] = json.loads(call("info", path, "--json").stdout)["about"]
-    return told
+    reported: dict[str, int] = json.loads(call("info", path, "--json").stdout)["about"]
+    return reported
 
 
 def test_a_training_step_is_cut_and_planned(tmp_path: Path) -> None:

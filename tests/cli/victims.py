@@ -187,11 +187,11 @@ def _of_kind(kind: str, home: Path) -> Iterator[Victim]:
     yield Victim(kind, file, readers, searching)
     yield Victim(f"{kind}-plan", plan, judges, drawn)
     record = next(p for p in sorted((home / "runs").glob("*.json")) if ".plan" not in p.name)
-    told: tuple[Command, ...] = (
+    reported: tuple[Command, ...] = (
         ("table", "--record-folder", "{folder}"),
         ("report", "{}", "--instance", file, "--output", "{folder}/page.html"),
     )
-    yield Victim(f"{kind}-record", record, told, (("plot", "value-time", "{}", *PICTURE),))
+    yield Victim(f"{kind}-record", record, reported, (("plot", "value-time", "{}", *PICTURE),))
 
 
 def _pipeline_files(folder: Path) -> Iterator[Victim]:

@@ -207,7 +207,7 @@ def test_chain_stops_at_its_share_of_work():
     assert ChainContraction(7).apply(chain(9, 9, 9, 9, 9, 9, 1)) is None
 
 
-def test_blocks_fold_alike():
+def test_blocks_fold_equally():
     problem = layered(6, 3)
     assert [len(blocks) for blocks in repeated_blocks(problem.graph)] == [6]
     reduction = BlockFolding(8).apply(problem)

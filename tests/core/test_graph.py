@@ -42,12 +42,12 @@ def test_layouts_are_full_where_not_named():
     assert (option.layout_written("u"), option.layout_written("x")) == ("rows", FULL)
 
 
-def test_payload_is_the_size_where_nothing_else_is_said():
+def test_payload_is_the_size_where_nothing_else_is_reported():
     v = value("v", "a", "b", bytes={FULL: 8, "half": 4}, transfer_bytes={"half": 1})
     assert (v.payload(FULL), v.payload("half")) == (8, 1)
 
 
-def test_a_result_is_what_is_marked_or_what_nobody_reads():
+def test_a_result_is_what_is_marked_or_what_nothing_reads():
     plain = {"u": "", "v": "b"}
     for kept, results in ((None, "u"), (True, "uv"), (False, "")):
         values = [value(name, "a", readers, kept=kept) for name, readers in plain.items()]

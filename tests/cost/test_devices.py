@@ -46,19 +46,19 @@ def test_published_figures():
 
 def test_every_figure_says_where_it_is_from():
     assert all(len(spec.source) > 20 for spec in [*DEVICES.values(), *LINKS.values()])
-    told = sources(cluster("2xB200+1xL40S"))
-    assert list(told) == ["device B200", "device L40S", "link NVLink5", "link HDR"]
-    assert "half of 4.5 Pflop/s with sparsity" in told["device B200"]
-    assert told["link HDR"].startswith("25000000000 byte/s x 850/1000, 5000 ns; InfiniBand HDR")
+    reported = sources(cluster("2xB200+1xL40S"))
+    assert list(reported) == ["device B200", "device L40S", "link NVLink5", "link HDR"]
+    assert "half of 4.5 Pflop/s with sparsity" in reported["device B200"]
+    assert reported["link HDR"].startswith("25000000000 byte/s x 850/1000, 5000 ns; InfiniBand HDR")
 
 
 def test_figures_count_neither_for_equality_nor_for_fingerprints():
-    told = cluster("2xH100")
-    assert told == plain(told) == told
-    assert hash(told) == hash(plain(told))
-    assert told != cluster("2xH100", link="PCIe4")
+    reported = cluster("2xH100")
+    assert reported == plain(reported) == reported
+    assert hash(reported) == hash(plain(reported))
+    assert reported != cluster("2xH100", link="PCIe4")
     graph = ComputationGraph((Operator("a", (Option("run", {"H100": 1}),)),), ())
-    problems = [PlanningProblem("p", graph, machines) for machines in (told, plain(told))]
+    problems = [PlanningProblem("p", graph, machines) for machines in (reported, plain(reported))]
     assert problems[0].fingerprint == problems[1].fingerprint
     assert problems[0] == problems[1]
 

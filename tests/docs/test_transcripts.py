@@ -58,8 +58,8 @@ def test_commands_do_what_the_page_shows(page: Path, tmp_path: Path) -> None:
 
 def test_what_needs_no_torch_is_run_from_recorded_graphs() -> None:
     (page,) = [page for page in SHOWN if _name(page) in WITH_TORCH]
-    told = [block for block in blocks(page) if block.language == "console"]
-    asked = [entry for block in told for entry in commands(block.text)]
+    reported = [block for block in blocks(page) if block.language == "console"]
+    asked = [entry for block in reported for entry in commands(block.text)]
     run = [entry.text for entry in map(WithoutTorch(), asked) if entry is not None]
     captured = [text for text in run if text.startswith("milp-plan capture ")]
     assert len(captured) == 2
@@ -114,7 +114,7 @@ def test_what_is_proved_does_not_hang_on_how_busy_the_machine_is() -> None:
         ("$ milp-plan list kinds\n schedule ...\n hybrid ...\n", "not printed"),
     ],
 )
-def test_what_does_not_happen_is_told(tmp_path: Path, text: str, said: str) -> None:
+def test_what_does_not_happen_is_reported(tmp_path: Path, text: str, said: str) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"```console\n{text}```\n", encoding="utf-8")
     with pytest.raises(NotAsShown, match=said):

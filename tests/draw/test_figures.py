@@ -187,7 +187,7 @@ def test_of_many_rows_the_busiest_are_drawn() -> None:
     assert figure.get_size_inches()[1] < 30
 
 
-def test_chunks_of_an_interleaved_pipeline_are_told_apart() -> None:
+def test_chunks_of_an_interleaved_pipeline_are_distinguished() -> None:
     template, _ = uniform(2, 2, (10, 10, 10), chunks=2)
     problem = pipeline_problem("interleaved", template, place("interleaved", 2, 2))
     plan = EXPERTS["interleaved_1f1b"](problem)

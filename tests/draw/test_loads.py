@@ -22,8 +22,8 @@ def test_what_runs_outside_calls_is_drawn_when_it_runs() -> None:
         assert ("outside calls" in shown.fills) == bool(outside)
         called = [box for box in shown.boxes if box.kind != "outside calls"]
         for (device, number), (start, _) in line.calls.items():
-            said = f"call {number}, "
-            parts = [b for b in called if b.row == device and b.tooltip.startswith(said)]
+            stated = f"call {number}, "
+            parts = [b for b in called if b.row == device and b.tooltip.startswith(stated)]
             assert all(box.left >= scale(start) for box in parts)
             assert not parts or min(box.left for box in parts) == scale(start)
         assert {box.row for box in called} <= {device for device, _ in line.calls}

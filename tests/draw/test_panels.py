@@ -40,8 +40,8 @@ def test_every_kind_has_panels_with_finite_numbers_and_a_legend(name: str) -> No
 def test_timeline_memory_and_utilisation() -> None:
     timeline, memory, busy = schedule_panels(two_devices(), plan_of_two_devices())
     assert timeline.rows == ["d0", "d1", "d0->d1", "d1->d0"]
-    told = [(box.name, box.row, box.left, box.right, box.critical) for box in timeline.boxes]
-    assert told == [
+    reported = [(box.name, box.row, box.left, box.right, box.critical) for box in timeline.boxes]
+    assert reported == [
         ("embed", "d0", 0, 2, True),
         ("embed.dx@0", "d0", 10, 14, True),
         ("head", "d1", 5, 8, True),

@@ -58,7 +58,7 @@ def test_the_builder_can_say_what_a_file_says() -> None:
     assert model.build().fingerprint == instance("gang-beats-single").fingerprint
 
 
-def test_everything_of_the_native_format_can_be_said() -> None:
+def test_everything_of_the_native_format_can_be_expressed() -> None:
     model = mp.Model(
         "all",
         time_unit="us",
@@ -214,7 +214,7 @@ WRONG: dict[str, tuple[Callable[[Any], object], str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_is_wrong_is_said_at_once_and_the_model_goes_on(case: str) -> None:
+def test_what_is_wrong_is_reported_at_once_and_the_model_goes_on(case: str) -> None:
     call, words = WRONG[case]
     model = two()
     with pytest.raises(InputError, match=words) as caught:

@@ -49,12 +49,12 @@ def test_a_model_without_a_solution_is_no_proof() -> None:
     outcome = mp.solve_model(problem, model, "operator_schedule", time_limit=60)
     assert outcome.plan is None
     assert not outcome.proved
-    said = (
+    stated = (
         "the solver proves of operator_schedule that its model has no solution; it may leave out "
         "plans, so that says nothing about the problem"
     )
-    assert outcome.unproved_reason == said
-    assert f"that there is no plan is not proved: {said}" in str(outcome)
+    assert outcome.unproved_reason == stated
+    assert f"that there is no plan is not proved: {stated}" in str(outcome)
 
 
 def test_a_constraint_on_devices_counts_every_operator() -> None:
@@ -131,7 +131,7 @@ def test_build_that_returns_nothing_is_refused(tmp_path: Path) -> None:
         ("m.goal =", "m.two = pyo.Objective(expr=0); m.goal =", "found 2 active objectives"),
     ],
 )
-def test_objectives_that_no_solver_takes_are_told_apart(
+def test_objectives_that_no_solver_takes_are_distinguished(
     tmp_path: Path, old: str, new: str, words: str
 ) -> None:
     problem, path = mp.read(DIAMOND), changed(tmp_path, old, new)
@@ -160,9 +160,9 @@ def test_a_formulation_that_was_not_asked_says_so() -> None:
     problem = mp.read(DIAMOND)
     outcome = mp.solve(problem, formulation="flexible_job_shop", time_limit=60)
     assert outcome.proved
-    said = "flexible_job_shop: not asked (proved before)"
-    assert outcome.record["not_asked"] == said
-    assert said in str(outcome)
+    stated = "flexible_job_shop: not asked (proved before)"
+    assert outcome.record["not_asked"] == stated
+    assert stated in str(outcome)
     alone = mp.solve(problem, formulation="flexible_job_shop", only=True, time_limit=60)
     assert alone.record["not_asked"] is None
 

@@ -124,7 +124,7 @@ def test_a_picture_is_written_and_shown_in_a_notebook(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", PROBLEMS)
-def test_incumbents_are_told_one_better_than_the_other(kind: str) -> None:
+def test_incumbents_are_reported_one_better_than_the_other(kind: str) -> None:
     outcome, heard = solved(kind)
     values = [entry.value for entry in heard]
     assert values == sorted(set(values), reverse=True)
@@ -159,8 +159,8 @@ def test_all_of_them_are_pickled_and_do_their_work_in_another_process(tmp_path: 
         assert str(again) == str(outcome)
         assert again.plan == outcome.plan
         assert again.problem.fingerprint == problem.fingerprint
-        told = (problem, outcome.plan, outcome, str(outcome), outcome.to_frame().to_json())
-        (tmp_path / kind).write_bytes(pickle.dumps(told))
+        reported = (problem, outcome.plan, outcome, str(outcome), outcome.to_frame().to_json())
+        (tmp_path / kind).write_bytes(pickle.dumps(reported))
     model = mp.Model("kept")
     model.add_device()
     operator = model.add_operator("a", 1)
@@ -258,30 +258,30 @@ def test_verdicts_say_what_breaks() -> None:
 @pytest.mark.parametrize("kind", PROBLEMS)
 def test_outcomes_are_explained(kind: str) -> None:
     outcome, _ = solved(kind)
-    told = mp.explain(outcome, display=False)
-    assert told.plan is outcome.plan
-    assert told.verdict.ok
-    assert told.why is not None
-    assert outcome.problem.name in str(told)
-    assert len(told.lines) >= 1
-    assert all(line.strip() in read_html(told) for line in told.lines if "<" not in line)
+    reported = mp.explain(outcome, display=False)
+    assert reported.plan is outcome.plan
+    assert reported.verdict.ok
+    assert reported.why is not None
+    assert outcome.problem.name in str(reported)
+    assert len(reported.lines) >= 1
+    assert all(line.strip() in read_html(reported) for line in reported.lines if "<" not in line)
 
 
 def test_questions_are_answered_by_planning_again() -> None:
     problem = PROBLEMS["schedule"]
-    told = mp.explain(problem, what_if="move:m1=d0", time_limit="20s")
-    assert [effect.result.value for effect in told.effects] == [165]
+    reported = mp.explain(problem, what_if="move:m1=d0", time_limit="20s")
+    assert [effect.result.value for effect in reported.effects] == [165]
     with pytest.raises(milp_plan.InputError, match="moonlight"):
         mp.explain(problem, what_if=["moonlight"])
 
 
-def test_what_is_at_odds_is_said_of_a_problem_without_a_plan() -> None:
+def test_conflicts_are_reported_for_a_problem_without_a_plan() -> None:
     model = mp.Model("tight", time_unit="ns")
     model.add_device(memory=10)
     model.add_operator("a", 1, workspace=20)
-    told = mp.explain(model, time_limit=20)
-    assert told.plan is None
-    assert "'a' needs" in told.infeasibility.because
-    assert told.infeasibility.relaxations
-    assert "no plan exists" in str(told)
-    assert repr(told).startswith("<Explanation of tight: ")
+    reported = mp.explain(model, time_limit=20)
+    assert reported.plan is None
+    assert "'a' needs" in reported.infeasibility.because
+    assert reported.infeasibility.relaxations
+    assert "no plan exists" in str(reported)
+    assert repr(reported).startswith("<Explanation of tight: ")

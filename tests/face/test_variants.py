@@ -19,7 +19,7 @@ mp: Any = milp_plan
 
 
 @pytest.mark.parametrize("kind", PROBLEMS)
-def test_a_plan_beside_itself_is_not_different(kind: str) -> None:
+def test_a_plan_with_itself_is_not_different(kind: str) -> None:
     outcome = mp.solve(PROBLEMS[kind], time_limit=20)
     found = mp.diff(outcome, outcome.plan)
     assert (found.change, found.moves, found.components) == (0, (), {})
@@ -28,7 +28,7 @@ def test_a_plan_beside_itself_is_not_different(kind: str) -> None:
     assert repr(found).startswith(f"<Comparison {PROBLEMS[kind].name}: ")
 
 
-def test_what_differs_is_told_and_drawn(tmp_path: Path) -> None:
+def test_what_differs_is_reported_and_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="pictures: pip install 'milp_plan[plot]'")
     problem = PROBLEMS["schedule"]
     best = mp.solve(problem, time_limit=20)

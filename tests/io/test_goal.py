@@ -74,6 +74,6 @@ def test_a_native_file_keeps_its_law_or_takes_another(tmp_path, instance):
 def test_a_native_file_without_the_law_says_so(tmp_path):
     native = tmp_path / "native.json"
     write(full_problem(), native)
-    with pytest.raises(InputError, match="which devices pay for transfers is not said"):
+    with pytest.raises(InputError, match="does not say which devices pay for transfers"):
         read(native, Goal(contiguous=True))
     assert read(native, Goal(Objective.MAKESPAN)).objective is Objective.MAKESPAN

@@ -121,8 +121,8 @@ def pipeline(family="v", **options):
 def test_boxes_say_stage_micro_batch_and_kind():
     trace = trace_of(*pipeline())
     boxes = {event["name"]: event for event in trace["traceEvents"] if event["ph"] == "X"}
-    told = {key: boxes["B2@1"]["args"][key] for key in ("kind", "stage", "micro-batch")}
-    assert told == {"kind": "backward-input", "stage": "stage 2", "micro-batch": 1}
+    reported = {key: boxes["B2@1"]["args"][key] for key in ("kind", "stage", "micro-batch")}
+    assert reported == {"kind": "backward-input", "stage": "stage 2", "micro-batch": 1}
     trip = boxes["y0@2 to d1"]["args"]
     assert (trip["kind"], trip["stage"], trip["micro-batch"]) == ("transfer", "stage 0", 2)
     assert (trip["source"], trip["target"], trip["layout"]) == ("d0", "d1", "full")

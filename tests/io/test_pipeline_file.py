@@ -47,7 +47,7 @@ def test_the_examples_of_the_pages_can_be_read(tmp_path: Path) -> None:
     assert recipe.cases[0].peers[0].value == 1300000
 
 
-def test_all_defects_are_told_at_once(tmp_path: Path) -> None:
+def test_all_defects_are_reported_at_once(tmp_path: Path) -> None:
     path = tmp_path / "bad.toml"
     path.write_text('transfer = -1\n[[pieces]]\nforward = "1"\nbackward = 2\nwieght = 3\n')
     with pytest.raises(InputError) as caught:
@@ -66,7 +66,7 @@ def test_all_defects_are_told_at_once(tmp_path: Path) -> None:
         (b"transfer = inf\n[[pieces]]\nforward = 1\nbackward = 1\nweight = nan\n", "finite"),
     ],
 )
-def test_what_is_no_toml_is_said(tmp_path: Path, content: bytes, found: str) -> None:
+def test_what_is_no_toml_is_reported(tmp_path: Path, content: bytes, found: str) -> None:
     path = tmp_path / "bad.toml"
     path.write_bytes(content)
     with pytest.raises(InputError, match=found):

@@ -26,7 +26,7 @@ RECORD = {
 }
 
 
-def test_a_number_of_thousands_of_digits_in_a_member_that_nobody_reads(tmp_path):
+def test_a_number_of_thousands_of_digits_in_a_member_that_nothing_reads(tmp_path):
     """Python refuses to read one; found by damaged files."""
     path = tmp_path / "record.json"
     path.write_text(json.dumps(RECORD))

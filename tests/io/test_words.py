@@ -133,8 +133,8 @@ def test_findings_use_the_words_of_the_file(name: str, tmp_path: Path) -> None:
         except InputError as error:
             for finding in error.findings:
                 seen += 1
-                said = re.sub(r"'[^']*'|\"[^\"]*\"", "", finding.where)
-                words = set(re.findall(r"[A-Za-z_]\w*", said))
+                stated = re.sub(r"'[^']*'|\"[^\"]*\"", "", finding.where)
+                words = set(re.findall(r"[A-Za-z_]\w*", stated))
                 lacking = finding.expected == "this field" or finding.found in ("neither", "both")
                 unknown = finding.found == "an unknown field"
                 assert words <= known or lacking or unknown, finding

@@ -460,7 +460,7 @@ def test_shards_become_units_of_every_mini_batch(tmp_path):
     assert times == [[1, 1.5], [3, 4.5], [2.5, 3.75]]
 
 
-def test_layers_are_cut_into_shards_beside_a_buffer(tmp_path):
+def test_layers_are_cut_into_shards_next_to_a_buffer(tmp_path):
     path = tmp_path / "layers.toml"
     head = 'format = "milp-plan-jobs"\nversion = 1\nname = "s"\n'
     pool = '[[pools]]\nname = "gpu"\nmemory_bytes = 8\n'

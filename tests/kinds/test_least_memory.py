@@ -76,9 +76,13 @@ def test_the_command_line(tmp_path):
     quiet = ("--record-folder", tmp_path / "records", "--quiet", "--json")
     for part, value in (("0", 26), ("0.3", 16)):
         words = [str(word) for word in ("solve", path, *ask, part, *quiet)]
-        told = json.loads(CliRunner().invoke(main, words).stdout)
-        assert (told["value"], told["bound"], told["objective"]) == (value, value, "peak_memory")
-        assert told["unit"] == "bytes"
+        reported = json.loads(CliRunner().invoke(main, words).stdout)
+        assert (reported["value"], reported["bound"], reported["objective"]) == (
+            value,
+            value,
+            "peak_memory",
+        )
+        assert reported["unit"] == "bytes"
 
 
 @pytest.mark.parametrize("seed", few(range(60), 12))

@@ -114,14 +114,14 @@ def test_files_say_the_same_twice(tmp_path):
     kind = kind_of(PROBLEM)
     (native,) = kind.formats()
     path = tmp_path / "line.json"
-    told = replace(PROBLEM, units=Units(time="ms"))
-    path.write_bytes(native.write(told))
-    assert read(path)[1] == told
-    assert told.fingerprint != PROBLEM.fingerprint
+    reported = replace(PROBLEM, units=Units(time="ms"))
+    path.write_bytes(native.write(reported))
+    assert read(path)[1] == reported
+    assert reported.fingerprint != PROBLEM.fingerprint
     stored = tmp_path / "plan.json"
     good = plan("b", value=16, planner="hand")
     stored.write_bytes(kind.plan_text(good))
-    assert kind.read_plan(stored, told, path) == good
+    assert kind.read_plan(stored, reported, path) == good
 
 
 # -- bounds, planners, runs ------------------------------------------------------------------------

@@ -108,14 +108,14 @@ def test_overlaps_are_those_of_all_pairs(seed):
     most = max(b.size for b in problem.buffers)
     plan = packed(problem, *(rng.randint(0, 2 * most) for _ in problem.buffers))
     found = verify_packing(problem, plan).violations
-    told = {frozenset(v.subjects) for v in found if v.rule == "overlap"}
+    reported = {frozenset(v.subjects) for v in found if v.rule == "overlap"}
     expected = {
         frozenset((a.buffer.name, b.buffer.name))
         for a, b in itertools.combinations(plan.places, 2)
         if a.buffer.lower < b.buffer.upper and b.buffer.lower < a.buffer.upper
         if a.offset < b.offset + b.buffer.size and b.offset < a.offset + a.buffer.size
     }
-    assert told == expected
+    assert reported == expected
 
 
 # -- files -----------------------------------------------------------------------------------------
@@ -369,20 +369,20 @@ def test_node_limit_repeats():
 def test_every_verb_knows_it(example, tmp_path):
     plan, picture = tmp_path / "plan.csv", tmp_path / "plan.png"
     quiet = ("--record-folder", tmp_path / "records", "--quiet")
-    code, said = command("solve", example, "--plan-output", plan, *quiet)
-    assert (code, "12 B, proved optimal" in said, "buffers    5" in said) == (0, True, True)
-    code, said = command("solve", example, "--start", plan, *quiet, "--json")
-    assert (code, json.loads(said)["value"]) == (0, 12)
-    code, said = command("check", example, plan, "--json")
-    assert (code, json.loads(said)["value"]) == (0, 12)
+    code, stated = command("solve", example, "--plan-output", plan, *quiet)
+    assert (code, "12 B, proved optimal" in stated, "buffers    5" in stated) == (0, True, True)
+    code, stated = command("solve", example, "--start", plan, *quiet, "--json")
+    assert (code, json.loads(stated)["value"]) == (0, 12)
+    code, stated = command("check", example, plan, "--json")
+    assert (code, json.loads(stated)["value"]) == (0, 12)
     plan.write_text(plan.read_text().replace("b5,0,21,4,0", "b5,0,21,4,1"))
-    code, said = command("check", example, plan)
-    assert (code, "both hold the addresses" in said) == (7, True)
+    code, stated = command("check", example, plan)
+    assert (code, "both hold the addresses" in stated) == (7, True)
     assert command("plot", example, plan, "--output", picture)[0] == 0
     assert picture.is_file()
     for verb in ("info", "bound"):
-        code, said = command(verb, example, "--json")
-        assert (code, json.loads(said)["kind"]) == (0, "packing")
+        code, stated = command(verb, example, "--json")
+        assert (code, json.loads(stated)["kind"]) == (0, "packing")
 
 
 def test_heuristics_keep_the_capacity(example):

@@ -126,8 +126,8 @@ def test_the_way_reads_back_where_that_is_cheaper(tmp_path):
     for problem, value in ((paged(), 4), (replace(paged(), objective=ENERGY), 0)):
         path.write_bytes(to_json(problem))
         words = ["solve", path, "--record-folder", tmp_path, "--quiet", "--json"]
-        told = json.loads(CliRunner().invoke(main, [str(word) for word in words]).stdout)
-        assert (told["value"], told["proved"], told["verdict"]) == (value, True, "ok")
+        reported = json.loads(CliRunner().invoke(main, [str(word) for word in words]).stdout)
+        assert (reported["value"], reported["proved"], reported["verdict"]) == (value, True, "ok")
     best = solve(paged(), Settings(time_limit_s=60))
     assert "read back: 1 times" in kind_of(paged()).explain(paged(), best.plan, best.verdict)
 

@@ -94,7 +94,7 @@ def test_what_may_not_run_again():
     assert rules == ["again"]
 
 
-def test_memory_is_told_at_its_worst():
+def test_memory_is_reported_at_its_worst():
     problem = diamond(13)
     found = verify_rematerialisation(problem, plan(problem, *RUNS)).violations
     assert [(v.rule, v.needed, v.available) for v in found] == [("memory", 16, 13)]
@@ -111,7 +111,7 @@ def test_claims_of_another_budget_are_not_compared():
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_is_held_is_read_later(seed):
+def test_what_is_in_memory_is_read_later(seed):
     problem, rng = drawn(seed), random.Random(seed)
     names = [entry.name for entry in problem.computations]
     runs = []
@@ -328,7 +328,7 @@ def test_obstacle_names_the_operator():
         "operator 'c' holds 16 bytes with its output and its inputs, the budget is 15"
     )
     rows = tuple(replace(entry, again=False) for entry in diamond().computations)
-    assert "26 bytes are held while 'c' runs" in rematerialisation_obstacle(
+    assert "26 bytes are allocated while 'c' runs" in rematerialisation_obstacle(
         RematerialisationProblem("once", rows, 24)
     )
     assert rematerialisation_obstacle(diamond(16)) is None
@@ -390,20 +390,20 @@ def test_a_budget_that_is_never_reached():
 def test_every_verb_knows_it(example, tmp_path):
     answers, drawing = tmp_path / "plan.json", tmp_path / "plan.png"
     quiet = ("--record-folder", tmp_path / "records", "--quiet")
-    code, said = command("solve", example, "--plan-output", answers, *quiet, "--json")
-    told = json.loads(said)
-    assert (code, told["value"], told["about"]["peak_bytes"]) == (0, 5, 26)
-    assert told["added_time_percent"] == pytest.approx(500 / 18)
-    code, said = command("solve", example, "--memory-budget", "0.5", *quiet)
-    assert (code, "operator 'c' holds 16 bytes" in said) == (4, True)
-    code, said = command("explain", example, answers)
-    assert (code, "'wide' runs 2 times" in said) == (0, True)
-    code, said = command("info", example, "--memory-budget", "24B")
-    assert (code, "92.31 % of the peak" in said) == (0, True)
+    code, stated = command("solve", example, "--plan-output", answers, *quiet, "--json")
+    reported = json.loads(stated)
+    assert (code, reported["value"], reported["about"]["peak_bytes"]) == (0, 5, 26)
+    assert reported["added_time_percent"] == pytest.approx(500 / 18)
+    code, stated = command("solve", example, "--memory-budget", "0.5", *quiet)
+    assert (code, "operator 'c' holds 16 bytes" in stated) == (4, True)
+    code, stated = command("explain", example, answers)
+    assert (code, "'wide' runs 2 times" in stated) == (0, True)
+    code, stated = command("info", example, "--memory-budget", "24B")
+    assert (code, "92.31 % of the peak" in stated) == (0, True)
     rows = tmp_path / "runs.csv"
     assert command("export", example, "--plan", answers, "--format", "runs", "-o", rows)[0] == 0
-    code, said = command("check", example, rows, "--json")
-    assert (code, json.loads(said)["value"]) == (0, 5)
+    code, stated = command("check", example, rows, "--json")
+    assert (code, json.loads(stated)["value"]) == (0, 5)
     assert command("plot", example, answers, "-o", drawing)[0] == 0
     assert drawing.stat().st_size > 5_000
 
@@ -411,9 +411,9 @@ def test_every_verb_knows_it(example, tmp_path):
 @pytest.mark.parametrize("name", ["remat_staged", "remat_retention", "remat_backbone"])
 def test_a_formulation_that_is_named_is_asked(example, tmp_path, name):
     quiet = ("--record-folder", tmp_path / "records", "--quiet", "--json")
-    code, said = command("solve", example, "--formulation", name, "--only", *quiet)
-    told = json.loads(said)
-    assert (code, told["value"], told["planner"], told["bound"]) == (0, 5, name, None)
+    code, stated = command("solve", example, "--formulation", name, "--only", *quiet)
+    reported = json.loads(stated)
+    assert (code, reported["value"], reported["planner"], reported["bound"]) == (0, 5, name, None)
     outcome = solve(diamond(24), Settings(time_limit_s=60, formulation=name))
     assert (outcome.value, outcome.proved, outcome.defects) == (5, True, ())
     assert outcome.record["formulation"] is None, "greedy plan and bound meet before it runs"
@@ -442,7 +442,7 @@ FORMULATION = Mine(Builder)
         pytest.param("return 7", None, "returned a int", marks=pytest.mark.slow),
     ],
 )
-def test_a_formulation_of_somebody_else_runs_in_a_process_of_its_own(
+def test_a_formulation_of_another_author_runs_in_a_process_of_its_own(
     tmp_path, decode, value, words
 ):
     path = tmp_path / "mine.py"
@@ -465,10 +465,10 @@ def test_a_budget_below_the_floor_is_refused_at_every_door(example, tmp_path):
         ("solve", example, "--formulation", "remat_staged", "--only", *quiet),
         ("bound", example),
     ):
-        code, said = command(*verb, "--memory-budget", "15B")
-        assert (code, "operator 'c' holds 16 bytes" in said) == (4, True), verb
-    code, said = command("check", example, answers, "--memory-budget", "15B")
-    assert (code, "'c') holds more than the budget, and so does every plan" in said) == (7, True)
+        code, stated = command(*verb, "--memory-budget", "15B")
+        assert (code, "operator 'c' holds 16 bytes" in stated) == (4, True), verb
+    code, stated = command("check", example, answers, "--memory-budget", "15B")
+    assert (code, "'c') holds more than the budget, and so does every plan" in stated) == (7, True)
     assert "below the floor" in command("info", example, "--memory-budget", "15B")[1]
     outcome = mp.solve(diamond(15), time_limit=30, display=False)
     assert outcome.plan is None
@@ -490,14 +490,14 @@ def test_a_host_that_is_asked_for(example, tmp_path):
         assert host.amount == (2000 if unit == "ms" else 2)
         assert host.ticks == ticks * problem.units.time_scale
         asked = ("--memory-budget", "16B", "--host", f"100B@{rate}")
-        code, said = command(
+        code, stated = command(
             "solve", example, *asked, "--record-folder", tmp_path / "records", "--json", "--quiet"
         )
-        assert code == 0, said
-        told = json.loads(said)
-        assert told["proved"]
-        code, said = command("check", example, told["plan_file"], *asked)
-        assert code == 0, said
+        assert code == 0, stated
+        reported = json.loads(stated)
+        assert reported["proved"]
+        code, stated = command("check", example, reported["plan_file"], *asked)
+        assert code == 0, stated
     alone = json.loads(
         command(
             "solve",
@@ -510,7 +510,7 @@ def test_a_host_that_is_asked_for(example, tmp_path):
             tmp_path / "records",
         )[1]
     )
-    assert told["value"] <= alone["value"]
+    assert reported["value"] <= alone["value"]
 
 
 def test_picture(tmp_path):
@@ -528,11 +528,11 @@ def test_the_title_says_what_counts_in_its_unit():
     """Bytes of a peak were called added time."""
     timed = diamond(24)
     least = timed.least_memory()
-    for problem, said in ((timed, "added time"), (least, "peak memory")):
+    for problem, stated in ((timed, "added time"), (least, "peak memory")):
         figure = kind_of(problem).draw(problem, plan(problem, *RUNS))
         value = verify_rematerialisation(problem, plan(problem, *RUNS)).value
         text = kind_of(problem).measure(problem).text(value)
-        assert figure.axes[0].get_title(loc="left").startswith(f"{problem.name}: {said} {text}")
+        assert figure.axes[0].get_title(loc="left").startswith(f"{problem.name}: {stated} {text}")
     once = kind_of(timed).draw(timed, plan(timed, "wide", "b", "c", "d", "end"))
     assert once.get_supxlabel() == "No operator runs again."
 

@@ -33,7 +33,7 @@ def small() -> pyo.ConcreteModel:
     return m
 
 
-def test_what_nobody_uses_is_decoded_like_the_rest() -> None:
+def test_what_nothing_uses_is_decoded_like_the_rest() -> None:
     m = small()
     m.idle = pyo.Var(["high", "free", "fixed"], bounds=lambda _, i: (3, 9) if i == "high" else None)
     m.idle["fixed"].fix(1)

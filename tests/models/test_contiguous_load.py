@@ -30,7 +30,7 @@ class TestContiguousLoad(FormulationContract):
 
 
 @pytest.mark.parametrize("seed", [*range(0, 40, 2), 68, 158])
-def test_windows_admit_a_best_plan_whatever_transfers_cost_beside_work(seed: int) -> None:
+def test_windows_admit_a_best_plan_for_any_ratio_of_transfers_to_work(seed: int) -> None:
     problem, best = case("contiguous_load", seed)
     graph = read_serial(problem)
     assert not isinstance(graph, str)

@@ -218,7 +218,7 @@ def test_a_restriction_keeps_the_contract(tmp_path: Path) -> None:
         getattr(made, name)()
 
 
-def test_another_kind_without_planted_problems_is_told_what_to_do() -> None:
+def test_another_kind_without_planted_problems_is_refused_with_a_remedy() -> None:
     class Packing(FormulationContract):
         reference = "packing_order"
 

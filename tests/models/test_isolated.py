@@ -66,9 +66,9 @@ def test_the_card_survives_isolation_field_by_field(tmp_path: Path) -> None:
     assert here is not None
     card = in_its_process(path).card
     for entry in fields(Card):
-        told = getattr(card, entry.name)
-        assert told == type(told)(getattr(here.card, entry.name)), entry.name
-        assert entry.default is MISSING or told != entry.default, f"{entry.name}: says nothing"
+        reported = getattr(card, entry.name)
+        assert reported == type(reported)(getattr(here.card, entry.name)), entry.name
+        assert entry.default is MISSING or reported != entry.default, f"{entry.name}: says nothing"
 
 
 def test_isolation_asks_for_refined_rows(tmp_path: Path) -> None:

@@ -64,12 +64,12 @@ def test_the_model_alone_agrees_with_enumeration(seeds: range) -> None:
         free = brute_force(case.variant(cluster=case.cluster.with_memory(dict.fromkeys("abc"))))
         binding += best is None or free is None or best[0] > free[0]
         answer = solver.run(case, Guide(), LIMITS, Budget(LIMITS.time_s))
-        told = f"seed {seed}: {answer.report.stop}, value {answer.value}, bound {answer.bound}"
-        assert answer.disputed == "", f"{told}: {answer.disputed}"
+        reported = f"seed {seed}: {answer.report.stop}, value {answer.value}, bound {answer.bound}"
+        assert answer.disputed == "", f"{reported}: {answer.disputed}"
         if best is None:
-            assert (answer.report.stop, answer.plan) == (Stop.INFEASIBLE, None), told
+            assert (answer.report.stop, answer.plan) == (Stop.INFEASIBLE, None), reported
             continue
-        assert answer.value is not None, f"{told}, optimum {best[0]}"
-        assert best[0] <= answer.value <= best[0] * (1 + 1e-4), f"{told}, optimum {best[0]}"
-        assert answer.bound is None or answer.bound <= best[0], f"{told}, optimum {best[0]}"
+        assert answer.value is not None, f"{reported}, optimum {best[0]}"
+        assert best[0] <= answer.value <= best[0] * (1 + 1e-4), f"{reported}, optimum {best[0]}"
+        assert answer.bound is None or answer.bound <= best[0], f"{reported}, optimum {best[0]}"
     assert binding >= 2

@@ -75,7 +75,7 @@ def test_what_it_refuses():
     assert "serial law" in resource.unsupported(free, resource.Options())
 
 
-def test_alike_classes_are_not_anchored():
+def test_equal_classes_are_not_anchored():
     """Anchors are left out exactly where nearly all of the heaviest classes are alike."""
     problem, _ = planted_serial(4, contiguous=False, separate=False)
     form = formulation("max_load")

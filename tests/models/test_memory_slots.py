@@ -102,7 +102,7 @@ def test_what_must_be_away_settles_the_chain_with_slow_lanes() -> None:
     assert answer.verdict.value == 70 * HALVES
 
 
-def test_what_it_does_not_express_is_said_in_words() -> None:
+def test_what_it_does_not_express_is_explained_in_words() -> None:
     form = formulation("memory_slots")
     options = form.Options()
     problem = chain(7, 3, WAYS["both"])

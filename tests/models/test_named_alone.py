@@ -87,10 +87,10 @@ def chunks() -> list[tuple[str, range]]:
     ids=lambda part: part if isinstance(part, str) else f"{part.start}-{part.stop}",
 )
 def test_a_formulation_alone_says_nothing_that_enumeration_refutes(name: str, seeds: range) -> None:
-    said = {seed: asked(name, case(name, seed)) for seed in seeds}
-    wrong = {seed: answer.faults for seed, answer in said.items() if answer.faults}
+    stated = {seed: asked(name, case(name, seed)) for seed in seeds}
+    wrong = {seed: answer.faults for seed, answer in stated.items() if answer.faults}
     assert not wrong, f"{name}: {wrong}"
-    settled = sum(answer.what in ("proved", "no plan") for answer in said.values())
+    settled = sum(answer.what in ("proved", "no plan") for answer in stated.values())
     found = get(name).formulation
     assert found is not None
     if found.card.exact and len(seeds) >= CHUNK:
@@ -116,7 +116,7 @@ def test_weights_larger_than_a_device_leave_no_plan_though_no_task_takes_memory(
         here = replace(problem, cluster=problem.cluster.with_memory({"d0": room, "d1": 0}))
         found = brute_force(here)
         assert (found is None) == (room < 20)
-        said = asked(name, Case(here, found and found[0]))
-        assert not said.faults
+        stated = asked(name, Case(here, found and found[0]))
+        assert not stated.faults
         if form.card.exact and not form.restricts(form.Options()):
-            assert said.what == ("no plan" if found is None else "proved")
+            assert stated.what == ("no plan" if found is None else "proved")

@@ -101,9 +101,9 @@ def test_python_checks_types_of_options_like_the_command_line(given: dict[str, A
     with pytest.raises(InputError) as caught:
         make_options(get("operator_schedule"), given)
     text = ",".join(f"{name}={value}" for name, value in given.items())
-    said = call("solve", "x.json", "--formulation", "operator_schedule", "--option", text).stderr
+    stated = call("solve", "x.json", "--formulation", "operator_schedule", "--option", text).stderr
     (finding,) = caught.value.findings
-    assert finding.expected in said
+    assert finding.expected in stated
 
 
 def test_the_least_number_survives_isolation() -> None:
@@ -114,8 +114,8 @@ def test_the_least_number_survives_isolation() -> None:
 
 @pytest.mark.parametrize("text", ["symmetry", "=1"])
 def test_what_is_no_key_and_value_is_refused(text: str) -> None:
-    said = call("solve", "x.json", "--formulation", "operator_schedule", "--option", text).stderr
-    assert "expected key=value" in said or "no such option" in said
+    stated = call("solve", "x.json", "--formulation", "operator_schedule", "--option", text).stderr
+    assert "expected key=value" in stated or "no such option" in stated
 
 
 def test_union_without_none() -> None:

@@ -184,7 +184,7 @@ def test_a_plan_beyond_the_cutoff_is_no_start_and_below_the_optimum_is_none() ->
     assert solve_here(compile_pyomo(source), Limits()).stop is Stop.INFEASIBLE
 
 
-def test_what_it_is_not_for_is_said_in_words() -> None:
+def test_what_it_is_not_for_is_explained_in_words() -> None:
     form = formulation(NAME)
     free = pipeline_problem("free", uniform(2, 2)[0], None, devices=2)
     assert "2 placements" in str(form.unsupported(free, form.Options()))

@@ -403,7 +403,7 @@ def test_columns_do_not_grow_with_pairs_of_operators_between_groups() -> None:
     assert columns(4, "conflict") <= 15
 
 
-def test_memory_has_no_columns_per_device_where_devices_are_alike() -> None:
+def test_memory_has_no_columns_per_device_where_devices_are_identical() -> None:
     def alive(devices: str, memory: int | dict[str, int | None]) -> int:
         form = formulation("operator_schedule")
         operators = [op(n, 3) for n in ("x", "r", "y", "s")]

@@ -124,11 +124,11 @@ def test_more_stages_than_layers_is_refused_in_words():
         chain(3, 4)
 
 
-def test_everything_wrong_is_told_at_once():
-    with pytest.raises(InputError) as told:
+def test_everything_wrong_is_reported_at_once():
+    with pytest.raises(InputError) as reported:
         chain(3, 2, micro_batches=0, chunks=(Chunk(0), Chunk(7)))
     for words in ("micro-batches", "chunk 1, device", "no chunk"):
-        assert words in str(told.value)
+        assert words in str(reported.value)
 
 
 @pytest.mark.parametrize(

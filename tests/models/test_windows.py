@@ -35,7 +35,7 @@ def gang_and_plain() -> tuple[PlanningProblem, Plan]:
 
 @pytest.mark.parametrize("symmetry", [True, False])
 @pytest.mark.parametrize("cutoff", [2945, 3000, 2365])
-def test_long_transfers_beside_short_operators_prove_nothing_false(
+def test_long_transfers_next_to_short_operators_prove_nothing_false(
     cutoff: int, symmetry: bool
 ) -> None:
     """HiGHS found no plan up to 2945 in a model that held transfers of 5 * 10^9 ticks."""

@@ -46,20 +46,20 @@ def agrees(problem: PlanningProblem, best: int | None) -> None:
         .with_options({})
         .run(problem, Guide(), LIMITS, Budget(LIMITS.time_s))
     )
-    told = f"{problem.name}: {problem.objective}, {answer.report.stop}, optimum {best}"
-    assert answer.disputed == "", f"{told}: {answer.disputed}"
+    reported = f"{problem.name}: {problem.objective}, {answer.report.stop}, optimum {best}"
+    assert answer.disputed == "", f"{reported}: {answer.disputed}"
     if best is None:
-        assert (answer.report.stop, answer.plan) == (Stop.INFEASIBLE, None), told
+        assert (answer.report.stop, answer.plan) == (Stop.INFEASIBLE, None), reported
         return
-    assert answer.report.stop is Stop.PROVED, told
-    assert answer.plan is not None, told
+    assert answer.report.stop is Stop.PROVED, reported
+    assert answer.plan is not None, reported
     verdict = verify(problem, answer.plan)
-    assert verdict.violations == (), told
-    told = f"{told}: value {verdict.value}, bound {answer.bound}"
-    assert verdict.value is not None, told
-    assert best <= verdict.value <= best + best * NEAR, told
+    assert verdict.violations == (), reported
+    reported = f"{reported}: value {verdict.value}, bound {answer.bound}"
+    assert verdict.value is not None, reported
+    assert best <= verdict.value <= best + best * NEAR, reported
     if answer.bound is not None:  # else ticks are too far apart for a proof
-        assert answer.bound <= best, told
+        assert answer.bound <= best, reported
 
 
 @pytest.mark.parametrize(

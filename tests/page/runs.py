@@ -69,9 +69,9 @@ def run_files(
     write_plan(plan, folder / f"{name}.plan.json")
     value = kind_of(problem).verify(problem, plan).value
     there = os.path.relpath(instance, folder)
-    told = record(problem, value, instance_file=there) | more
+    reported = record(problem, value, instance_file=there) | more
     path = folder / f"{name}.json"
-    path.write_text(json.dumps(told))
+    path.write_text(json.dumps(reported))
     return path, instance
 
 
@@ -121,9 +121,9 @@ def entry(problem: Any, plan: Any, name: str = "run") -> Entry:
     """What a report is told of a plan."""
     kind = kind_of(problem)
     verdict = kind.verify(problem, plan)
-    told = record(problem, verdict.value)
+    reported = record(problem, verdict.value)
     panels = kind.panels(problem, plan)
-    return Entry(name, told, kind, problem, verdict, "", panels)
+    return Entry(name, reported, kind, problem, verdict, "", panels)
 
 
 def grid(devices: int, operators: int) -> tuple[PlanningProblem, Plan]:

@@ -36,16 +36,16 @@ def test_a_report_is_one_file_that_is_written_again(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir() if "tmp" in p.name] == []
 
 
-def test_a_plan_stands_for_the_record_beside_it(tmp_path: Path) -> None:
+def test_a_plan_stands_for_the_record_next_to_it(tmp_path: Path) -> None:
     path, _ = run_files(tmp_path)
     plan = path.with_name(f"{path.stem}.plan.json")
     assert plan.is_file()
     for given in ([plan], [path, plan]):
         assert call("report", *given, "-o", tmp_path / "page.html").exit_code == Exit.DONE
-        assert "beside the first" not in (tmp_path / "page.html").read_text()
+        assert "compared with the first" not in (tmp_path / "page.html").read_text()
 
 
-def test_a_broken_plan_says_so_on_the_page_and_beside_it(tmp_path: Path) -> None:
+def test_a_broken_plan_is_reported_on_the_page_and_on_standard_error(tmp_path: Path) -> None:
     path, _ = run_files(tmp_path, late_plan())
     result = call("report", path, "-o", tmp_path / "page.html")
     assert result.exit_code == Exit.DONE
@@ -60,7 +60,7 @@ def test_several_records_are_compared(tmp_path: Path) -> None:
     assert call("report", first, second, none, "-o", tmp_path / "p.html").exit_code == Exit.DONE
     text = (tmp_path / "p.html").read_text()
     assert "Comparison" in text
-    assert "beside the first" in text
+    assert "compared with the first" in text
     assert "infeasible: a &lt;b&gt; proof" in text
 
 

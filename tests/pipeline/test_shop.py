@@ -118,7 +118,7 @@ def test_deadlock_names_a_task() -> None:
         times(case, [word[::-1] for word in words])
 
 
-def test_what_is_not_a_shop_is_said_in_words() -> None:
+def test_what_is_not_a_shop_is_explained_in_words() -> None:
     template, _ = uniform(2, 2)
     free = pipeline_problem("free", template, None, devices=2)
     assert read_shop(free) == "operator 'B0@0' has 2 placements, not one device"

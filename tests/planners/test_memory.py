@@ -61,17 +61,17 @@ def test_what_comes_back_for_one_reader_is_not_there_for_the_one_before(seed: in
     ]
     now = timed(base, {read: AWAY for read in reads if base.may_wait(read[0])})
     assert not now.layout.wasteful
-    said = verify(problem, now.plan()).violations
-    assert [breach for breach in said if breach.rule == "supply"] == []
+    stated = verify(problem, now.plan()).violations
+    assert [breach for breach in stated if breach.rule == "supply"] == []
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_memory_is_what_the_checker_says(seed: int) -> None:
     problem = planted_memory_saving(seed).problem
     now = timed(Base(problem, roomy_plan(problem)), {})
-    said = replay(problem, now.plan()).devices
+    stated = replay(problem, now.plan()).devices
     for name, (_, held) in now.profile.steps.items():
-        assert max(held) == said[name].peak_bytes
+        assert max(held) == stated[name].peak_bytes
 
 
 @pytest.mark.parametrize("first", few(range(0, 200, 8), 1))

@@ -200,7 +200,7 @@ def test_endless_prices_and_messages_prove_little_but_nothing_false() -> None:
     assert dual.certificate(np.full(len(dual.prices), 1e18)).bound <= best
 
 
-def test_labels_that_fit_alone_but_not_beside_the_others_go() -> None:
+def test_labels_that_fit_alone_but_not_with_the_others_go() -> None:
     problem = sharding_problem(
         "crowded",
         [[0, 0], [0, 0], [0, 0]],

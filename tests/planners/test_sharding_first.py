@@ -30,7 +30,7 @@ def test_a_strategy_that_leaves_a_neighbour_nothing_is_not_taken() -> None:
     assert list(first_choices(problem, Budget())) == [(1, 0)]
 
 
-def test_memory_is_dearer_until_plans_fit() -> None:
+def test_the_price_of_memory_rises_until_plans_fit() -> None:
     problem = sharding_problem(
         "tight",
         [[0, 10], [0, 3]],

@@ -39,13 +39,13 @@ def load_at(problem: PackingProblem, time: int) -> int:
 def test_buffers_are_what_the_checker_counts(seed):
     problem, plan = planted_with_plan(seed)
     found = memories(problem, plan)
-    told = replay(problem, plan)
-    assert {m.device for m in found} == {d for d, m in told.devices.items() if m.peak_bytes}
+    reported = replay(problem, plan)
+    assert {m.device for m in found} == {d for d, m in reported.devices.items() if m.peak_bytes}
     for memory in found:
-        counted = told.devices[memory.device]
+        counted = reported.devices[memory.device]
         assert memory.load_bytes == counted.peak_bytes
         for time, num_bytes in counted.steps:
-            assert load_at(memory.buffers, time) == num_bytes or time == told.makespan_ticks
+            assert load_at(memory.buffers, time) == num_bytes or time == reported.makespan_ticks
         assert max(load_at(memory.buffers, b.lower) for b in memory.buffers.buffers) == (
             memory.load_bytes
         )

@@ -112,10 +112,10 @@ def test_a_command_keeps_its_plans_where_a_file_does_not_load(tmp_path, code, wo
         "solve", instance_file(tmp_path, pair()), "--formulation", path, *limits, "--json"
     )
     assert result.exit_code == Exit.DONE
-    told = json.loads(result.stdout)
-    assert told["value"] == HEURISTIC
+    reported = json.loads(result.stdout)
+    assert reported["value"] == HEURISTIC
     sentence = f"formulation 'bad' (bad.py): {words}"
-    assert told["defects"] == [sentence]
+    assert reported["defects"] == [sentence]
     assert f"{sentence}; the best plan until then was kept" in result.stderr
 
 
@@ -179,8 +179,8 @@ def test_a_file_without_a_formulation_stops_a_run_of_it_alone(tmp_path):
     file = instance_file(tmp_path, pair())
     result = call("solve", file, "--formulation", path, "--only", "--time-limit", "60", *records)
     assert result.exit_code == Exit.BAD_INPUT
-    said = "formulation 'bad' (bad.py): import failed: it defines no FORMULATION"
-    assert result.stderr.count(said) == 1
+    stated = "formulation 'bad' (bad.py): import failed: it defines no FORMULATION"
+    assert result.stderr.count(stated) == 1
     assert "go on" not in result.stderr
     with pytest.raises(FormulationError, match="it defines no FORMULATION"):
         quick(pair(), formulation=str(path), only=True)

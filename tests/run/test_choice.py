@@ -96,12 +96,12 @@ def test_a_form_that_its_formulation_does_not_support_falls_back_and_says_so() -
     assert solver.found.name == GENERAL
     assert "pipeline_order does not apply" in left
     assert "lasts no time" in left
-    said: list[str] = []
+    stated: list[str] = []
     outcome = solve(
-        problem, Settings(time_limit_s=60.0), lambda progress: said.append(progress.note)
+        problem, Settings(time_limit_s=60.0), lambda progress: stated.append(progress.note)
     )
     assert outcome.plan is not None
-    assert left in said
+    assert left in stated
 
 
 def test_plans_without_a_schedule_have_a_formulation_of_their_own() -> None:

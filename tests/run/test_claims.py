@@ -69,11 +69,11 @@ def test_a_false_infeasibility_is_refuted_by_a_cheap_plan(tmp_path):
     outcome = quick(pair(), formulation=liar(tmp_path), only=True, time_limit_s=120.0)
     assert outcome.infeasible_reason is None
     assert outcome.stop is not Stop.INFEASIBLE
-    said = outcome.disputed_reason
-    assert said.startswith("the formulation's claim is refuted by ")
+    stated = outcome.disputed_reason
+    assert stated.startswith("the formulation's claim is refuted by ")
     cutoff = "liar: its model has no solution up to the cutoff, 10 ns; a checked plan has 10 ns"
-    assert cutoff in said, "a list schedule was its start"
-    assert said in outcome.defects
+    assert cutoff in stated, "a list schedule was its start"
+    assert stated in outcome.defects
     assert outcome.plan is None, "it was made for the test alone"
     assert outcome.record["verdict"] == "DISPUTED"
 
@@ -93,8 +93,12 @@ def test_the_command_line_says_so_once_and_not_that_it_is_proved(tmp_path):
     more = ["--only", "--time-limit", "120", "--record-folder", tmp_path / "runs", "--json"]
     result = call("solve", file, "--formulation", liar(tmp_path), *more)
     assert result.exit_code == Exit.NOT_VALID
-    told = json.loads(result.stdout)
-    assert (told["proved"], told["infeasible_because"], told["bound"]) == (False, None, None)
+    reported = json.loads(result.stdout)
+    assert (reported["proved"], reported["infeasible_because"], reported["bound"]) == (
+        False,
+        None,
+        None,
+    )
     assert result.stderr.count("the formulation's claim is refuted by") == 1
 
 

@@ -106,7 +106,7 @@ def searched(ledger, client):
     return team
 
 
-def test_each_round_begins_from_the_best_plan_and_its_worker_is_told():
+def test_each_round_begins_from_the_best_plan_and_its_worker_is_informed():
     worst, *_, best = plans()
     value = verify(PROBLEM, best).value
 
@@ -125,8 +125,8 @@ def test_each_round_begins_from_the_best_plan_and_its_worker_is_told():
     assert first.construct
     assert not second.construct
     assert first.seed != second.seed
-    (told,) = ledger.details["cluster"]["workers"].values()
-    assert told == {
+    (reported,) = ledger.details["cluster"]["workers"].values()
+    assert reported == {
         "name": "worker 0",
         "host": "host",
         "rounds": 2,
@@ -247,9 +247,9 @@ def test_no_scheduler_is_one_error(tmp_path, monkeypatch):
     asked = ["solve", file, "--dask", "tcp://127.0.0.1:9", "--record-folder", str(tmp_path)]
     result = CliRunner().invoke(main, [*asked, "--quiet"])
     assert result.exit_code == 6
-    said = [line for line in result.output.splitlines() if "error" in line]
-    assert len(said) == 1
-    assert "no Dask scheduler at tcp://127.0.0.1:9" in said[0]
+    stated = [line for line in result.output.splitlines() if "error" in line]
+    assert len(stated) == 1
+    assert "no Dask scheduler at tcp://127.0.0.1:9" in stated[0]
 
 
 def test_a_round_on_a_worker_betters_its_start():

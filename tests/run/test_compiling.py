@@ -123,7 +123,7 @@ def test_loops_of_a_type_that_has_another_name_now_are_compiled_again(
     assert kept(f"{HERE}:number_of")
 
 
-def test_loops_beside_their_sources_are_found_without_numba() -> None:
+def test_loops_next_to_their_sources_are_found_without_numba() -> None:
     look = (
         "import sys, milp_plan.kinds.sharding.strategy; from milp_plan.core.compiled import kept; "
         f"print(kept({SHARDING_SEARCH.last!r}), 'numba' in sys.modules)"
@@ -195,13 +195,13 @@ def test_what_was_begun_while_reading_is_taken_over(monkeypatch: pytest.MonkeyPa
     assert compile_in_background(()).parts == ()  # a repeatable run compiles nothing beside
 
 
-def test_a_kind_is_told_before_its_file_is_read(tmp_path: Path) -> None:
+def test_a_kind_is_known_before_its_file_is_read(tmp_path: Path) -> None:
     file = tmp_path / "broken.json"
     file.write_text('{"problem": 7}')
-    told: list[str] = []
+    reported: list[str] = []
     with pytest.raises(InputError):
-        read(file, on_kind=lambda kind: told.append(kind.name))
-    assert told == ["sharding"]
+        read(file, on_kind=lambda kind: reported.append(kind.name))
+    assert reported == ["sharding"]
 
 
 def test_loops_that_a_kind_begins_with_are_parts() -> None:
@@ -263,12 +263,12 @@ def test_a_plan_is_there_while_loops_are_compiled(
     problem: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compiling, "Compiling", Uncompiled)
-    said: list[str] = []
-    outcome = solve(problem, Settings(time_limit_s=20), lambda news: said.append(news.phase))
+    stated: list[str] = []
+    outcome = solve(problem, Settings(time_limit_s=20), lambda news: stated.append(news.phase))
     assert "first plan" in outcome.record["phases"]
     assert outcome.record["compiled_meanwhile"]
     assert any(point["phase"] == "first plan" for point in outcome.record["trace"])
-    assert compiling.COMPILING_MESSAGE in said
+    assert compiling.COMPILING_MESSAGE in stated
     again = solve(problem, Settings(time_limit_s=20, node_limit=1))
     assert "compiled_meanwhile" not in again.record  # the same on every machine
 

@@ -52,16 +52,16 @@ def test_a_run_has_the_best_construction_before_list_schedules(monkeypatch):
 def test_a_few_constructions_come_before_anything_else(monkeypatch):
     monkeypatch.setattr("milp_plan.run.loop_parts.kept", lambda _loop: True)
     way = ScheduleStrategy(Ledger(KIND, training(), Settings(time_limit_s=600.0), Budget(600.0)))
-    told = []
+    reported = []
     monkeypatch.setattr(
         parallel, "REPORT_INTERVAL_FACTOR", 0
     )  # else telling of the first one silences the others
-    monkeypatch.setattr(way.ledger, "_on_incumbent", lambda found: told.append(found.value))
+    monkeypatch.setattr(way.ledger, "_on_incumbent", lambda found: reported.append(found.value))
     first = next(step for step in way.steps() if step.is_useful())
     assert first.name == "first constructions"
     first.run()
-    assert told == sorted(told, reverse=True)
-    assert len(told) > 1, "each that is better is told"
+    assert reported == sorted(reported, reverse=True)
+    assert len(reported) > 1, "each that is better is told"
     left = [step.name for step in way.steps() if step.is_useful()]
     assert not {"first plan", "obstacle"} & set(left), (
         "a plan is no worse than one, and proves more"

@@ -52,7 +52,7 @@ def test_same_model_and_same_plan_within_one_process(monkeypatch, name):
 def test_the_order_of_sets_does_not_leak_into_models_and_plans(tmp_path, heuristics, names):
     files = [INSTANCES / f"{name}.json" for name in names]
     limits = [f"--{key.replace('_', '-')}={number}" for key, number in LIMITS.items()]
-    told = []
+    reported = []
     for hash_seed in ("1", "2"):
         folder = tmp_path / hash_seed
         folder.mkdir()
@@ -65,6 +65,6 @@ def test_the_order_of_sets_does_not_leak_into_models_and_plans(tmp_path, heurist
         assert code == 0, err
         lines = [json.loads(line) for line in out.splitlines()]
         plans = [(folder / line["plan_file"]).read_bytes() for line in lines]
-        told.append((plans, [(line["model_hash"], line["baselines"]) for line in lines]))
-    assert len(told[0][0]) == len(names)
-    assert told[0] == told[1]
+        reported.append((plans, [(line["model_hash"], line["baselines"]) for line in lines]))
+    assert len(reported[0][0]) == len(names)
+    assert reported[0] == reported[1]

@@ -124,8 +124,8 @@ def test_measured_values_agree_within_the_tolerance(objective):
     ticks = objective * MEASURES.unit
     tolerance = RELATIVE_TOLERANCE * max(1.0, objective) * MEASURES.unit
     assert claim(ticks + 0.99 * tolerance, objective, scale=MEASURES) == ""
-    said = claim(ticks + 1.01 * tolerance, objective, scale=MEASURES)
-    assert said == (
+    stated = claim(ticks + 1.01 * tolerance, objective, scale=MEASURES)
+    assert stated == (
         f"the plan's value is {(ticks + 1.01 * tolerance) / 1000:.6g} units of the model, "
         f"the solver claims {objective:.6g}; by `scale` a unit is 1 us"
     )
@@ -148,9 +148,9 @@ def test_a_plan_below_the_proven_bound_disproves_it():
 def test_broken_rules_are_the_reason():
     violations = [Violation(f"rule{n}", (), "broken", n, 0) for n in range(5)]
     report = SolverReport(Stop.PROVED, objective=1.0)
-    said = _dispute(Verdict(tuple(violations), "makespan", 1), report, COUNTS, "10 ns")
+    stated = _dispute(Verdict(tuple(violations), "makespan", 1), report, COUNTS, "10 ns")
     broken = "; ".join(str(violation) for violation in violations[:3])
-    assert said == f"the checker refuses the plan that decode made: {broken}"
+    assert stated == f"the checker refuses the plan that decode made: {broken}"
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def variants(problem):
 @pytest.mark.parametrize(
     "case", few(CASES, 2 * len(DRAWN)), ids=lambda case: f"{case[0]}-{case[1]}"
 )
-def test_a_plan_of_a_relative_is_held_against_the_laws_and_its_claims_are_not(case):
+def test_a_plan_of_a_relative_is_checked_against_the_laws_and_its_claims_are_not(case):
     name, seed = case
     found = solved(name, seed)
     for variant in () if found is None else variants(found[0]):

@@ -35,8 +35,8 @@ def test_a_callback_that_interrupts(kind: str, hook: str) -> None:
     problem = PROBLEMS[kind]
     for position in POSITIONS:
         call = Interrupting(position, again=position % 2 == 0)
-        told: dict[str, Any] = {hook: call}
-        outcome = mp.solve(problem, time_limit=20, display=False, **told)
+        reported: dict[str, Any] = {hook: call}
+        outcome = mp.solve(problem, time_limit=20, display=False, **reported)
         judge(outcome)
         if call.calls < position:
             assert outcome.stop is not Stop.INTERRUPTED

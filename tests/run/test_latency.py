@@ -81,7 +81,7 @@ def test_both_threads_anneal_where_ideals_are_too_many(monkeypatch: pytest.Monke
     assert not outcome.disputed
 
 
-def test_an_error_beside_the_annealing_is_an_error_of_the_run(monkeypatch: pytest.MonkeyPatch):
+def test_an_error_during_the_annealing_is_an_error_of_the_run(monkeypatch: pytest.MonkeyPatch):
     def broken(_: object) -> None:
         raise ArithmeticError("beside")
 
@@ -108,8 +108,10 @@ def test_node_limits_make_runs_repeatable():
     for calls in (1, 2):
         problem = ladder(SerialLaw((PAYER,), calls=calls))
         runs = [solve(problem, Settings(time_limit_s=120.0, node_limit=3)) for _ in range(2)]
-        told = [[(p["phase"], p["incumbent"], p["bound"]) for p in r.record["trace"]] for r in runs]
-        assert told[0] == told[1]
+        reported = [
+            [(p["phase"], p["incumbent"], p["bound"]) for p in r.record["trace"]] for r in runs
+        ]
+        assert reported[0] == reported[1]
         assert runs[0].plan == runs[1].plan is not None
 
 

@@ -127,14 +127,14 @@ def test_little_time_is_lost_where_work_can_go_where_memory_is_left(monkeypatch)
 
 
 def test_a_plan_does_without_where_it_is_one_of_the_problem_without_ways():
-    said = set()
+    stated = set()
     for seed in range(40):
         case = planted_memory_saving(seed)
         plain = case.problem.without_memory_saving
         moved = replace(case.plan, fingerprint=plain.fingerprint, parent=None, value=None)
         assert does_without(case.problem, case.plan) == verify(plain, moved).ok
-        said.add(verify(plain, moved).ok)
-    assert said == {True, False}
+        stated.add(verify(plain, moved).ok)
+    assert stated == {True, False}
 
 
 @pytest.mark.parametrize("known", [True, False])

@@ -43,24 +43,24 @@ last one: orders within one instant that precedence contradicts."""
 def agrees(problem: Any, best: int | None, kind: Tiny) -> None:
     """Solve a problem, and hold all that is said against the value of its best plan."""
     outcome = solve(problem, Settings(time_limit_s=kind.limit_s))
-    told = f"{problem.name}: value {outcome.value}, bound {outcome.bound}, optimum {best}"
-    assert not outcome.disputed, f"{told}: {outcome.disputed_reason}"
-    assert not outcome.defects, f"{told}: {outcome.defects}"
+    reported = f"{problem.name}: value {outcome.value}, bound {outcome.bound}, optimum {best}"
+    assert not outcome.disputed, f"{reported}: {outcome.disputed_reason}"
+    assert not outcome.defects, f"{reported}: {outcome.defects}"
     if best is None:
-        assert (outcome.plan, outcome.proved) == (None, False), told
-        assert outcome.infeasible_reason is not None, told
+        assert (outcome.plan, outcome.proved) == (None, False), reported
+        assert outcome.infeasible_reason is not None, reported
         return
-    assert outcome.infeasible_reason is None, f"{told}: {outcome.infeasible_reason}"
-    assert outcome.plan is not None, told
+    assert outcome.infeasible_reason is None, f"{reported}: {outcome.infeasible_reason}"
+    assert outcome.plan is not None, reported
     assert outcome.value is not None
     verdict = kind_of(problem).verify(problem, outcome.plan)
-    assert (verdict.violations, verdict.value) == ((), outcome.value), told
+    assert (verdict.violations, verdict.value) == ((), outcome.value), reported
     low = outcome.bound
-    assert low is None or low <= best <= outcome.value, told
-    assert outcome.value == best or not outcome.proved, told
+    assert low is None or low <= best <= outcome.value, reported
+    assert outcome.value == best or not outcome.proved, reported
     if kind.within is not None:
-        assert low is not None, told
-        assert outcome.value - low <= kind.within * outcome.value, told
+        assert low is not None, reported
+        assert outcome.value - low <= kind.within * outcome.value, reported
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}-{case[1][0]}")
@@ -86,19 +86,19 @@ def test_nothing_false_where_operators_run_again_or_hosts_hold(seeds: Sequence[i
         if not problem.allows_memory_saving:
             continue
         known, outcome = known_plan(problem), solve(problem, Settings(time_limit_s=2.0, threads=1))
-        told = f"{problem.name}: {outcome.value}, bound {outcome.bound}, known {known}"
-        assert not outcome.disputed, told
-        assert not outcome.defects, f"{told}: {outcome.defects}"
+        reported = f"{problem.name}: {outcome.value}, bound {outcome.bound}, known {known}"
+        assert not outcome.disputed, reported
+        assert not outcome.defects, f"{reported}: {outcome.defects}"
         if known is not None:
-            assert outcome.infeasible_reason is None, told
-            assert outcome.plan is not None, told
+            assert outcome.infeasible_reason is None, reported
+            assert outcome.plan is not None, reported
         if outcome.plan is None or outcome.value is None or outcome.bound is None:
             continue
-        assert outcome.bound <= outcome.value, told
+        assert outcome.bound <= outcome.value, reported
         if problem.objective is not Objective.PEAK_MEMORY:  # no span is above the makespan
-            assert known is None or outcome.bound <= known, told
+            assert known is None or outcome.bound <= known, reported
         elif outcome.proved and outcome.value:
-            assert known_plan(with_peak(problem, outcome.value - 1)) is None, told
+            assert known_plan(with_peak(problem, outcome.value - 1)) is None, reported
 
 
 @pytest.mark.parametrize("seed", few(range(30), 1))

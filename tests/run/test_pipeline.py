@@ -167,10 +167,10 @@ def test_the_best_start_wins(weak, monkeypatch):
     assert outcome.record["baseline_name"] is None
 
 
-def test_a_start_that_breaks_a_law_is_timed_anew():
+def test_a_start_that_breaks_a_law_is_timed_again():
     runs = (OperatorRun("a", "o", ("d0",), 0, 10), OperatorRun("b", "o", ("d0",), 5, 15))
     outcome = quick(chain_of_two(), start=slow_start(runs=runs))
-    assert outcome.record["start"] == "times computed anew: durations are the same"
+    assert outcome.record["start"] == "times recomputed: durations are the same"
     assert outcome.value is not None
     assert outcome.value <= 20
 
@@ -283,7 +283,7 @@ def test_the_bound_of_a_heuristically_coarsened_model_is_not_used(weak, monkeypa
     assert verify(original, outcome.plan).value == outcome.value
 
 
-def test_bounds_of_the_original_problem_stay_beside_coarse_plans():
+def test_bounds_of_the_original_problem_stay_with_coarse_plans():
     original = instance("two-tower-tiny-inference-2xH100")
     exact = quick(original)
     assert exact.proved

@@ -98,7 +98,7 @@ def test_workspaces_and_shared_values_are_planned(problem) -> None:
 
 
 @pytest.mark.parametrize("problem", few(of_no_special_way(uneven_case, range(150)), 4))
-def test_devices_that_are_not_alike_are_planned(problem) -> None:
+def test_unequal_devices_are_planned(problem) -> None:
     settled(problem)
 
 

@@ -1,4 +1,4 @@
-"""Plans outlive their problem: what they decide is kept, times and values are computed anew."""
+"""Plans outlive their problem: what they decide is kept, times and values are recomputed."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_orders_are_kept_and_nothing_can_start_earlier(seed):
     found = make_start(kind, other, old)
     if found.plan is None or "memory" in found.note or "cannot" in found.note or not found.note:
         return
-    assert found.note.startswith("times computed anew: ")
+    assert found.note.startswith("times recomputed: ")
     earliest, starts = by_hand(other, found.plan)
     assert earliest == starts
     before, after = lasting(problem, old), lasting(other, found.plan)
@@ -153,20 +153,20 @@ def test_places_and_order_alone_are_a_start(seed):
     limited = any(d.memory_bytes is not None for d in problem.cluster.devices)
     assert found.plan is not None or limited
     if found.plan is not None and not limited:
-        assert found.note == "times computed anew: the plan has places and order alone"
+        assert found.note == "times recomputed: the plan has places and order alone"
         assert {r.operator: r.placement for r in found.plan.runs} == {
             r.operator: r.placement for r in old.plan.runs
         }
 
 
 @pytest.mark.parametrize("seed", few(range(200), 40))
-def test_runs_again_and_values_on_hosts_are_timed_anew(seed):
+def test_runs_again_and_values_on_hosts_are_timed_again(seed):
     """Where memory binds, what had left it before something came still does: all are valid."""
     planted = planted_memory_saving(seed)
     other = measured_anew("schedule", planted.problem, seed)
     found = make_start(kind_of(other), other, planted.plan)
     assert found.plan is not None, found.note
-    assert found.note.startswith("times computed anew: ")
+    assert found.note.startswith("times recomputed: ")
     if "runs once" not in found.note:
         assert sorted(r.operator for r in found.plan.runs) == sorted(
             r.operator for r in planted.plan.runs

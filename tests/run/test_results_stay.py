@@ -42,7 +42,7 @@ def test_two_results_need_room_side_by_side() -> None:
     assert (quiet.value, quiet.bound, quiet.proved) == (140, 140, True)
 
 
-def test_what_nobody_wants_shares_its_room() -> None:
+def test_an_unused_value_shares_its_room() -> None:
     assert solve(heads(79, kept=False), SETTINGS).infeasible_reason is not None
     assert solve(heads(80, kept=False), SETTINGS).value == 20
 
@@ -70,12 +70,12 @@ def test_buffers_of_results_last_to_the_end(seed: int) -> None:
         assert load >= replay(of, plan).devices[memory.device].steps[-1][1]
 
 
-def test_info_counts_results_and_what_nobody_wants(tmp_path: Path) -> None:
+def test_info_counts_results_and_unused_values(tmp_path: Path) -> None:
     of = heads(None)
     values = (*of.graph.values, Value("mask", "a", (), {"full": 3}, kept=False))
     write(replace(of, graph=replace(of.graph, values=values)), tmp_path / "heads.json")
-    told = CliRunner().invoke(main, ["info", str(tmp_path / "heads.json"), "--json"])
-    facts = json.loads(told.stdout)["facts"]
+    reported = CliRunner().invoke(main, ["info", str(tmp_path / "heads.json"), "--json"])
+    facts = json.loads(reported.stdout)["facts"]
     assert (facts["results"], facts["result_bytes"], facts["neither_read_nor_kept"]) == (2, 120, 1)
     shown = CliRunner().invoke(main, ["info", str(tmp_path / "heads.json")])
     assert "2 kept to the end, 120 B; 1 values neither read nor kept" in shown.stdout

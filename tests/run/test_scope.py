@@ -46,7 +46,7 @@ def test_no_option_is_named_that_would_be_refused():
     assert "--host" not in str(scope_of(static))
 
 
-def test_no_plan_exists_beside_what_was_not_offered():
+def test_no_plan_exists_is_reported_with_what_was_not_offered():
     problem = two_devices().with_memory_scale(1, 4)
     outcome = solve(problem, Settings(time_limit_s=20.0))
     assert outcome.infeasible_reason is not None
@@ -69,11 +69,11 @@ def test_what_has_no_choice_is_fixed():
 
 def test_files_say_what_was_decided_before():
     words = {"fixed": "the cut 3 | 1; weights tied", "decided": "micro-batches"}
-    told = replace(FLAT, provenance={**FLAT.provenance, **words})
-    scope = scope_of(told)
+    reported = replace(FLAT, provenance={**FLAT.provenance, **words})
+    scope = scope_of(reported)
     assert {"the cut 3 | 1", "weights tied"} <= set(scope.fixed)
     assert "micro-batches" in scope.decided
-    assert told.fingerprint == FLAT.fingerprint
+    assert reported.fingerprint == FLAT.fingerprint
 
 
 def test_a_run_of_a_formulation_alone_says_so():

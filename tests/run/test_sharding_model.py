@@ -334,9 +334,9 @@ def test_no_plan_as_good_as_a_known_one_is_disputed(tmp_path):
     )
     outcome = solve(problem, replace(ALONE, formulation=wrong, start=best.plan))
     assert outcome.disputed
-    said = outcome.record["disputed_because"]
-    assert said.startswith("the formulation's claim is refuted by ")
-    assert "no solution up to the cutoff" in said
+    stated = outcome.record["disputed_because"]
+    assert stated.startswith("the formulation's claim is refuted by ")
+    assert "no solution up to the cutoff" in stated
 
 
 def test_formulations_of_other_problems_are_refused():

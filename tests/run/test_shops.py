@@ -137,7 +137,7 @@ def test_a_switch_that_leaves_out_plans_proves_nothing() -> None:
 # -- what runs beside, and what ends in time -----------------------------------------------------
 
 
-def test_the_thread_beside_ends_when_it_is_told_to() -> None:
+def test_the_second_thread_ends_when_it_is_asked_to() -> None:
     began = threading.Event()
 
     def work(watch: shops._Watch) -> None:
@@ -150,7 +150,7 @@ def test_the_thread_beside_ends_when_it_is_told_to() -> None:
     assert not watch.thread.is_alive()
 
 
-def test_an_error_beside_is_an_error_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_concurrent_error_is_an_error_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object, **__: object) -> None:
         raise ArithmeticError("beside")
 
@@ -160,7 +160,7 @@ def test_an_error_beside_is_an_error_of_the_run(monkeypatch: pytest.MonkeyPatch)
         solve(problem, Settings(time_limit_s=4, threads=2))
 
 
-def test_a_solve_beside_is_interrupted_when_the_run_is_proved() -> None:
+def test_a_concurrent_solve_is_interrupted_when_the_run_is_proved() -> None:
     """The bound's linear programs would take far longer than the plan."""
     threads = threading.active_count()
     problem = case("v", 4, 12, 4, (10, 12, 7), 1)
@@ -189,7 +189,7 @@ def test_a_run_of_two_threads_leaves_none_behind() -> None:
 
 
 @pytest.mark.untraced
-def test_experts_that_search_end_when_they_are_told_to() -> None:
+def test_experts_that_search_end_when_they_are_asked_to() -> None:
     problem = case("v", 4, 12, 3, (10, 12, 7), 1)
     shop = shop_of(problem)
     assert shop is not None

@@ -72,7 +72,7 @@ def test_instance_on_its_first_devices(tmp_path):
     assert len(problem.jobs[0].units[0].options) == 2
 
 
-def test_a_model_without_a_plan_is_told(tmp_path):
+def test_a_model_without_a_plan_is_reported(tmp_path):
     huge = 'model = { zoo = "gpt2-xl", batch = 64, granularity = "block", devices = [1] }'
     with pytest.raises(InputError, match=r"jobs\[0\]\.model.*single on 1"):
         expand(file_of(tmp_path, huge))

@@ -78,9 +78,9 @@ def test_coarse_problems_have_their_rows(monkeypatch: pytest.MonkeyPatch) -> Non
     assert outcome.bound is None, "a bound on a coarse problem is none on the problem"
     assert not OTHER_SEARCHES & set(outcome.record["phases"])
     assert set(outcome.baselines) <= set(PLANNERS) - {"iterated_greedy"}
-    (told,) = coarse_problem_table([row], kind_of(problem).measure(problem))
-    assert len(told) == len(HEADS)
-    assert told[1] == str(row["clusters"])
+    (reported,) = coarse_problem_table([row], kind_of(problem).measure(problem))
+    assert len(reported) == len(HEADS)
+    assert reported[1] == str(row["clusters"])
 
 
 def test_a_target_that_is_exceeded_is_a_warning() -> None:
@@ -96,9 +96,9 @@ def test_a_target_that_is_exceeded_is_a_warning() -> None:
 def test_a_stage_without_a_model_has_dashes() -> None:
     problem = instance("gpt-tiny-inference-2xV100")
     row = CoarseProblemRow("pairs", 200, start=5, before=None, after=7).as_row()
-    (told,) = coarse_problem_table([row], kind_of(problem).measure(problem))
-    assert told[2:4] == ["—", "—"]
-    assert told[-2:] == ["—", "7 ns"]
+    (reported,) = coarse_problem_table([row], kind_of(problem).measure(problem))
+    assert reported[2:4] == ["—", "—"]
+    assert reported[-2:] == ["—", "7 ns"]
 
 
 def test_few_operators_are_planned_exactly() -> None:
@@ -133,7 +133,7 @@ def test_runs_again_and_hosts_have_a_plan() -> None:
 
 
 def test_it_excludes_the_model_alone() -> None:
-    with pytest.raises(InputError, match="two_stage: found True beside only"):
+    with pytest.raises(InputError, match="two_stage: found True together with only"):
         replace(Settings(only=True), two_stage=True)
 
 
@@ -169,7 +169,7 @@ def test_a_default_run_of_many_operators_has_both_stages(monkeypatch: pytest.Mon
     assert ways.index("coarse problems") < ways.index("annealing")
 
 
-def test_where_a_coarse_problem_takes_too_long_it_is_said() -> None:
+def test_where_a_coarse_problem_takes_too_long_it_is_reported() -> None:
     problem = instance("unet-training-4xA100")
     ledger = Ledger(kind_of(problem), problem, Settings())
     CoarseSeries(ledger).run(Budget(0.001), patient=False)

@@ -133,7 +133,7 @@ def placed(problem: PlanningProblem) -> bool:
 @pytest.mark.parametrize(
     "seed", [*range(20), *(pytest.param(20 + k, marks=pytest.mark.slow) for k in range(180))]
 )
-def test_whoever_has_no_place_is_named_at_every_door(seed):
+def test_what_has_no_place_is_named_by_every_function(seed):
     problem = random_problem(seed)
     kind = kind_of(problem)
     assert (problem.unplaced is None) == placed(problem)

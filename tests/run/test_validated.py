@@ -123,7 +123,7 @@ def odd(folder, step, code):
 
 
 @pytest.mark.parametrize(("step", "code", "words"), ODD)
-def test_what_is_no_number_is_said_in_a_sentence(tmp_path, step, code, words):
+def test_what_is_no_number_is_explained_in_a_sentence(tmp_path, step, code, words):
     """The one place where every formulation is asked, ours and others'."""
     found = run_path(str(odd(tmp_path, step, code)))["FORMULATION"]
     problem, plan = solved_pair()
@@ -144,7 +144,7 @@ def test_what_is_no_number_is_said_in_a_sentence(tmp_path, step, code, words):
 
 @pytest.mark.untraced
 @pytest.mark.parametrize(("code", "only"), [("0.0", False), ("math.nan", True)])
-def test_plans_stay_and_the_sentence_is_told(tmp_path, code, only):
+def test_plans_stay_and_the_sentence_is_reported(tmp_path, code, only):
     """The run ended in a traceback, and every plan was lost."""
     more = ["--time-limit", "60", "--rounds", "0", "--record-folder", tmp_path / "runs"]
     path = odd(tmp_path, "scale", f"it = Scale({code})")

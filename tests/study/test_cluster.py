@@ -104,7 +104,7 @@ def test_a_killed_worker_loses_nothing(cluster, tmp_path):
     finally:
         executor.close()
     assert len(lost) == 1
-    assert any("was lost; its runs are repeated elsewhere" in said for said in heard)
+    assert any("was lost; its runs are repeated elsewhere" in stated for stated in heard)
     assert (state.done, state.failed, state.left) == (len(found.tasks), 0, 0)
     records = {task.key: store.load(task.key) for task in found.tasks}
     (repeated,) = [key for key in records if lost[0].startswith(f"milp-plan-{key[:16]}")]

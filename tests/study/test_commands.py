@@ -49,8 +49,8 @@ def test_dry_run(done, tmp_path):
 
 def test_status(done, tmp_path):
     suite, store = done
-    told = call("bench", "status", suite, "--store", store).stdout
-    assert "done         6" in told
+    reported = call("bench", "status", suite, "--store", store).stdout
+    assert "done         6" in reported
     copy = tmp_path / "store"
     shutil.copytree(store, copy, ignore=shutil.ignore_patterns("sources"))
     next(path for path in copy.glob("*.json") if ".plan" not in path.name).write_text("{")
@@ -188,7 +188,7 @@ def table(done, tmp_path):
     return tmp_path, done[1]
 
 
-def test_table_beside_published_figures(table):
+def test_table_next_to_published_figures(table):
     folder, store = table
     result = call("table", folder, "--store", store)
     assert result.exit_code == Exit.DONE, result.stderr

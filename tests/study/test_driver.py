@@ -77,16 +77,16 @@ def test_a_full_disk_is_one_line_after_the_answer(tasks, store, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("milp_plan.study.store.write_atomic", full)
-    told = []
+    reported = []
 
     def tell(_state, task, record):
         if task is not None:
-            told.append((task.key, record["outcome"]["value"]))
+            reported.append((task.key, record["outcome"]["value"]))
 
     executor = Here(slots=1)
     with pytest.raises(OSError, match="No space left") as caught:
         drive(tasks, store, executor, on_event=tell)
-    assert told == [(tasks[0].key, 110)]
+    assert reported == [(tasks[0].key, 110)]
     assert str(caught.value) == f"{store.record_path(tasks[0].key)} cannot be written: " + (
         "No space left on device"
     )
@@ -233,8 +233,8 @@ def known(**changes):
 )
 def test_known_values(entry, better, wrong, tasks):
     found = against_known([row(tasks)], known(**entry))
-    assert [len(said) for said in found] == [better, wrong]
-    assert all("them" in sentence for said in found for sentence in said)
+    assert [len(stated) for stated in found] == [better, wrong]
+    assert all("them" in sentence for stated in found for sentence in stated)
 
 
 def test_a_proof_that_there_is_no_plan_contradicts_a_plan(tasks):

@@ -111,14 +111,14 @@ def test_cases_are_measured_once_and_shown(folder):
     assert (folder / "table.md").read_text() == page
 
 
-def test_what_contradicts_the_page_is_told(folder):
+def test_what_contradicts_the_page_is_reported(folder):
     changed(folder / "squares.py", "WRONG = 0", "WRONG = 3")
     result = call("table", folder, "--store", folder / "store")
     assert result.exit_code == Exit.NOT_VALID
     assert "contradiction: 3 is odd" in result.stderr
 
 
-def test_a_case_that_fails_is_told_and_the_others_are_kept(folder):
+def test_a_case_that_fails_is_reported_and_the_others_are_kept(folder):
     changed(folder / "squares.py", "    return {", "    {7: 1}[case['number']]\n    return {")
     result = call("table", folder, "--store", folder / "store")
     assert result.exit_code == Exit.SOLVER_FAILURE
@@ -297,7 +297,7 @@ def test_a_case_whose_file_is_missing_is_on_the_page_and_tried_again(tmp_path):
     assert "| 5 | — |" in (tmp_path / "table.md").read_text()
 
 
-def test_modules_that_are_imported_by_those_beside_a_script_count(folder, monkeypatch):
+def test_modules_that_are_imported_by_those_next_to_a_script_count(folder, monkeypatch):
     monkeypatch.delitem(sys.modules, "deep", raising=False)
     (folder / "helper.py").write_text("import deep\nONE = 1\n")
     (folder / "deep.py").write_text("TWO = 2\n")

@@ -152,7 +152,7 @@ def copy_relayed_by_a_device(problem, plan, rng):
     return Planted(problem, replace(plan, transfers=(*plan.transfers, relay)))
 
 
-@_damage("supply", "is needless: nobody reads this copy")
+@_damage("supply", "is needless: nothing reads this copy")
 def reload_nobody_reads(problem, plan, rng):
     trip = _pick(rng, _from_host(plan))
     if trip is None:
@@ -183,7 +183,7 @@ def reload_of_another_length(problem, plan, rng):
     return Planted(replace(problem, cluster=cluster), _swap(plan, trip, shorter))
 
 
-@_damage("supply", "is needless: nobody reads what it makes")
+@_damage("supply", "is needless: nothing reads what it makes")
 def run_again_for_nobody(problem, plan, rng):
     names = [op.name for op in problem.graph.operators if op.recomputable]
     # A second value of the same site: its inputs must still be there, as copies never end.

@@ -58,8 +58,8 @@ def dissection(
             end, size = rng.randint(lower + 1, upper), rng.randint((size + 1) // 2, size)
         buffers.append(Buffer(f"b{number}", lower, end, size * GRAIN))
     name = f"dissection-{count}-{instants}-{round(100 * whole)}-{seed}"
-    told = {"generator": "milp_plan.zoo.packings.dissection", "seed": str(seed)}
-    return PackingProblem(name, tuple(buffers), grains * GRAIN, told)
+    reported = {"generator": "milp_plan.zoo.packings.dissection", "seed": str(seed)}
+    return PackingProblem(name, tuple(buffers), grains * GRAIN, reported)
 
 
 def _area(piece: Rectangle) -> int:

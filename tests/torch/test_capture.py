@@ -100,22 +100,22 @@ def refused(folder: Path, text: str, **options) -> str:
 
 def test_a_model_that_reads_values_is_refused_by_module_and_line(tmp_path):
     body = "y = self.layer(x)\n        return y if y.sum().item() > 0 else -y"
-    said = refused(tmp_path, LINEAR.replace("FORWARD", body))
-    assert "module 'inner.first'" in said
-    assert "line 18" in said
-    assert ".item()" in said
+    stated = refused(tmp_path, LINEAR.replace("FORWARD", body))
+    assert "module 'inner.first'" in stated
+    assert "line 18" in stated
+    assert ".item()" in stated
 
 
 def test_a_model_that_is_wrong_says_where(tmp_path):
-    said = refused(tmp_path, LINEAR.replace("FORWARD", "return self.layer(x[:, :3])"))
-    assert "module 'inner.first.layer'" in said
-    assert "linear" in said
+    stated = refused(tmp_path, LINEAR.replace("FORWARD", "return self.layer(x[:, :3])"))
+    assert "module 'inner.first.layer'" in stated
+    assert "linear" in stated
 
 
 def test_a_loss_must_be_one_number_and_depend_on_parameters(tmp_path):
     plain = LINEAR.replace("FORWARD", "return self.layer(x)")
-    said = refused(tmp_path, plain.replace(".mean()", ""))
-    assert "the scalar loss" in said
+    stated = refused(tmp_path, plain.replace(".mean()", ""))
+    assert "the scalar loss" in stated
     frozen = plain.replace("return Mine()", "return Mine().requires_grad_(False)")
     assert "a loss that depends on parameters" in refused(tmp_path, frozen)
 
@@ -168,9 +168,9 @@ class Mine(nn.Module):
 def build():
     return Mine(), {"x": torch.zeros(4, 8)}
 """
-    said: list[str] = []
-    graph = capture_model(load_builder(written(tmp_path, text)), report=said.append)
-    assert any("with weights" in line for line in said)
+    stated: list[str] = []
+    graph = capture_model(load_builder(written(tmp_path, text)), report=stated.append)
+    assert any("with weights" in line for line in stated)
     assert coverage(graph).flops == {"forward": 2 * 4 * 8 * 8, "backward": 2 * 4 * 8 * 8}
 
 
@@ -237,7 +237,7 @@ def alone():
 """
 
 
-def test_what_a_step_returns_beside_its_loss_is_kept(tmp_path):
+def test_what_a_step_returns_in_addition_to_its_loss_is_kept(tmp_path):
     (tmp_path / "m.py").write_text(RETURNING)
     both = [capture_model(load_builder(f"{tmp_path}/m.py:{name}")) for name in ("build", "alone")]
     returned, alone = both

@@ -156,7 +156,7 @@ AHEAD = {"Constant", "Shape", "Size", "BlackmanWindow", "HammingWindow", "HannWi
 """Operators whose results depend on no numbers of an input."""
 
 
-def test_every_operator_of_onnx_is_told_of():
+def test_every_operator_of_onnx_is_reported():
     names = {schema.name for schema in onnx.defs.get_all_schemas() if not schema.domain}
     known = {name.removeprefix("onnx.") for name in {*FORMULAS, *POINTWISE, *VIEWS, *LISTED}}
     assert names - known <= UNKNOWN | AHEAD | set(CONTROL)

@@ -84,7 +84,7 @@ def test_a_mask_is_there_only_where_it_is_wanted(file, wanted):
     assert values(path) == expected | ({"mask": (49, 0, True)} if wanted else {})
 
 
-def test_what_nobody_reads_goes_when_its_maker_stops(file):
+def test_what_nothing_reads_goes_when_its_maker_stops(file):
     nodes = [
         node("Split", ["x"], ["a", "b"], axis=0, num_outputs=2),
         node("BatchNormalization", ["a", *"cccc"], ["n"]),
@@ -227,7 +227,7 @@ def test_a_size_below_zero_is_open_and_a_size_of_zero_is_none(file):
     assert found["o"] == (128, 0, True)
 
 
-def test_sizes_beside_the_file_are_read_as_far_as_they_are_there(file):
+def test_sizes_next_to_the_file_are_read_as_far_as_they_are_there(file):
     nodes = [node("Reshape", ["x", "s"], ["y"]), node("MatMul", ["y", "w"], ["o"])]
     weights = {"s": np.array([8, 8]), "w": np.zeros((8, 2), np.float32)}
     how = {"save_as_external_data": True, "size_threshold": 0, "location": "data"}
@@ -299,10 +299,10 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_be_read_is_refused_by_name(file, case):
-    *graph, said = REFUSED[case]
+    *graph, stated = REFUSED[case]
     answer = call("capture", saved(file, *graph), "1xA100", "-o", file.parent / "i.json")
     assert answer.exit_code == Exit.BAD_INPUT
-    assert said in answer.stderr
+    assert stated in answer.stderr
     assert not (file.parent / "i.json").exists()
 
 

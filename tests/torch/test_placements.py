@@ -184,7 +184,7 @@ def mesh():
         ({"view_33": "S(1)"}, r"node '_log_softmax' of module.*view_33 S\(1\)"),
     ],
 )
-def test_what_cannot_be_placed_is_said_with_its_node(captured, graph, mesh, pin, said):
+def test_what_cannot_be_placed_is_reported_with_its_node(captured, graph, mesh, pin, said):
     from milp_plan.execute.dtensors import Distributed
 
     plan = plan_of(captured, "vocabulary")

@@ -118,15 +118,15 @@ def test_a_model_that_pytorch_does_not_run_says_where(tmp_path, kind):
     if kind == "stages":
         assert call("solve", instance, "--plan-output", plan).exit_code == Exit.DONE
         stages, schedule = tmp_path / "s.json", tmp_path / "s.csv"
-        told = ("export", instance, "--plan", plan, "--format", "torch-stages", "-o", stages)
-        assert call(*told).exit_code == Exit.DONE
+        reported = ("export", instance, "--plan", plan, "--format", "torch-stages", "-o", stages)
+        assert call(*reported).exit_code == Exit.DONE
         schedule.write_text("0F0,0B0\n1F0,1B0\n")
         asked = ["run", instance, stages, model, "--schedule", schedule]
-    said = refused(*asked)
-    assert "module 'table.rows'" in said
-    assert "IndexError: index out of range" in said
-    assert "(line 11), in embedding" in said
-    assert "correct model or inputs" in said
+    stated = refused(*asked)
+    assert "module 'table.rows'" in stated
+    assert "IndexError: index out of range" in stated
+    assert "(line 11), in embedding" in stated
+    assert "correct model or inputs" in stated
 
 
 def test_a_backward_pass_that_fails_says_so(tmp_path):
@@ -135,19 +135,19 @@ def test_a_backward_pass_that_fails_says_so(tmp_path):
     instance, plan = tmp_path / "i.json", tmp_path / "p.json"
     asked = ("--dtype", "float64", "--placements", plan, "-o", instance)
     assert call("capture", model, "2xA100", *asked).exit_code == Exit.DONE
-    said = refused("run", instance, plan, model, "--dtype", "float64")
-    assert "the backward pass" in said
-    assert "RuntimeError: only on paper (line" in said
-    assert "leave --dtype float64 out" in said
+    stated = refused("run", instance, plan, model, "--dtype", "float64")
+    assert "the backward pass" in stated
+    assert "RuntimeError: only on paper (line" in stated
+    assert "leave --dtype float64 out" in stated
 
 
 def test_kernels_that_a_device_does_not_run_say_which(tmp_path):
     out, graph = tmp_path / "i.json", tmp_path / "g.json"
-    said = refused(
+    stated = refused(
         *("capture", wrong(tmp_path, 9), "1xA100", "--profile", "--graph", graph, "-o", out)
     )
-    assert "module 'table.rows'" in said
-    assert "IndexError: index out of range" in said
-    assert "aten.embedding.default (embedding)" in said
+    assert "module 'table.rows'" in stated
+    assert "IndexError: index out of range" in stated
+    assert "aten.embedding.default (embedding)" in stated
     assert not graph.exists()
     assert not out.exists()

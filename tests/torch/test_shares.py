@@ -223,13 +223,13 @@ def tried(torch, grid, target, args, kwargs=None):
         named = {name: part(item) for name, item in kwargs.items()}
         with CommDebugMode() as counter, ExplicitRedistributionContext():
             made = listed(torch, run_shares(node, parts, named, grid))
-        said = f"{target} {mapping}"
-        assert counter.get_total_counts() == len(nest.inside(mapping)), said
+        stated = f"{target} {mapping}"
+        assert counter.get_total_counts() == len(nest.inside(mapping)), stated
         for one, want, layout in zip(made, whole, _layouts(call, nest, cuts), strict=True):
-            assert (one is None) == (want is None) == (layout is None), said
+            assert (one is None) == (want is None) == (layout is None), stated
             if one is not None:
-                assert list(one.placements) == _placements(layout, 2), said
-                torch.testing.assert_close(one.full_tensor(), want, msg=said)
+                assert list(one.placements) == _placements(layout, 2), stated
+                torch.testing.assert_close(one.full_tensor(), want, msg=stated)
     return len(every)
 
 
@@ -259,8 +259,8 @@ def test_every_part_gives_what_the_whole_does(tmp_path):
         subprocess.Popen([*command, str(place)], stderr=subprocess.PIPE, text=True)
         for place in range(PROCESSES)
     ]
-    said = [run.communicate(timeout=300)[1] for run in runs]
-    assert [run.returncode for run in runs] == [0] * PROCESSES, said[0][-3000:]
+    stated = [run.communicate(timeout=300)[1] for run in runs]
+    assert [run.returncode for run in runs] == [0] * PROCESSES, stated[0][-3000:]
     counts = json.loads((tmp_path / "tried").read_text())
     assert sum(counts.values()) > 150
     assert min(counts.values()) > 1, counts

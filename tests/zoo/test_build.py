@@ -250,7 +250,7 @@ def test_bad_counts(batch, micro_batches, words):
 def test_layer_that_leads_nowhere():
     stray = Layer("stray", "linear", ("first",), 10, 10, 10)
     layers = (CHAIN.layers[0], stray, *CHAIN.layers[1:])
-    with pytest.raises(InputError, match="no way to the loss"):
+    with pytest.raises(InputError, match="no path to the loss"):
         training_step(replace(CHAIN, layers=layers), ONE, batch=1)
 
 

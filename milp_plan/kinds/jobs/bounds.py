@@ -186,7 +186,7 @@ def jobs_bounds(problem: JobsProblem) -> Iterator[Bound]:
 
     They are rounded up to a multiple of what all times have in common. Proof: in the order of the
     events of a best plan let each be as early as it can: all times are sums of times of the
-    problem then, and whatever was held together still is at most that.
+    problem then, and jobs that ran together still use at most that.
     """
     sizes, tick = Sizes(problem), problem.tick
     makespan = problem.objective is JobsObjective.MAKESPAN

@@ -31,7 +31,7 @@ def expand(file: Path, output: Path, time_limit: float, seed: int) -> None:
     """Plan the models that jobs of IN name, and write OUT with the options they have.
 
     A model is one of the zoo or an instance file; each is planned on each number of devices. OUT
-    says by whom, and how good each plan is.
+    names the planner of each option and the quality of its plan.
     """
     from milp_plan.io.files import read_document, write_document
     from milp_plan.run import Settings
@@ -41,14 +41,14 @@ def expand(file: Path, output: Path, time_limit: float, seed: int) -> None:
 
     refuse([Output("OUT", output, Content.INSTANCE)], [file])
     settings = Settings(time_limit_s=time_limit, threads=1, seed=seed)
-    problem = expanded(read_document(file, TITLE), settings, _tell)
+    problem = expanded(read_document(file, TITLE), settings, _note_step)
     write_document(output, to_toml(problem))
     options = sum(len(unit.options) for job in problem.jobs for unit in job.units)
     say(f"{output}: {problem.name}, {len(problem.jobs):,} jobs, {options:,} options")
 
 
-def _tell(step: Step) -> None:
-    note(f"{step.job}: {step.technique} on {step.devices} of {step.pool}: {step.told}")
+def _note_step(step: Step) -> None:
+    note(f"{step.job}: {step.technique} on {step.devices} of {step.pool}: {step.summary}")
 
 
 COMMANDS = (expand,)

@@ -151,9 +151,9 @@ def _job_findings(given: WireJobs) -> Iterator[Finding]:
         if len(there) != 1:
             found = " and ".join(there) or "none of them"
             expected = "exactly one of options, shards, layers, units and model"
-            yield Finding(where, found, expected, "say in one way how the job runs")
+            yield Finding(where, found, expected, "describe the job in one of these forms")
         if job.weights and not job.units:
-            expected = "weights beside units alone"
+            expected = "weights only together with units"
             yield Finding(f"{where}.weights", "weights", expected, "say them in the shards")
         if job.model is not None:
             yield from _model_findings(f"{where}.model", job.model, given)

@@ -41,7 +41,7 @@ class Jobs(Kind["JobsProblem", "JobsPlan"]):
 
     @property
     def threads(self) -> int:
-        """One for models, one for the search beside them."""
+        """One for models, one for the concurrent search."""
         return min(2, os.cpu_count() or 1)
 
     def formats(self) -> tuple[Format[JobsProblem], ...]:
@@ -169,7 +169,7 @@ class Jobs(Kind["JobsProblem", "JobsPlan"]):
         return [run.job for run in plan.runs]
 
     def restarts(self, problem: JobsProblem, plan: JobsPlan) -> Iterator[Restart]:
-        """Times anew in the plan's order on every device and lane."""
+        """Recompute times in the plan's order on every device and lane."""
         from .retiming import Apart, retimed_jobs
 
         for apart in Apart:

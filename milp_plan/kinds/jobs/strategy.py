@@ -98,7 +98,7 @@ class JobsStrategy(Strategy[JobsProblem, JobsPlan]):
         return None
 
     def steps(self) -> Iterable[Step]:
-        """Proofs, jobs in turn, greedy starts, a search, models with the search beside them."""
+        """Proofs, jobs in turn, greedy starts, a search, models with a concurrent search."""
         ledger = self.ledger
         return (
             Step("obstacle", ledger.prove_infeasible),
@@ -266,7 +266,7 @@ class JobsStrategy(Strategy[JobsProblem, JobsPlan]):
         self.solve_within_share("formulation", FORMULATION_SHARE, better=False)
 
     def model(self) -> None:
-        """Ask models; beside them, where there is a thread for it, the search goes on."""
+        """Ask models; concurrently, where there is a thread for it, the search goes on."""
         if self.ledger.threads < 2:
             self.ask()
             return

@@ -44,7 +44,7 @@ class Step:
         Nanoseconds of its plan; ``None`` where there is none.
     memory
         Bytes that the plan takes on a device at most, where the checker says it.
-    told
+    summary
         Who planned it, and how good that is.
     """
 
@@ -54,7 +54,7 @@ class Step:
     devices: int
     value: int | None
     memory: int
-    told: str
+    summary: str
 
 
 def expanded(
@@ -77,7 +77,7 @@ def expanded(
         With the defects of the file; of the first model that cannot be made, or that has no plan.
     """
     given = read_wire(document)
-    folder, told, jobs = Path(document.file).parent, {}, []
+    folder, summaries, jobs = Path(document.file).parent, {}, []
     try:
         for number, job in enumerate(given.jobs):
             if job.model is None:
@@ -86,11 +86,13 @@ def expanded(
             steps = []
             for step in _steps(job, job.model, given, folder, settings):
                 steps.append(step)
-                told[f"{step.job}: {step.technique} on {step.devices} of {step.pool}"] = step.told
+                summaries[f"{step.job}: {step.technique} on {step.devices} of {step.pool}"] = (
+                    step.summary
+                )
                 if on_step is not None:
                     on_step(step)
             jobs.append(_with_options(job, f"jobs[{number}].model", steps, given.time_unit))
-        provenance = {**given.provenance, **told}
+        provenance = {**given.provenance, **summaries}
         changed = msgspec.structs.replace(given, jobs=tuple(jobs), provenance=provenance)
         return problem_of(changed)
     except InputError as error:
@@ -110,7 +112,7 @@ def _with_options(job: WireJob, where: str, steps: list[Step], unit: str) -> Wir
         if step.value is not None
     )
     if not options:
-        found = "; ".join(f"{step.technique} on {step.devices}: {step.told}" for step in steps)
+        found = "; ".join(f"{step.technique} on {step.devices}: {step.summary}" for step in steps)
         expected, remedy = "a plan of a step", "name more devices, or give it more time"
         raise InputError([Finding(where, found or "no devices", expected, remedy)])
     return msgspec.structs.replace(job, model=None, options=options)
@@ -128,8 +130,8 @@ def _steps(
     for pool in pools_of(model, given):
         for devices in model.devices or _powers(pool.devices):
             for technique, problem in _problems(model, pool, devices, folder):
-                value, memory, told = _planned(problem, settings)
-                yield Step(job.name, technique, pool.name, devices, value, memory, told)
+                value, memory, summary = _planned(problem, settings)
+                yield Step(job.name, technique, pool.name, devices, value, memory, summary)
 
 
 def _powers(most: int) -> tuple[int, ...]:
@@ -171,11 +173,11 @@ def _planned(problem: Any, settings: Settings) -> tuple[int | None, int, str]:
     """Value and memory of the plan of a step, and who made it."""
     outcome = solve(problem, settings, derived=True)
     if outcome.value is None or outcome.verdict is None:
-        told = outcome.infeasible_reason or f"no plan within {settings.time_limit_s:g} s"
-        return None, 0, told
+        summary = outcome.infeasible_reason or f"no plan within {settings.time_limit_s:g} s"
+        return None, 0, summary
     kind = kind_of(problem)
     known = "no bound" if outcome.bound is None else f"at least {outcome.bound} ns"
     quality = "optimal" if outcome.proved else known
     source = f"{kind.name} {problem.name} {problem.fingerprint[:16]}"
-    told = f"{outcome.value} ns ({quality}) by {outcome.planner}; {source}"
-    return outcome.value, outcome.verdict.components.get("peak_memory", 0), told
+    summary = f"{outcome.value} ns ({quality}) by {outcome.planner}; {source}"
+    return outcome.value, outcome.verdict.components.get("peak_memory", 0), summary

@@ -72,7 +72,7 @@ def pack(
     quiet: bool,
     **limited: Any,
 ) -> None:
-    """Give every copy of a plan an address in the memory of its device.
+    """Assign every copy of a plan an address in the memory of its device.
 
     Copies, their sizes and lifetimes are those of the checker. Each memory is
     packed as low as possible; --time-limit is for all of them together.

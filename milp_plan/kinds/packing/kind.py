@@ -117,7 +117,7 @@ class Packing(Kind["PackingProblem", "PackingPlan"]):
     handles = "milp_plan.kinds.packing.problem:PackingProblem"
     plans = "milp_plan.kinds.packing.problem:PackingPlan"
     sizes = ("peak_load", "waste")
-    changes = (Change("no_capacity", "Packing: any height will do, whatever the capacity."),)
+    changes = (Change("no_capacity", "Packing: minimise the height, ignore the capacity."),)
 
     def formats(self) -> tuple[Format[PackingProblem], ...]:
         """Return the CSV of MiniMalloc."""
@@ -216,7 +216,7 @@ class Packing(Kind["PackingProblem", "PackingPlan"]):
         """Yield the plan with each buffer as low as those that were below it allow."""
         from .retiming import lowered
 
-        yield Restart(lowered(problem, plan), "offsets computed anew: each on those below it")
+        yield Restart(lowered(problem, plan), "offsets recomputed: each on those below it")
 
     def reasons(self) -> Reasons[PackingProblem, PackingPlan]:
         """Return its parts and limits, and why a plan's value is what it is."""

@@ -134,7 +134,8 @@ def memories(
     "--lane",
     type=amount,
     metavar="TIME",
-    help="Activations may leave to the host and return, each way in this time on its own lane.",
+    help="Activations may be copied to the host and back; each direction takes this time, on a "
+    "lane of its own.",
 )
 @click.option("--recompute", is_flag=True, help="Forward passes may run again, to save memory.")
 @click.option(

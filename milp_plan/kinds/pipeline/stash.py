@@ -265,7 +265,7 @@ class _Reader:
             place = self.problem.placements(reader)[0]
             ways = routes(self.problem, value, made, reader, place)
             if ways is None or len(ways) > 1 or (ways and len(ways[0].resources) > 1):
-                raise _NotStashes(f"value {value.name!r} has no single way to {reader!r}")
+                raise _NotStashes(f"value {value.name!r} has no single route to {reader!r}")
             lag = ways[0].duration_ticks if ways else 0
             key = (value.producer, reader)
             self.arcs[key] = max(lag, self.arcs.get(key, 0))
@@ -361,7 +361,7 @@ class _Reader:
             lengths = {way.ticks for way in transfers}
             twice = len({way.producer for way in transfers}) < len(transfers)
             if max(lengths) and (len(lengths) > 1 or max(lengths) > apart or twice):
-                raise _NotStashes(f"transfers on {channel} may get in each other's way")
+                raise _NotStashes(f"transfers on {channel} may delay each other")
 
     def check_hosts(self, stashes: Sequence[Stash]) -> None:
         """Check that a host has room for everything that could wait on it."""

@@ -30,7 +30,7 @@ def rematerialisation_obstacle(problem: RematerialisationProblem) -> str | None:
         return None
     if problem.held[place] > budget and not any(entry.again for entry in problem.computations):
         return (
-            f"no operator may run again, and {problem.held[place]} bytes are held while "
+            f"no operator may run again, and {problem.held[place]} bytes are allocated while "
             f"{problem.computations[place].name!r} runs; the budget is {budget}"
         )
     return None

@@ -343,7 +343,7 @@ def _explanation(problem: RematerialisationProblem, plan: RematerialisationPlan)
     limit = ""
     if problem.budget is not None:
         limit = f" of {size_text(units, problem.budget)}"
-    yield f"most is held while {plan.runs[fullest]!r} runs: {most}{limit}"
+    yield f"memory is fullest while {plan.runs[fullest]!r} runs: {most}{limit}"
     cost = {entry.name: entry.cost for entry in problem.computations}
     added: dict[str, int] = {}
     computed = [name for number, name in enumerate(plan.runs) if number not in set(plan.reloads)]

@@ -80,7 +80,7 @@ class LeastMemoryStrategy(Strategy[RematerialisationProblem, RematerialisationPl
         """Return also a formulation without ``only``: budgets are tried without it."""
         why = super().unused(problem, settings, solver)
         if solver is not None and not settings.only:
-            reason = f"the way {cls.name!r}: budgets are tried without the formulation's model"
+            reason = f"the strategy {cls.name!r}: budgets are tried without the formulation's model"
             why |= dict.fromkeys(("formulation", "options", "solver"), f"{reason}; add only")
         return why
 

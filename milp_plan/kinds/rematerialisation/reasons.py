@@ -93,10 +93,10 @@ class RematerialisationReasons(Reasons[RematerialisationProblem, Rematerialisati
             fullest = problem.computations[place].name
             if short > 0:
                 text = f"{size_text(problem.units, short)} more memory: then nothing need run again"
-                text += f" (most is held while {fullest!r} runs)"
+                text += f" (memory is fullest while {fullest!r} runs)"
                 remedies.append(Remedy(text, verdict.value))
         remedies += [
-            Remedy(f"room to keep what {entry.name!r} makes: no run of it again", entry.amount)
+            Remedy(f"room to keep what {entry.name!r} makes: it need not run again", entry.amount)
             for entry in amounts[:3]
         ]
         chain = tuple(_chain(problem, plan))

@@ -69,7 +69,8 @@ def migrate(
 ) -> None:
     """Plan the move of weights and optimizer state from PLAN_A to PLAN_B.
 
-    Both files say by which degrees the same model lies on hosts. What a host has already stays.
+    Both files give the parallel degrees by which the same model is distributed over hosts. What a
+    host already has is not sent.
     """
     from milp_plan import run
     from milp_plan.io.files import write_document

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from .problem import ReshardingPlan, ReshardingProblem
 
-ONE_BY_ONE = Change("one_by_one", "Resharding: a delivery per receiver, no broadcasts.")
+ONE_BY_ONE = Change("one_by_one", "Resharding: one delivery per receiver, no broadcasts.")
 
 
 class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):

@@ -48,7 +48,7 @@ CHANGES = (
         positive,
         "FRACTION",
     ),
-    Change("recompute", "Forward operators may run again, where memory asks for it."),
+    Change("recompute", "Forward operators may run again where memory requires it."),
     Change(
         "host",
         "A host that holds values for all devices, its memory and the bandwidth to and from each "
@@ -294,7 +294,7 @@ class Schedule(Kind[PlanningProblem, Plan]):
         return [run.operator for run in plan.runs]
 
     def restarts(self, problem: PlanningProblem, plan: Plan) -> Iterator[Restart]:
-        """Times anew in the plan's orders; where memory asks for it, later or in another order."""
+        """Recompute times in the plan's orders; later or reordered where memory requires it."""
         from .restarts import placement_restarts
 
         return placement_restarts(problem, plan)
@@ -310,7 +310,7 @@ class Schedule(Kind[PlanningProblem, Plan]):
         return None if problem.unplaced is None else problem.unplaced.reason
 
     def obstacle(self, problem: PlanningProblem, budget: Budget) -> str | None:
-        """Operators that fit nowhere, values that cannot be held."""
+        """Operators that fit nowhere, values that do not fit anywhere."""
         from .bounds.catalogue import infeasibility
 
         result = infeasibility(problem, budget)

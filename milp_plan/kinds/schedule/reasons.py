@@ -371,7 +371,7 @@ def _of_chain(problem: PlanningProblem, chain: Sequence[Link]) -> Iterator[Remed
             gains[(kind, "+".join(link.resources) or "in flight")] += link.stop - link.start
     words = {
         "work": "faster work on {} (another option, a faster device, work moved elsewhere)",
-        "transfer": "faster or fewer transfers over {} (a wider link, readers beside writers)",
+        "transfer": "faster or fewer transfers over {} (a wider link, readers placed with writers)",
         "memory": "more memory on {}: tasks wait there for room",
         "unknown": "waits of the chain that no value, device or memory explains",
     }

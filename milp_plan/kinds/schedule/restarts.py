@@ -14,7 +14,7 @@ from .planners.retiming import Retiming
 
 
 def placement_restarts(problem: PlanningProblem, plan: Plan) -> Iterator[Restart]:
-    """Yield the plan with its times anew; later, or in another order, where memory asks for it.
+    """Yield the plan with times recomputed; later, or in another order, where memory requires it.
 
     Raises
     ------
@@ -26,7 +26,7 @@ def placement_restarts(problem: PlanningProblem, plan: Plan) -> Iterator[Restart
         raise InputError(findings)
     if problem.serial is not None:
         runs = tuple(replace(run, start_ticks=None, stop_ticks=None) for run in plan.runs)
-        yield Restart(Plan(problem.name, runs, planner=plan.planner), "its value is computed anew")
+        yield Restart(Plan(problem.name, runs, planner=plan.planner), "its value is recomputed")
         return
     timing = Retiming(problem, plan)
     for memory in (False, True):
@@ -56,22 +56,20 @@ def _reordered(problem: PlanningProblem, plan: Plan, timing: Retiming) -> Iterat
         if made is not None:
             made = replace(made, planner=plan.planner, fingerprint=None, value=None)
             once = "; each operator runs once" if timing.several or timing.waits else ""
-            yield Restart(
-                replace(made, problem=problem.name), f"times computed anew: {reason}{once}"
-            )
+            yield Restart(replace(made, problem=problem.name), f"times recomputed: {reason}{once}")
 
 
 def _said(timing: Retiming, made: Plan) -> str:
     if not timing.timed:
-        return "times computed anew: the plan has places and order alone"
+        return "times recomputed: the plan has places and order alone"
     count = timing.different(made)
     if not count:
-        return "times computed anew: durations are the same"
-    return f"times computed anew: {count:,} duration{' differs' if count == 1 else 's differ'}"
+        return "times recomputed: durations are the same"
+    return f"times recomputed: {count:,} duration{' differs' if count == 1 else 's differ'}"
 
 
 def _unknown(problem: PlanningProblem, plan: Plan) -> Iterator[Finding]:
-    remedy = "rename it in the plan, or plan anew"
+    remedy = "rename it in the plan, or plan again"
     devices = set(problem.cluster.device_names)
     values = {value.name for value in problem.graph.values}
     used = {name for run in plan.runs for name in run.devices}

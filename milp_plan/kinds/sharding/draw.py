@@ -69,7 +69,7 @@ def _dearest(problem: ShardingProblem, plan: ShardingPlan) -> Panel:
     ]
     more = len(costs) - len(which)
     return Panel(
-        "Dearest operators",
+        "Most expensive operators",
         Axis("cost of the strategy", scale),
         rows=rows,
         ends=labels,

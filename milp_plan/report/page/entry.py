@@ -65,7 +65,7 @@ def read_entry(path: Path, instances: Iterable[Path] = ()) -> Entry:
         return Entry(name, record)
     plan_file = path.with_name(key + PLAN_SUFFIX)
     if not plan_file.is_file():
-        found, remedy = "no such file", "put the plan beside its record, or solve again"
+        found, remedy = "no such file", "put the plan next to its record, or solve again"
         raise InputError(
             [Finding("plan", found, "the plan of this record", remedy, str(plan_file))]
         )

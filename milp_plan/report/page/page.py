@@ -130,7 +130,7 @@ def _summary(entries: Sequence[Entry], parts: Sequence[Part]) -> Iterator[tuple[
     yield "objective", [str(record["objective"]) for record in records]
     yield "value", [_amount(record, record["value"]) for record in records]
     if len(entries) > 1:
-        yield "beside the first", [_beside(records[0], record) for record in records]
+        yield "compared with the first", [_beside(records[0], record) for record in records]
     yield "bound", [_amount(record, record["bound"]) for record in records]
     yield "gap", [DASH if r["gap"] is None else f"{100 * r['gap']:.3g} %" for r in records]
     yield "scope", [str(record.get("scope", DASH)) for record in records]

@@ -71,7 +71,7 @@ def test_equals_enumeration(seeds, layers, least):
 
 def test_knapsack_equals_enumeration():
     pick = np.random.default_rng(1)
-    told = {NONE: 0, FOUND: 0}
+    reported = {NONE: 0, FOUND: 0}
     for _ in range(300):
         sizes = pick.integers(1, 4, size=pick.integers(1, 6))
         start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -84,12 +84,12 @@ def test_knapsack_equals_enumeration():
             chosen = np.zeros(len(sizes), np.int64)
             status, value = choose(Menu(start, cost, memory), capacity, target, early, chosen)
             assert status == (FOUND if best <= target and best < np.inf else NONE)
-            told[status] += 1
+            reported[status] += 1
             if status == FOUND:
                 assert value == sum(cost[chosen]) <= target
                 assert sum(memory[chosen]) <= capacity
                 assert early or value == best
-    assert min(told.values()) > 100
+    assert min(reported.values()) > 100
 
 
 def test_knapsack_with_many_near_equal_items():
@@ -198,7 +198,7 @@ def test_sizes_too_large_for_floats_are_rounded_safely(tight):
         check_answer(problem, answer, best)
 
 
-def test_too_many_down_sets_are_said(monkeypatch):
+def test_too_many_down_sets_are_reported(monkeypatch):
     problem = chain(3, 1, 2)
     best = best_value(problem)
     monkeypatch.setattr(exact, "MAX_DOWN_SETS", 2)
@@ -208,7 +208,7 @@ def test_too_many_down_sets_are_said(monkeypatch):
     assert answer.bound * problem.units.time_scale <= best
 
 
-def test_time_limit_is_said():
+def test_time_limit_is_reported():
     answer = plan_exactly(random_problem(7), time_limit_s=-1.0)
     assert (answer.plan, answer.complete, answer.infeasible) == (None, False, False)
 

@@ -165,7 +165,7 @@ def test_start_words_are_never_lost() -> None:
     assert again.done == 0  # the bound was met before anything ran
 
 
-def test_too_little_memory_is_said() -> None:
+def test_too_little_memory_is_reported() -> None:
     template, _ = uniform(2, 2)
     problem = pipeline_problem("none", template, place("line", 2), memory_bytes=0)
     found = shop_of(problem)

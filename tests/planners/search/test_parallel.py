@@ -89,14 +89,14 @@ def test_a_seed_and_a_number_of_moves_repeat_a_run(threads: int):
 
 
 @pytest.mark.parametrize("moves", [1, 2, 7, 1_000, 3_001])
-def test_each_search_makes_as_many_moves_as_it_is_told(moves: int):
+def test_each_search_makes_as_many_moves_as_it_is_asked_to(moves: int):
     a_problem, start = cases()[0]
     annealing, _ = searched(a_problem, start, moves=moves, threads=2)
     assert annealing.tried == 2 * moves
     assert annealing.searches[0].tried == moves
 
 
-def test_constructions_are_told_of_as_they_become_better(monkeypatch: pytest.MonkeyPatch):
+def test_constructions_are_reported_as_they_become_better(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(parallel_module, "REPORT_INTERVAL_FACTOR", 0)
     a_problem = generate("gpt-tiny", "2xA100", mode="training", batch=8, micro_batches=2)
     heard: list[int] = []
@@ -180,7 +180,7 @@ def test_an_error_in_a_thread_is_an_error_of_the_search(monkeypatch: pytest.Monk
         annealing.run(Budget(60.0), MOVES)
 
 
-def test_what_was_found_before_an_interruption_is_told(monkeypatch: pytest.MonkeyPatch):
+def test_what_was_found_before_an_interruption_is_reported(monkeypatch: pytest.MonkeyPatch):
     def interrupt(found: object) -> None:
         heard.append(found)
         if len(heard) == 1:
@@ -195,7 +195,7 @@ def test_what_was_found_before_an_interruption_is_told(monkeypatch: pytest.Monke
     assert len(heard) >= 1
 
 
-def test_telling_takes_a_small_part_of_the_time_and_the_last_plan_is_told(
+def test_reporting_takes_a_small_part_of_the_time_and_the_last_plan_is_reported(
     monkeypatch: pytest.MonkeyPatch,
 ):
     clock, heard = [0.0], []
@@ -293,7 +293,7 @@ def test_a_rival_of_a_given_plan_takes_no_moves_from_the_number_of_all():
     assert annealing.tried == MOVES
 
 
-def test_rounds_are_in_vain_until_one_brings_a_better_plan(monkeypatch: pytest.MonkeyPatch):
+def test_rounds_bring_nothing_until_one_finds_a_better_plan(monkeypatch: pytest.MonkeyPatch):
     a_problem, start = cases()[0]
     annealing, heats = ParallelAnnealing(a_problem), []
     annealing.add(start)
@@ -351,7 +351,7 @@ def test_ends_far_worse_than_the_best_are_not_begun_at(monkeypatch):
     assert epochs[2][0] == [5_000, 5_000]
 
 
-def test_only_what_is_better_than_all_before_is_told_in_later_epochs():
+def test_only_what_is_better_than_all_before_is_reported_in_later_epochs():
     heard = []
     a_problem = generate("gpt-tiny", "2xA100", mode="training", batch=4, micro_batches=1)
     annealing = ParallelAnnealing(a_problem)

@@ -25,7 +25,9 @@ from milp_plan.kinds.schedule.planners.search.rounds import (
     ("left", "failed_rounds", "part"),
     [(9, 0, 1), (9, 1, 2), (9, 2, 4), (9, 7, 8), (1, 3, 0.5), (0, 3, 0.25)],
 )
-def test_rounds_in_vain_make_the_next_hotter_but_for_the_last(left, failed_rounds, part):
+def test_rounds_without_improvement_make_the_next_hotter_but_for_the_last(
+    left, failed_rounds, part
+):
     assert first_temperature(left, failed_rounds) == part
 
 

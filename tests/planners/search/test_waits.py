@@ -48,7 +48,7 @@ def reranked(decoder: Decoder, rng: Random, width: int) -> tuple:
 def walk(a_problem: PlanningProblem, rng: Random, steps: int) -> tuple[int, int, int]:
     """Change ranks at random: how often that is said to, and does, leave the schedule; steps."""
     decoder = Decoder(a_problem)
-    memory, waits, said, stayed, seen = decoder.memory, new_waits(decoder), 0, 0, 0
+    memory, waits, stated, stayed, seen = decoder.memory, new_waits(decoder), 0, 0, 0
     for holding in (False, True):
         if not place_anywhere(decoder, rng, single=False):
             return 0, 0, 0
@@ -63,7 +63,7 @@ def walk(a_problem: PlanningProblem, rng: Random, steps: int) -> tuple[int, int,
             stays = same(memory.a, memory.t, waits, undo)
             found = starts(decoder, holding)
             seen += 1
-            said += stays
+            stated += stays
             stayed += found == known
             assert found == known or not stays
             if stays:
@@ -73,12 +73,12 @@ def walk(a_problem: PlanningProblem, rng: Random, steps: int) -> tuple[int, int,
                 continue
             known = found
             note(memory.a, memory.t, waits, holding)
-    return said, stayed, seen
+    return stated, stayed, seen
 
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("seed", range(20))
-def test_a_schedule_that_is_said_to_stay_stays(seed: int, model: CommunicationModel) -> None:
+def test_a_schedule_that_is_predicted_to_stay_stays(seed: int, model: CommunicationModel) -> None:
     rng = Random(seed)
     found = random_problem(seed, objective=Objective.MAKESPAN, communication=model)
     walk(magnified(unwatched(found), rng.choice((1, 7, 10**9))), rng, 60)
@@ -88,9 +88,9 @@ def test_a_schedule_that_is_said_to_stay_stays(seed: int, model: CommunicationMo
 def test_nearly_all_that_stays_is_seen(model: CommunicationModel) -> None:
     found = generate("gpt-tiny", "4xA100", mode="training", batch=8, micro_batches=4)
     found = replace(found, cluster=replace(found.cluster, communication=model))
-    said, stayed, seen = walk(unwatched(found), Random(0), 200)
+    stated, stayed, seen = walk(unwatched(found), Random(0), 200)
     assert seen == 400
-    assert 0.9 * stayed <= said <= stayed < seen
+    assert 0.9 * stayed <= stated <= stayed < seen
 
 
 def test_two_that_wait_for_one_device_change_their_order() -> None:

@@ -111,7 +111,7 @@ def test_no_memory_no_plan():
     assert found
 
 
-def test_out_of_time_is_said():
+def test_out_of_time_is_reported():
     search = ContiguousSearch(planted_graph(3), go_on=lambda: False)
     assert not search.exact()
     assert (search.places, search.bound, search.proved_infeasible) == (None, 0, False)
@@ -119,7 +119,7 @@ def test_out_of_time_is_said():
     assert search.value is not None
 
 
-def test_too_many_ideals_is_said(monkeypatch):
+def test_too_many_ideals_is_reported(monkeypatch):
     monkeypatch.setattr(contiguous, "MAX_IDEALS", 3)
     search = ContiguousSearch(planted_graph(0))
     assert not search.exact()

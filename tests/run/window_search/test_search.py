@@ -58,10 +58,10 @@ def test_a_bad_plan_gets_better():
     books = searched(*lazy())
     assert books.value == 30
     assert verify(books.problem, books.plan).value == 30
-    told = books.details["window_search"]
+    reported = books.details["window_search"]
     improvements = [p for p in books.trace if p.phase == window_search.PLANNER_NAME]
-    assert told["improvements"] == len(improvements) > 0
-    assert 0 < told["models"] <= told["rounds"] == 16
+    assert reported["improvements"] == len(improvements) > 0
+    assert 0 < reported["models"] <= reported["rounds"] == 16
     assert (books.disputed, books.defects) == ("", [])
 
 
@@ -142,7 +142,7 @@ def scripted(monkeypatch, *answers, settings=REPEATABLE):
     return searched(*lazy(), settings)
 
 
-def test_failures_are_told_and_not_repeated_for_ever(monkeypatch):
+def test_failures_are_reported_and_not_repeated_for_ever(monkeypatch):
     dead = [SolverReport(Stop.KILLED)] * 25
     books = scripted(monkeypatch, *dead)
     assert books.details["window_search"]["rounds"] == window_search.MOST_FAILURES
@@ -171,7 +171,7 @@ def test_a_solution_that_promises_too_much_is_disputed(monkeypatch):
 
     monkeypatch.setattr(window_search, "Session", lambda: Liar(iter(())))
     books = searched(*lazy())
-    assert "was said to take" in books.disputed
+    assert "was claimed to take" in books.disputed
 
 
 # -- parts -----------------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ def test_the_last_part_above_a_bound_is_asked_for(above):
     assert verify(books.problem, books.plan).ok
 
 
-def test_what_is_less_than_a_step_is_found_after_rounds_in_vain():
+def test_what_is_less_than_a_step_is_found_after_rounds_without_improvement():
     """Whatever the bound, no plan was asked for that is better by less than 500 of a million."""
     long, short = 10**6, 40
     a_problem = problem([op("a", long), op("b", short)])

@@ -142,7 +142,7 @@ def placed(
         What they are of.
     starts
         Job, unit, option and start of each; at each instant no pool has fewer devices than they
-        hold. Then devices can be told apart: whoever starts finds enough that are free.
+        hold. Then devices can be distinguished: whoever starts finds enough that are free.
     planner
         Who made it.
     """

@@ -113,7 +113,7 @@ class StashStrategy(Strategy[PlanningProblem, Plan]):
         for floor in () if isinstance(free, str) else floors(free):
             self.ledger.prove(floor)
         bound = stash_bound(self.shop)
-        self.ledger.prove(Bound("stashes", bound, "memory times how long it is held"))
+        self.ledger.prove(Bound("stashes", bound, "memory times how long it is allocated"))
 
     def take(self, plan: Plan | None, origin: str) -> None:
         """Offer a plan that may exceed the memory, and add it to the search."""

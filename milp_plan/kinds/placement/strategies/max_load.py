@@ -238,7 +238,7 @@ class MaxLoadStrategy(SerialStrategy):
         for pairs in self.pairs or ():
             if pairs.improved is not None:
                 places, pairs.improved = pairs.improved.tolist(), None
-                self.ledger.offer(self.graph.plan(places, "pairs split anew"), "pairs", "anneal")
+                self.ledger.offer(self.graph.plan(places, "pairs split again"), "pairs", "anneal")
         self.share()
 
     # -- the model ---------------------------------------------------------------------------

@@ -304,7 +304,7 @@ class Frame:
         if not rows:
             names = (self.names[edge.source], self.names[edge.target])
             self._block(
-                f"no way leads {', '.join(repr(v.name) for v in edge.values)} from any placement "
+                f"no route leads {', '.join(repr(v.name) for v in edge.values)} from any placement "
                 f"of {names[0]!r} to any placement of {names[1]!r} (channels, changes of layout, "
                 "colocation and memory taken together)",
                 names,

@@ -81,7 +81,7 @@ def _idle(side: Separations, devices: int, budget: Budget) -> Array:
     """Return the sums of the 1 .. ``devices`` least idle times before each operator of a view.
 
     From the stop of the last operator on a device to the start of v: near (as many as v has
-    devices) by separation, elsewhere around v. ``FAR`` where there are not so many groups.
+    devices) by separation, elsewhere around v. ``FAR`` where there are fewer groups.
     """
     view = side.view
     through, around = side.through, side.around(-1)

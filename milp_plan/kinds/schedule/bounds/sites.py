@@ -1,8 +1,8 @@
 """Sites of a cluster, collapsed into types, and the least time a value takes between types.
 
 Any partition of the devices gives valid lower bounds, because times between two types are the
-least over all pairs of sites of these types. Devices are told apart by class, memory and,
-repeatedly, by the links that join them to devices already told apart.
+least over all pairs of sites of these types. Devices are distinguished by class, memory and,
+repeatedly, by the links that join them to devices already distinguished.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def _least_over_devices(load: Array, starts: Sequence[int], ends: Array) -> Arra
     for k, start in enumerate(starts, 1):
         if start >= FAR:
             break
-        # Entries of ends that stand for "not so many groups" are FAR and drop out.
+        # Entries of ends that stand for "fewer groups" are FAR and drop out.
         total = np.minimum(FAR, load + start + ends[k - 1])
         np.minimum(value, np.where(ends[k - 1] >= FAR, FAR, -(-total // k)), out=value)
     return value
@@ -78,7 +78,7 @@ def _smallest(
 ) -> list[int]:
     """Sum the 1, 2, .. ``devices`` smallest times of different groups, in ascending order.
 
-    ``FAR`` where there are not so many.
+    ``FAR`` where there are fewer.
     """
     sums: list[int] = []
     total = 0

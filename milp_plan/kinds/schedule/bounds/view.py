@@ -263,5 +263,5 @@ def plain_separations(frame: Frame, budget: Budget, backward: bool = False) -> S
 
 
 def kept_with(frame: Frame, key: str, make: Callable[[], T]) -> T:
-    """Return what is stored with a frame; for a large one it is made anew each time."""
+    """Return what is stored with a frame; for a large one it is made again each time."""
     return kept(frame, key, make) if len(frame.names) <= LARGEST_KEPT else make()

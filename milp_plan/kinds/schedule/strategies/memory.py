@@ -4,7 +4,7 @@ A plan without either is valid here as well. A search for such a plan starts fro
 for unlimited memory and mostly moves work to where memory is left. Then it considers
 recomputation and offloading: schedules for more memory than there is are made to fit
 (:mod:`milp_plan.kinds.schedule.planners.memory`). These decisions stay fixed while another search
-places everything anew, with second runs and journeys to hosts as operators of their own.
+places everything again, with second runs and journeys to hosts as operators of their own.
 """
 
 from __future__ import annotations

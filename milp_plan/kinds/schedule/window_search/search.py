@@ -298,7 +298,7 @@ class WindowThread:
         if plan.stop_ticks > window_plan.claimed + tolerance:
             text = partial(time_text, ledger.problem.units)
             taken, claimed = text(plan.stop_ticks), text(round(window_plan.claimed))
-            ledger.dispute(f"{PLANNER_NAME}: a plan of {taken} was said to take {claimed}")
+            ledger.dispute(f"{PLANNER_NAME}: a plan of {taken} was claimed to take {claimed}")
         binds = model.view.memory_binds
         if ledger.offer(plan, PLANNER_NAME, PLANNER_NAME, must_be_valid=not binds):
             return True

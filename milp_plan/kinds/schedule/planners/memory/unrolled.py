@@ -123,7 +123,7 @@ class Unrolled:
     # -- who reads what ----------------------------------------------------------------------------
 
     def _read(self) -> bool:
-        """Find which version each event reads; whether all of them can be told apart."""
+        """Find which version each event reads; whether all of them can be distinguished."""
         copies = self._copies()
         for number, event in enumerate(self._events):
             for name, layout, site in self._looks(event):
