@@ -101,6 +101,9 @@ _2021 = (
 )
 _FOUNDRY = (("llm-foundry", 1.0),)
 _BRIDGE = (("Megatron-Bridge bf16", 1.0),)
+AS_UNDER = {"megatron-core": dict.fromkeys(("A100", "A100-40GB"), ("megatron-2021", "A100"))}
+"""Framework -> device class without measured runs -> the framework and class with its rates."""
+
 RECIPES = (
     Recipe("megatron-2021", "A100", _2021, _DENSE),
     Recipe("megatron-deepspeed", "A100", (("BLOOM", 1.0),), _DENSE),
@@ -240,6 +243,10 @@ def document() -> dict[str, Any]:
         counts = ", ".join(f"{name} ({len(runs)})" for name, runs in sets.items())
         entry["fitted_on"] = f"measured steps of {counts}"
         entry["fitted"] = {name: list(names) for name, names in efficiency.fitted.items()}
+        for device, (other, named) in AS_UNDER.get(software, {}).items():
+            entry["devices"][device] = entries[other]["devices"][named]
+            origin = f"{other}, fitted to {entries[other]['fitted_on']}"
+            entry.setdefault("as_under", {})[device] = origin
         entries[software] = entry
     return {"format": MARKER, "version": 1, "software": _rounded(entries)}
 

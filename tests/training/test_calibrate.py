@@ -135,3 +135,16 @@ def test_rates_of_a_framework_are_used_where_it_was_measured() -> None:
         ("torchtitan", ["H100", "B200"], False),
     ):
         assert shipped_for(framework, devices, experts) is shipped()
+
+
+def test_a_device_class_may_have_the_rates_of_another_framework() -> None:
+    """They are no part of the mean for classes that are not known, and a fit replaces them."""
+    core, older = shipped(), shipped("megatron-2021")
+    assert core.rates("A100") == older.rates("A100")
+    assert core.origin(["A100"], False).startswith("of A100 as under megatron-2021, fitted to")
+    assert not core.measured(["A100"])
+    assert "A100" not in core.origin(["V100"], False)
+    assert core.rates("V100").matrix < core.rates("A100").matrix
+    fitted = core.with_rates("A100", DeviceRates())
+    assert "as under" not in fitted.origin(["A100"], False)
+    assert efficiency_from(as_document(core), core.software.name) == core

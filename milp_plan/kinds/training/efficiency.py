@@ -178,6 +178,8 @@ class Efficiency:
         What the figures were fitted on, in words.
     fitted
         Device class -> fields of its rates that were fitted; the others are assumed.
+    as_under
+        Device class -> the framework whose rates it has here, and what those were fitted to.
     """
 
     devices: Mapping[str, DeviceRates] = field(default_factory=dict)
@@ -185,6 +187,7 @@ class Efficiency:
     band: ErrorBand = field(default_factory=ErrorBand)
     fitted_on: str = "assumed, not fitted"
     fitted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    as_under: Mapping[str, str] = field(default_factory=dict)
 
     def measured(self, devices: Iterable[str]) -> bool:
         """Whether measured steps on every one of these classes decided their rates."""
@@ -201,15 +204,21 @@ class Efficiency:
         if names:
             some = ", ".join(_OF_EXPERTS.get(name, name) for name in names)
             return f"of {device} assumed (only {some} fitted, to {self.fitted_on})"
+        if device in self.as_under:
+            return f"of {device} as under {self.as_under[device]}"
         if device in self.devices or not self.devices:
             return f"of {device} assumed, not fitted"
-        return f"of {device} assumed, the mean of {', '.join(self.devices)}"
+        return f"of {device} assumed, the mean of {', '.join(self._own())}"
+
+    def _own(self) -> dict[str, DeviceRates]:
+        """Rates that are not those of another framework."""
+        return {name: rates for name, rates in self.devices.items() if name not in self.as_under}
 
     def rates(self, device: str) -> DeviceRates:
-        """Return the rates of a device class; the mean of all known classes for another one."""
+        """Return the rates of a device class; the mean of this framework's for an unknown one."""
         if device in self.devices:
             return self.devices[device]
-        known = list(self.devices.values())
+        known = list(self._own().values())
         if not known:
             return DeviceRates()
         means = {
@@ -220,7 +229,8 @@ class Efficiency:
 
     def with_rates(self, device: str, rates: DeviceRates) -> Efficiency:
         """Return the same with other rates of one device class."""
-        return replace(self, devices={**self.devices, device: rates})
+        as_under = {name: text for name, text in self.as_under.items() if name != device}
+        return replace(self, devices={**self.devices, device: rates}, as_under=as_under)
 
 
 Share = Annotated[float, msgspec.Meta(gt=0, le=10)]
@@ -256,6 +266,7 @@ class WireSoftware(_SOFTWARE, kw_only=True):  # type: ignore[misc,valid-type,cal
     band: WireBand = msgspec.field(default_factory=WireBand)  # type: ignore[valid-type]
     fitted_on: str = ""
     fitted: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    as_under: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class WireEfficiency(Strict):
@@ -279,7 +290,8 @@ def efficiency_from(document: Mapping[str, Any], software: str) -> Efficiency:
     fitted_on = entry.pop("fitted_on", Efficiency().fitted_on)
     devices = {name: DeviceRates(**rates) for name, rates in entry.pop("devices").items()}
     fitted = {name: tuple(names) for name, names in entry.pop("fitted", {}).items()}
-    return Efficiency(devices, Software(name=software, **entry), band, fitted_on, fitted)
+    as_under = entry.pop("as_under", {})
+    return Efficiency(devices, Software(name=software, **entry), band, fitted_on, fitted, as_under)
 
 
 @cache
@@ -336,6 +348,6 @@ def as_document(efficiency: Efficiency) -> dict[str, Any]:
     entry["band"] = asdict(efficiency.band)
     entry["fitted_on"] = efficiency.fitted_on
     entry["fitted"] = {device: list(names) for device, names in efficiency.fitted.items()}
-    devices = {device: asdict(rates) for device, rates in efficiency.devices.items()}
-    entry["devices"] = devices
+    entry["as_under"] = dict(efficiency.as_under)
+    entry["devices"] = {device: asdict(rates) for device, rates in efficiency.devices.items()}
     return {"format": MARKER, "version": 1, "software": {name: entry}}

@@ -97,7 +97,8 @@ class ModelOnCluster(CheckedProblem):
         return (self._shared(), limits, *self._limits())
 
     def _shared(self) -> object:
-        rates = (sorted(self.efficiency.devices.items()), self.efficiency.software)
+        known = {name: self.efficiency.rates(name) for name in self.cluster.device_names}
+        rates = (sorted(known.items()), self.efficiency.software)
         asked = (self.architecture, self.cluster.with_memory(0), *self._size())
         return asked, rates
 
