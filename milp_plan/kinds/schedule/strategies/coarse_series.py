@@ -269,7 +269,8 @@ class CoarseSeries:
         if not (requested or self.builds_quickly(coarse.problem, part.limit_s)):
             ledger.say("model", "no model of this coarse problem: building it takes too long")
             return
-        limits = replace(coarse.limits(part.limit_s), threads=ledger.settings.threads or 1)
+        threads = ledger.settings.threads or 1
+        limits = replace(coarse.limits(part.limit_s), gap=0.0, threads=threads)
         row.start = cutoff = coarse.value
         built_s = self.build_s
         answer = coarse.solver.run(
