@@ -37,7 +37,8 @@ from milp_plan.models import validated
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import Found, discover
 from milp_plan.run.kinds import kind_of
-from milp_plan.run.model import SAFETY, FormulationSolver, make_options
+from milp_plan.run.model import FormulationSolver, make_options
+from milp_plan.run.model_answer import SAFETY
 from milp_plan.run.restart import make_start
 from milp_plan.study.rows import ABSENT
 

@@ -223,15 +223,9 @@ class _Solve:
         condition = results.solver.termination_condition
         text = results.solver.message
         message = text if isinstance(text, str) else str(condition)
-        if condition == TerminationCondition.infeasibleOrUnbounded and self._bounded():
+        if condition == TerminationCondition.infeasibleOrUnbounded and not self.model.falling:
             return Stop.INFEASIBLE, message
         return STOPS.get(condition, Stop.ERROR), message
-
-    def _bounded(self) -> bool:
-        """Whether column bounds alone bound the objective."""
-        cost, model = self.model.cost, self.model
-        best = np.where(cost > 0, model.column_lower, model.column_upper)
-        return bool(np.isfinite(best[cost != 0]).all())
 
     def _solution(self, source: Any, results: Any) -> NDArray[np.float64] | None:
         if not len(results.solution):

@@ -166,6 +166,8 @@ def _stop(highs: Any, stream: _Stream, model: CompiledModel) -> Stop:
         return Stop.PROVED if holds else Stop.INFEASIBLE
     if status == kinds.kInfeasible:
         return Stop.INFEASIBLE
+    if status == kinds.kUnboundedOrInfeasible and not model.falling:
+        return Stop.INFEASIBLE
     if status == kinds.kTimeLimit:
         return Stop.TIME_LIMIT
     if status == kinds.kInterrupt or stream.interrupted:

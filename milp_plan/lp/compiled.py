@@ -82,6 +82,17 @@ class CompiledModel:
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
 
+    @property
+    def falling(self) -> list[int]:
+        """Columns whose bounds do not keep the objective from falling without end."""
+        best = np.where(self.cost > 0, self.column_lower, self.column_upper)
+        return np.flatnonzero((self.cost != 0) & ~np.isfinite(best)).tolist()
+
+    def column_text(self, place: int) -> str:
+        """Return a column in words."""
+        family, index = self.columns[place]
+        return f"column {family}[{index}]"
+
     def relaxed(self) -> CompiledModel:
         """Return the linear relaxation."""
         return replace(self, integrality=np.zeros_like(self.integrality))

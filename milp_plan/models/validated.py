@@ -139,7 +139,7 @@ def start_of(  # noqa: PLR0917 (what encoding is asked with)
             return None, ""
         vector = model.vector(values)
         for place in np.flatnonzero(~np.isfinite(vector))[:1].tolist():
-            where = _column(model, place)
+            where = model.column_text(place)
             raise InvalidAnswerError(f"handed over a start with {vector[place]} in {where}")
         return vector, ""
 
@@ -162,11 +162,6 @@ def plan_of(formulation: Asked, problem: Any, options: Any, guide: Guide, values
                 "expected whole numbers (int)"
             )
         return plan
-
-
-def _column(model: CompiledModel, place: int) -> str:
-    family, index = model.columns[place]
-    return f"column {family}[{index}]"
 
 
 def _numbers_of(model: CompiledModel) -> Iterator[str]:
@@ -202,7 +197,7 @@ def _numbers_of(model: CompiledModel) -> Iterator[str]:
         wrong = ~np.isfinite(numbers) if never is None else np.isnan(numbers) | (numbers == never)
         for place in np.flatnonzero(wrong)[:1].tolist():
             row = int(owners[place]) if numbers is matrix.data else place
-            where = _column(model, place) if by_column else f"a row of {model.row_families[row]}"
+            where = model.column_text(place) if by_column else f"a row of {model.row_families[row]}"
             yield f"handed over {name} of {numbers[place]} in {where}, expected a finite number"
 
 

@@ -20,7 +20,7 @@ from milp_plan.backends import Limits, Stop
 from milp_plan.core.budget import Budget, now
 from milp_plan.models.protocol import Guide
 
-from .model_answer import ModelAnswer
+from .model_answer import SAFETY, ModelAnswer
 
 MIN_SOLVE_S = 0.1
 """Minimum seconds left for a second solve."""
@@ -72,6 +72,8 @@ class Confirmation:
             return self._infeasible(answer)
         if stop is not Stop.PROVED or value is None or value <= max(0, self.guide.bound or 0):
             return answer
+        if self.limits.gap > SAFETY and answer.bound is not None and answer.bound < value:
+            return answer  # a gap was asked for: that nothing is better is not claimed
         return self._optimum(answer, value)
 
     def _again(self, cutoff: int | None, *, careful: bool) -> ModelAnswer | None:

@@ -15,8 +15,8 @@ from milp_plan.core.gap import proved_optimal, relative_gap, within
 from milp_plan.lp import CompiledModel
 
 from .kind import Kind
-from .model import REFUTED, SAFETY, FormulationSolver
-from .model_answer import AcceptedAnswer, ModelAnswer
+from .model import REFUTED, FormulationSolver
+from .model_answer import SAFETY, AcceptedAnswer, ModelAnswer
 from .settings import Incumbent, IncumbentHook, Progress, ProgressHook, Settings
 
 logger = logging.getLogger(__name__)
@@ -43,6 +43,9 @@ NO_SOLUTION = "its model has no solution"
 
 BOUND_SHARE = 0.1
 """Maximum share of the time limit for bounds."""
+
+LARGEST_GAP = 1.0
+"""Relative gap for solvers where any plan will do: infinity is not a number to all of them."""
 
 
 def _unsettled(answer: ModelAnswer) -> str:
@@ -187,12 +190,12 @@ class Ledger(Generic[P, S]):
             return self.settings.threads
         return 1 if self.repeatable else self.cores or self.kind.threads
 
-    def limits(self, seconds: float, gap: float | None = None) -> Limits:
+    def limits(self, seconds: float) -> Limits:
         """Return a model's limits: seconds, and nodes, gap, seed and threads of the settings."""
         return Limits(
             time_s=max(1.0, seconds),
             nodes=self.settings.node_limit,
-            gap=min(self.settings.gap, 1e-6) if gap is None else gap,
+            gap=min(self.settings.gap, LARGEST_GAP),
             seed=self.settings.seed,
             threads=self.threads,
         )

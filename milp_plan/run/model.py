@@ -23,15 +23,11 @@ from milp_plan.models.protocol import CompiledModel, Formulation, Guide, Scale
 from milp_plan.models.registry import Found, get
 
 from .kinds import kind_of
-from .model_answer import ModelAnswer
+from .model_answer import SAFETY, ModelAnswer
 
 RELATIVE_TOLERANCE = 1e-4
 """Relative difference of a solver's value and the exact one that is allowed where a unit of the
 model is more than a grain of the problem; a model that counts in grains must agree exactly."""
-
-SAFETY = 1e-6
-"""Relative amount by which a solver's bound is lowered before it counts."""
-
 
 LEAST_S = 1.0
 """Seconds that building, and solving, may take at least."""
@@ -237,6 +233,7 @@ class FormulationSolver:
         told = _in_ticks(on_progress, scale.unit)
         with budget.phase("solve"):
             report = backend(self.name)(model, exact, vector, on_progress=told)
+        report = _explained(report, model)
         budget.add("solve", -report.handover_s)
         budget.add("hand over", report.handover_s)
         seconds = max(limits.grace_s, min(limits.time_s, budget.left_s))
@@ -303,6 +300,16 @@ class FormulationSolver:
             root_bound=None if doubt else _round_up(report.root_bound, scale),
             claim=claim,
         )
+
+
+def _explained(report: SolverReport, model: CompiledModel) -> SolverReport:
+    """Return a report that names a column, if there is one, with which the objective falls."""
+    unbounded = report.stop is Stop.ERROR and "unbounded" in report.message.lower()
+    for place in model.falling[:1] if unbounded else ():
+        side = "lower" if model.cost[place] > 0 else "upper"
+        why = f"the objective falls with {model.column_text(place)}, which has no {side} bound"
+        return dataclasses.replace(report, message=f"{report.message}: {why}")
+    return report
 
 
 def _in_ticks(
@@ -398,12 +405,15 @@ def _resolvable(limits: Limits, scale: Scale, cutoff: int | None) -> Limits:
     """Return limits with gaps that a bound, once made safe, can close.
 
     Where the model counts in grains, a gap of less than one of them is none; else its bounds are
-    only good to :data:`SAFETY`.
+    only good to :data:`SAFETY`. A gap that was asked for is reached after that loss.
     """
+    most = max(1.0, (cutoff or 0) / scale.unit)
+    lost = scale.slack + 2 * SAFETY * most
+    gap = max(0.0, limits.gap - lost / most)
     if scale.grain < scale.unit:
-        return dataclasses.replace(limits, gap=max(limits.gap, SAFETY / 2), gap_abs=1e-9)
-    lost = scale.slack + 2 * SAFETY * max(1.0, (cutoff or 0) / scale.unit)
-    return dataclasses.replace(limits, gap_abs=max(1e-9, 0.999 * (scale.grain / scale.unit - lost)))
+        return dataclasses.replace(limits, gap=max(gap, SAFETY / 2), gap_abs=1e-9)
+    fits = max(1e-9, 0.999 * (scale.grain / scale.unit - lost))
+    return dataclasses.replace(limits, gap=gap, gap_abs=fits)
 
 
 def _round_up(bound: float | None, scale: Scale) -> int | None:

@@ -10,6 +10,9 @@ from milp_plan.backends import SolverReport, Stop
 from milp_plan.core import Verdict
 from milp_plan.lp import CompiledModel
 
+SAFETY = 1e-6
+"""Relative amount by which a solver's bound is lowered before it counts."""
+
 FAILURES = {
     Stop.KILLED: "the solver process was ended from outside or crashed",
     Stop.ERROR: "the solver failed",

@@ -186,13 +186,12 @@ class Strategy(ABC, Generic[P, S]):
         budget: Budget,
         *,
         start: S | None = None,
-        gap: float | None = None,
     ) -> None:
         """Solve the model for plans with a value of at most ``cutoff``, with the known bound."""
         from milp_plan.models.protocol import Guide
 
         ledger = self.ledger
-        guide, limits = Guide(cutoff, ledger.lower), ledger.limits(budget.left_s, gap)
+        guide, limits = Guide(cutoff, ledger.lower), ledger.limits(budget.left_s)
         self.solve_with_lazy_rows(ledger.solver, guide, limits, budget, lambda: start)
 
     def solve_with_lazy_rows(

@@ -8,8 +8,10 @@ import signal
 import subprocess
 import sys
 from math import inf
+from types import SimpleNamespace
 from typing import Any
 
+import highspy
 import numpy as np
 import pytest
 
@@ -138,3 +140,14 @@ def test_the_signal_to_end_is_a_wish() -> None:
     assert message[1]["stop"] == Stop.INTERRUPTED
     assert message[1]["objective"] <= hard.cost @ start
     assert process.returncode == 0
+
+
+@pytest.mark.parametrize(("upper", "stop"), [(3.0, Stop.INFEASIBLE), (inf, Stop.ERROR)])
+def test_infeasible_or_unbounded_is_infeasible_where_columns_bound_the_objective(
+    upper: float, stop: Stop
+) -> None:
+    """Presolve does not say which of both; such a model without a solution was a failure."""
+    either = highspy.HighsModelStatus.kUnboundedOrInfeasible
+    solver = SimpleNamespace(getModelStatus=lambda: either)
+    found = model([-1], [(4, [1], inf)], [(0, upper)])
+    assert worker._stop(solver, worker._Stream(io.BytesIO()), found) is stop

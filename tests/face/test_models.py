@@ -9,11 +9,15 @@ import pyomo.environ as pyo
 import pytest
 
 import milp_plan as mp
+from milp_plan.check import verify
 from milp_plan.cli.templates import source
 from milp_plan.core import FormulationError, InputError
 from milp_plan.kinds.schedule.model.planted import planted
 from milp_plan.kinds.schedule.model.schedule import ScheduleData
+from milp_plan.models.protocol import Guide
+from milp_plan.models.registry import load
 from tests.cli.cases import INSTANCES
+from tests.models.hand import op, problem, value
 from tests.support.brute import brute_force
 
 DIAMOND = INSTANCES / "heterogeneous-greedy-trap.json"
@@ -203,6 +207,21 @@ def test_plans_of_the_template_pass_and_are_no_better_than_the_best(template: Pa
         assert not outcome.defects
         tried += 1
     assert tried > 5
+
+
+def test_starts_a_billionth_apart_lose_no_order(template: Path) -> None:
+    """``k`` reads ``o``, which takes no time: the solver may start it a little before ``o``.
+
+    That arc is dropped; with it went the order of ``k`` and ``c``, which overlapped.
+    """
+    form = load(template).formulation
+    assert form is not None
+    case = problem([op("o", 0), op("k", 2), op("c", 1)], [value("v", "o", "k")], devices="a")
+    on = dict.fromkeys([("o", "a"), ("k", "a"), ("c", "a")], 1.0)
+    values = {"on": on, "start": {"o": 1e-9, "k": 0.0, "c": 2.0}}
+    plan = form.decode(case, form.Options(), Guide(), values)
+    verdict = verify(case, plan)
+    assert (verdict.violations, verdict.value) == ((), 3)
 
 
 def test_data_of_a_model_counts_in_few_units() -> None:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from milp_plan.backends import TracePoint
+from milp_plan.cli.templates import source
 from milp_plan.core import InputError, Plan, PlanningProblem
 from milp_plan.core.budget import Budget
 from milp_plan.kinds.schedule.coarse_problem import HEADS, CoarseProblemRow, coarse_problem_table
 from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from milp_plan.kinds.schedule.planners.learning import ClauseLearning
 from milp_plan.kinds.schedule.strategies import two_stages
-from milp_plan.kinds.schedule.strategies.coarse_series import CoarseSeries
+from milp_plan.kinds.schedule.strategies.coarse_series import CoarseSeries, report_progress
 from milp_plan.kinds.schedule.strategies.schedule import ScheduleStrategy
+from milp_plan.models.registry import get, load
 from milp_plan.run import Outcome, Settings, solve
 from milp_plan.run.kinds import kind_of
 from milp_plan.run.ledger import Ledger
+from milp_plan.run.model import FormulationSolver
 from milp_plan.run.solving import choose
 from milp_plan.run.summary import warnings
 from milp_plan.zoo import TRAPS
@@ -67,7 +72,8 @@ def test_coarse_problems_have_their_rows(monkeypatch: pytest.MonkeyPatch) -> Non
     """Clusters, the model's size, its start, value and bound, and the plan before and after."""
     monkeypatch.setattr(ClauseLearning, "suits", staticmethod(lambda _problem: False))
     problem = instance("gpt-mini-inference-4xV100")
-    outcome = quick(problem, two_stage=True, target=8, node_limit=50, rounds=2)
+    limits = {"time_limit_s": 120, "node_limit": 50, "rounds": 2}  # a busy machine loads slowly
+    outcome = quick(problem, two_stage=True, target=8, **limits)
     (row,) = outcome.record["coarse_stages"]
     assert 8 <= row["clusters"] < len(problem.graph.operators)
     assert row["columns"] > 0 < row["rows"]
@@ -99,6 +105,32 @@ def test_a_stage_without_a_model_has_dashes() -> None:
     (reported,) = coarse_problem_table([row], kind_of(problem).measure(problem))
     assert reported[2:4] == ["—", "—"]
     assert reported[-2:] == ["—", "7 ns"]
+
+
+@pytest.mark.parametrize(("name", "asked"), [("operator_schedule", False), ("mine", True)])
+def test_a_named_formulation_is_asked_though_ours_would_take_too_long_to_build(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, asked: bool
+) -> None:
+    """The estimate is for ours; the run ended without a word of the other one."""
+    path = tmp_path / "mine.py"
+    path.write_text(source("mine"), encoding="utf-8")
+    problem = instance("two-tower-tiny-inference-2xH100")
+    solver = FormulationSolver(load(path) if name == "mine" else get(name)).with_options({})
+    ledger = Ledger(kind_of(problem), problem, Settings(), solver=solver)
+    series, row = CoarseSeries(ledger), CoarseProblemRow("pairs", len(problem.graph.operators))
+    monkeypatch.setattr(CoarseSeries, "builds_quickly", lambda *_given: False)
+    series.solve_model(series.coarse_ledger(problem, ledger.budget), row, ledger.budget)
+    assert ledger.asked is asked
+    notes = [point.note for point in ledger.trace if point.phase == "model"]
+    assert any("takes too long" in note for note in notes) is not asked
+
+
+def test_progress_of_a_model_is_in_the_units_of_the_answer() -> None:
+    """It was in ticks, with exponents: model 4.02843e+07."""
+    problem = instance("unet-training-4xA100")
+    ledger = Ledger(kind_of(problem), problem, Settings())
+    report_progress(ledger, TracePoint(1.0, 40_284_300.2, None, 7))
+    assert ledger.trace[-1].note == "model 40.2843 ms, its bound —, nodes 7"
 
 
 def test_few_operators_are_planned_exactly() -> None:

@@ -7,6 +7,7 @@ from runpy import run_path
 
 import pytest
 
+from milp_plan.cli.templates import source
 from milp_plan.core import FormulationFailureError
 from milp_plan.models import validated
 from milp_plan.models.protocol import Guide
@@ -156,3 +157,16 @@ def test_plans_stay_and_the_sentence_is_reported(tmp_path, code, only):
         assert "scale handed over a unit of" in result.stderr
     else:
         assert "makespan 10 ns" in result.stdout
+
+
+@pytest.mark.untraced
+def test_an_unbounded_model_names_the_column_that_falls(tmp_path):
+    """It said that the solver failed, as if the model were fine."""
+    path, goal = tmp_path / "mine.py", "m.goal = pyo.Objective(expr=m.makespan"
+    text = source("mine").replace(goal, f"m.free = pyo.Var()\n        {goal} - 2 * m.free")
+    path.write_text(text, encoding="utf-8")
+    more = ["--formulation", path, "--only", "--record-folder", tmp_path / "runs"]
+    result = call("solve", instance_file(tmp_path, pair()), *more)
+    assert result.exit_code == 6
+    said = "nbounded: the objective falls with column free[None], which has no upper bound)"
+    assert said in result.stderr

@@ -284,7 +284,7 @@ class JobsStrategy(Strategy[JobsProblem, JobsPlan]):
         """Ask for plans that are better by less and less; what has no solution is a bound."""
         ledger, budget, problem = self.ledger, self.ledger.budget, self.ledger.problem
         solver = FormulationSolver(get(FORMULATION), name=ledger.settings.solver)
-        limits = ledger.limits(MODEL_SHARE * budget.limit_s, gap=0.0)
+        limits = ledger.limits(MODEL_SHARE * budget.limit_s)
         limits = dataclasses.replace(limits, threads=1)
         sizes: list[list[int]] = ledger.details.setdefault("models", [])
         level, step = 0, STEP

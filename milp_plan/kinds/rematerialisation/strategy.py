@@ -142,7 +142,7 @@ class RematerialisationStrategy(Strategy[RematerialisationProblem, Rematerialisa
     def watch(self) -> None:
         """Solve the model with lazy memory rows; a plan that exceeds the budget is repaired."""
         ledger, budget = self.ledger, self.ledger.budget
-        limits = ledger.limits(MODEL_SHARE * budget.limit_s, gap=0.0)
+        limits = ledger.limits(MODEL_SHARE * budget.limit_s)
         limits = dataclasses.replace(limits, threads=max(1, ledger.threads - 1))
         with budget.phase("models"):
             solver = self.lazy()

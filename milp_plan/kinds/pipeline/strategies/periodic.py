@@ -249,7 +249,7 @@ class Ends:
             guide = Guide(cutoff=self.value, neighbourhood=Neighbourhood(plan, free))
             kind = kind_of(self.short.problem)
             books = Ledger(kind, self.short.problem, settings, budget, solver=solver)
-            limits = books.limits(MODEL_S, 1e-6)
+            limits = books.limits(MODEL_S)
             answer = solver.run(self.short.problem, guide, limits, budget, start=plan)
             books.accept_answer(answer, covers_all_plans=False, by=PLANNER)
             failed += 1

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from threading import Event
 
-from milp_plan.backends import Limits, highs
+from milp_plan.backends import highs
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.budget import now
 from milp_plan.kinds.schedule.strategies.small_schedule import is_tiny, offer_best_of_all
@@ -298,18 +298,12 @@ class ShopStrategy(Strategy[PlanningProblem, Plan]):
         Often a few windows refute that, whereas a model that starts from the plan itself would have
         to close the gap by branching.
         """
-        ledger, settings = self.ledger, self.ledger.settings
+        ledger = self.ledger
         part = ledger.budget.part("model", share, of_limit=False)
         ledger.say("model", f"{self.shop.num_tasks} tasks")
         while not ledger.done and not part.over:
             cutoff = None if ledger.value is None else ledger.value - 1
-            limits = Limits(
-                time_s=max(1.0, part.left_s),
-                nodes=settings.node_limit,
-                gap=min(settings.gap, 1e-6),
-                seed=settings.seed,
-                threads=ledger.threads,
-            )
+            limits = ledger.limits(part.left_s)
             guide = Guide(cutoff, ledger.lower)
             answer = ledger.solver.run(ledger.problem, guide, limits, ledger.budget)
             believed = ledger.accept_answer(answer, cutoff)

@@ -275,7 +275,7 @@ class LatencyStrategy(SerialStrategy):
         """Solve the exact model of small problems where the ideals left a gap."""
         ledger = self.ledger
         ledger.say("model", f"{len(self.atoms)} operators")
-        self.solve_below(ledger.value, ledger.budget, start=ledger.plan, gap=ledger.settings.gap)
+        self.solve_below(ledger.value, ledger.budget, start=ledger.plan)
 
 
 class _CountedClock:

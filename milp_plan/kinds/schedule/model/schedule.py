@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from itertools import pairwise, product
+from itertools import combinations, product
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from milp_plan.core import FULL, FormulationError, Option, Placement, Plan, PlanningProblem
@@ -277,6 +277,6 @@ def _timed(data: ScheduleData, places: Mapping[str, str], hint: Mapping[str, flo
     arcs = [
         Arc(before, after)
         for tasks in uses.values()
-        for before, after in pairwise(sorted(tasks, key=key.__getitem__))
+        for before, after in combinations(sorted(tasks, key=key.__getitem__), 2)
     ]
     return retime(data.sets, placements, arcs, {name: spot[0] for name, spot in key.items()})

@@ -26,7 +26,7 @@ from ..coarsen.reduction import Coarsening
 from ..coarsen.steps import coarsen
 from ..loops import LEARNING
 from ..planners.indexed import indexed
-from ..planners.portfolio import LISTS, best_plan, list_start
+from ..planners.portfolio import LISTS, OWN, best_plan, list_start
 from ..window_search.search import search_windows
 from .compaction import compact
 from .small_schedule import SmallSearch
@@ -90,8 +90,10 @@ class Candidate(NamedTuple):
 
 def report_progress(ledger: Ledger[PlanningProblem, Plan], point: TracePoint) -> None:
     """Report a solver's progress in the run's messages."""
-    value = "none" if point.incumbent is None else f"{point.incumbent:.6g}"
-    bound = "none" if point.bound is None else f"{point.bound:.6g}"
+    text = ledger.kind.measure(ledger.problem).text
+    value, bound = (
+        text(None if amount is None else round(amount)) for amount in (point.incumbent, point.bound)
+    )
     ledger.say("model", f"model {value}, its bound {bound}, nodes {point.nodes}")
 
 
@@ -265,11 +267,13 @@ class CoarseSeries:
             return
         share = 1.0 if ledger.settings.only else self.model_share
         part = budget.part("model", share, of_limit=False)
-        requested = budget.repeatable or ledger.settings.target is not None
+        named = ledger.solver.found.name != OWN  # the rates are those of ours
+        requested = budget.repeatable or named or ledger.settings.target is not None
         if not (requested or self.builds_quickly(coarse.problem, part.limit_s)):
             ledger.say("model", "no model of this coarse problem: building it takes too long")
             return
-        limits = replace(coarse.limits(part.limit_s), threads=ledger.settings.threads or 1)
+        threads = ledger.settings.threads or 1
+        limits = replace(coarse.limits(part.limit_s), gap=0.0, threads=threads)
         row.start = cutoff = coarse.value
         built_s = self.build_s
         answer = coarse.solver.run(
