@@ -257,6 +257,17 @@ def ideal(cluster: str, **asked: Any) -> ServingProblem:
     return serving_problem(small, cluster, efficiency=rates, reserve_bytes=0, **asked)
 
 
+def test_words_as_texts_ask_the_same_as_their_members() -> None:
+    """A phase that was a text was read as both phases."""
+    size = {"prompt": 2048, "output": 256}
+    spelled = serving_problem("llama3-70b", "4xH100", **size, phase="decode", precision="fp8")
+    known = {"phase": Phase.DECODE, "precision": Precision.FP8}
+    assert spelled == serving_problem("llama3-70b", "4xH100", **size, **known)
+    assert spelled.phase is Phase.DECODE
+    with pytest.raises(InputError, match="objective: found 'speed', expected one of latency"):
+        serving_problem("llama3-70b", "4xH100", **size, objective="speed")
+
+
 def test_a_decode_pass_takes_the_bytes_of_each_piece_by_hand() -> None:
     """Projections, attention, feed-forward part, embedding, head: all are bound by memory."""
     problem = ideal("1xH100", prompt=1000, output=200, phase=Phase.DECODE)

@@ -10,6 +10,7 @@ from typing import Any
 
 from milp_plan.core import Finding
 from milp_plan.core.errors import below_findings
+from milp_plan.core.exactness import spell_words
 from milp_plan.core.shown import ShownPlan
 from milp_plan.kinds.training.architecture import Architecture
 from milp_plan.kinds.training.cluster import TrainingCluster
@@ -38,6 +39,15 @@ class Objective(StrEnum):
     """Time of one request; of its first token or of each further one, if one phase is asked."""
     THROUGHPUT = "throughput"
     """Tokens per second: of prompts where prefill alone is asked, else of outputs."""
+
+
+WORDS: dict[str, type[StrEnum]] = {
+    "objective": Objective,
+    "phase": Phase,
+    "precision": Precision,
+    "cache_precision": Precision,
+}
+"""Fields of a problem that are words, with their values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +131,7 @@ class ServingProblem(ModelOnCluster):
     Raises
     ------
     InputError
-        A figure below its least, or a model that generates no tokens.
+        A figure below its least, a word that is not known, or a model that generates no tokens.
     """
 
     decision = Deployment
@@ -141,6 +151,10 @@ class ServingProblem(ModelOnCluster):
     fixed: Mapping[str, int] = field(default_factory=dict, hash=False)
     efficiency: Efficiency = field(default_factory=shipped, hash=False)
     provenance: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False)
+
+    def __post_init__(self) -> None:
+        spell_words(self, WORDS)
+        super().__post_init__()
 
     def _findings(self) -> Iterator[Finding]:
         for name in ("prompt", "output", "requests", "first_token_ns", "token_ns"):

@@ -22,7 +22,7 @@ KEPT, MISSES = 3, 3
 """Deployments that are kept, and those listed because memory does not suffice."""
 
 NOT_CONSIDERED = (
-    "tensor parallelism over more than one node",
+    "tensor parallelism over more than one node, context parallelism",
     f"prompts at once other than powers of two up to {MOST_PROMPTS}",
     "requests in flight other than powers of two, the most that memory and limits allow, and those "
     "asked",

@@ -8,6 +8,8 @@ from enum import StrEnum
 from functools import lru_cache
 from itertools import accumulate
 
+from milp_plan.core.exactness import spell_words
+
 from .architecture import Architecture
 from .blocks import Moe
 from .cluster import TrainingCluster
@@ -68,6 +70,14 @@ FASTER = {Precision.BF16: 1, Precision.FP8: 2}
 """Peak rate of products over that of 16 bits."""
 
 
+WORDS: dict[str, type[StrEnum]] = {
+    "schedule": Schedule,
+    "recompute": Recompute,
+    "offload": Offload,
+    "precision": Precision,
+}
+"""Fields of a configuration that are words, with their values."""
+
 COUNTS = (
     *("tensor", "context", "expert", "expert_tensor", "pipeline", "data"),
     *("micro_batch", "micro_batches", "virtual"),
@@ -119,6 +129,11 @@ class Configuration:
         Number of blocks of each chunk, in the order of the model, ``pipeline * virtual`` numbers;
         empty for the even split of :func:`even_layers`. The embedding is with the first chunk, the
         head and multi-token prediction with the last.
+
+    Raises
+    ------
+    InputError
+        A word that names no schedule, recomputation, offload or precision.
     """
 
     tensor: int = 1
@@ -139,6 +154,9 @@ class Configuration:
     offload: Offload = Offload.NONE
     precision: Precision = Precision.BF16
     layers: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        spell_words(self, WORDS)
 
     @property
     def stage_devices(self) -> int:

@@ -31,13 +31,24 @@ SCHEDULES = (Schedule.ONE_F_ONE_B, Schedule.INTERLEAVED, Schedule.ZB_H1, Schedul
 
 NOT_CONSIDERED = {
     "tensor parallelism between nodes": "tensor parallelism over more than one node",
-    "short context ranks": (f"context parallelism below {LEAST_CONTEXT_TOKENS:,} tokens a rank"),
+    "short context ranks": (
+        f"context parallelism below {LEAST_CONTEXT_TOKENS:,} tokens a rank, or of a degree that is "
+        "no power of two"
+    ),
+    "whole norms": (
+        "tensor parallelism without sequence parallelism, but where the framework needs that"
+    ),
     "other micro-batches": (
         f"micro-batches of other than {', '.join(map(str, MICRO_BATCHES))} samples"
     ),
     "unsharded optimizer": (
         "optimizer state on every data rank (never faster by these costs, and larger)"
     ),
+    "other sharding": (
+        "gradients or parameters sharded with a pipeline; sharding over fewer than all data and "
+        "context ranks"
+    ),
+    "other schedules": f"schedules other than {', '.join(SCHEDULES[:-1])} and {SCHEDULES[-1]}",
     "other blocks on stages": (
         "blocks on stages other than evenly, or in up to three ways with the shortest slowest "
         "stage (1F1B and ZB-H1 alone)"
@@ -64,7 +75,10 @@ NOT_MEASURED = {
 }
 """The same for measured layers."""
 
-UNSAID_OF_MEASURED = ("tensor parallelism between nodes", "short context ranks", "8-bit products")
+UNSAID_OF_MEASURED = (
+    *("tensor parallelism between nodes", "short context ranks", "whole norms"),
+    "8-bit products",
+)
 """What means nothing for measured layers."""
 
 
