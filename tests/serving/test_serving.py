@@ -152,6 +152,22 @@ def test_a_single_token_reads_the_experts_that_it_visits() -> None:
         assert counter.experts_read(part, tokens) == pytest.approx(read)
 
 
+def test_a_single_token_visits_one_copy_of_the_experts_whole() -> None:
+    """Each of two tensor ranks with all experts read those of half a token."""
+    problem = serving_problem("qwen3-30b-a3b", "2xH100", prompt=100, output=10)
+    costs, block = ServingCosts(problem), problem.architecture.blocks[0]
+    part = block.feed_forward
+    assert isinstance(part, Moe)
+    read = {}
+    for name, d in {"one": Deployment(data=2), "two": Deployment(tensor=2)}.items():
+        counter = costs.counter(d, 1, 1, 100)
+        read[name] = counter.experts_read(part, counter.own(1))
+        assert counter.own(1) == 1
+    assert read["one"] == read["two"] == pytest.approx(8)
+    shared = costs.counter(Deployment(tensor=2, expert=2), 1, 1, 100)
+    assert shared.experts_read(part, shared.own(1)) == pytest.approx(4)
+
+
 SOFTWARE = shipped().software
 
 

@@ -13,6 +13,7 @@ from milp_plan.io.files import read_document
 from milp_plan.kinds.training import Mlp, model
 from milp_plan.kinds.training.api import training_problem
 from milp_plan.kinds.training.huggingface import read_config
+from milp_plan.kinds.training.problem import MODEL_NOTES
 from milp_plan.kinds.training.problem_file import read, to_json
 from milp_plan.kinds.training.report import TrainingAnswer
 from milp_plan.kinds.training.search import SearchResult
@@ -269,13 +270,13 @@ def test_a_member_left_to_the_default_of_transformers_is_to_be_added(tmp_path: P
 
 def test_the_answer_says_how_a_vision_tower_is_read(tmp_path: Path) -> None:
     parts = {"text_config": LLAMA3_70B, "vision_config": CONFIGS["vit-l"]}
-    (frozen,) = read_config(written(tmp_path, parts)).notes
-    assert "frozen" in frozen
+    assert read_config(written(tmp_path, parts)).notes == ()
     parts["vision_config"] = CONFIGS["vit-l"] | {"model_type": "pixtral"}
-    assert read_config(written(tmp_path, parts)).notes == (
-        frozen,
-        "vision_config.model_type 'pixtral' is read as one of clip_vision_model",
-    )
+    model = read_config(written(tmp_path, parts))
+    (note,) = model.notes
+    assert note == "vision_config.model_type 'pixtral' is read as one of clip_vision_model"
+    problem = training_problem(model, "8xH100", global_batch=8)
+    assert problem.provenance[MODEL_NOTES] == f"24 of 104 blocks are frozen; {note}"
 
 
 def test_a_gpt2_whose_head_is_not_tied_has_a_head_of_its_own(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ NOT_CONSIDERED = (
     "prompts computed in chunks beside decoding",
     "devices of their own for each phase",
     "experts visited unevenly",
+    "weights of fewer than 8 bits",
     "speculative decoding, prefixes in common",
     "stages other than even",
 )

@@ -77,7 +77,10 @@ def training_problem(
     model, cluster = given_model(model), given_cluster(cluster, memory_bytes)
     if reserve_bytes is None:
         reserve_bytes = default_reserve(cluster)
-    known: dict[str, str] = {MODEL_NOTES: "; ".join(model.notes)} if model.notes else {}
+    frozen = sum(block.frozen for block in model.blocks)
+    still = (f"{frozen} of {len(model.blocks)} blocks are frozen",) if frozen else ()
+    notes = "; ".join((*still, *model.notes))
+    known: dict[str, str] = {MODEL_NOTES: notes} if notes else {}
     sizes = (sequence or model.sequence, global_batch, reserve_bytes)
     more = (
         PLANS.fixed_values(fixed or {}),

@@ -101,7 +101,7 @@ def read_config(path: str | Path) -> Architecture:
     try:
         config = _Config(members, document.file)
         model = _architecture(config, _name(members, path))
-        return replace(model, notes=tuple(dict.fromkeys((*model.notes, *config.notes))))
+        return replace(model, notes=tuple(dict.fromkeys(config.notes)))
     except InputError as error:
         raise error.in_file(document.file) from None
 

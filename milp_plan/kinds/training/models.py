@@ -130,9 +130,6 @@ def vit(
     )
 
 
-FROZEN = "the vision tower is frozen, the projector of LLaVA trained"
-
-
 def vision_language(
     name: str, tower: Architecture, decoder: Architecture, *, frozen: bool = True
 ) -> Architecture:
@@ -160,7 +157,6 @@ def vision_language(
         before + projector,
         prediction=decoder.prediction,
         source=f"{tower.source}; {decoder.source}; projector of arXiv:2310.03744",
-        notes=(FROZEN,) * frozen,
     )
 
 
