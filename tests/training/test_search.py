@@ -187,3 +187,12 @@ def test_what_no_configuration_of_the_space_has_is_said() -> None:
     assert "with a pipeline" in said["other sharding"]
     assert all(c.sequence_parallel for c in listed if c.tensor > 1)
     assert "without sequence parallelism" in said["whole norms"]
+
+
+def test_too_few_micro_batches_for_dualpipe_v_are_no_lack_of_memory() -> None:
+    """The answer was proved to fit nowhere, with any memory, as its schedule is not defined."""
+    fixed = {"pipeline": 4, "schedule": Schedule.DUALPIPE_V, "virtual": 2}
+    few, enough = problem(batch=4), problem(batch=8)
+    assert not list(Space(few, fixed))
+    assert "needs at least 8 micro-batches" in Space(few, fixed).why_empty()
+    assert search(enough, Roofline(enough), fixed, Budget(None)).best

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from milp_plan.core.budget import Budget
-from milp_plan.kinds.training.space import allowed, divisors, expert_degrees
+from milp_plan.kinds.training.space import allowed, degree_misfits, divisors, expert_degrees
 from milp_plan.kinds.training.step import excess_of
 
 from .costs import Figures, ServingCosts, ServingMemory
@@ -162,7 +162,8 @@ class Search:
 
 def why_empty(problem: ServingProblem) -> str | None:
     """Say why the fixed fields leave no degrees that can run; ``None`` if they leave some."""
-    reason = "the fixed fields leave no degrees"
+    misfits = "; ".join(degree_misfits(problem.fixed, problem.cluster.devices))
+    reason = misfits or "the fixed fields leave no degrees"
     for number, shape in enumerate(shapes(problem)):
         why = problem.why_not(_with_requests(problem, shape))
         if why is None:

@@ -219,6 +219,8 @@ class Configuration:
         if below:
             yield from (f"{name} is {getattr(self, name)}, below 1" for name in below)
             return
+        if architecture.measured_batch and cluster.mixed:
+            yield "layers were measured on one class of devices"
         if self.devices != cluster.devices:
             yield (
                 f"tensor {self.tensor} x context {self.context} x pipeline {self.pipeline} x data "
@@ -243,7 +245,7 @@ class Configuration:
             names = {group.device.name for group in cluster.groups if not group.device.fp8}
             yield from (f"{name} has no 8-bit floats" for name in sorted(names))
         if architecture.measured_batch:
-            yield from self._measured_reasons(architecture, cluster)
+            yield from self._measured_reasons(architecture)
             yield from self._pipeline_reasons(architecture)
             return
         yield from self.width_reasons(architecture)
@@ -274,9 +276,7 @@ class Configuration:
         if self.virtual > 1:
             yield "virtual stages are not offered on a cluster of several classes"
 
-    def _measured_reasons(
-        self, architecture: Architecture, cluster: TrainingCluster
-    ) -> Iterator[str]:
+    def _measured_reasons(self, architecture: Architecture) -> Iterator[str]:
         """List what layers measured on one device cannot price."""
         for name in ("tensor", "context", "expert", "expert_tensor"):
             if getattr(self, name) > 1:
@@ -292,8 +292,6 @@ class Configuration:
             yield f"recompute {self.recompute}: measured layers have no parts of their own"
         if self.recompute is Recompute.FULL and not architecture.recomputable:
             yield "recompute full: the measured layers do not say what they send (output_bytes)"
-        if cluster.mixed:
-            yield "layers were measured on one class of devices"
 
     def width_reasons(self, architecture: Architecture) -> Iterator[str]:
         """List what the tensor and context degrees do not divide."""
@@ -336,9 +334,28 @@ class Configuration:
             yield f"{self.chunks} chunks for {blocks} blocks"
         if self.pipeline == 1 and self.virtual > 1:
             yield f"{self.virtual} virtual stages without a pipeline"
+        yield from self._schedule_reasons()
+        if self.zero == 3 and self.pipeline > 1:
+            yield "sharded parameters (stage 3) are not offered with a pipeline"
+        if self.layers and (len(self.layers) != self.chunks or sum(self.layers) != blocks):
+            yield (
+                f"layers {self.layers} are {len(self.layers)} chunks with {sum(self.layers)} "
+                f"blocks, expected {self.chunks} chunks with {blocks}"
+            )
+        elif min(self.layers, default=0) < 0:
+            yield f"layers {self.layers} has a negative number"
+
+    def _schedule_reasons(self) -> Iterator[str]:
+        """List virtual stages and micro-batches that the schedule is not defined for."""
         if self.schedule in V_SHAPED:
             if self.virtual != 2:
                 yield f"schedule {self.schedule} has 2 virtual stages, not {self.virtual}"
+            least = 2 * self.pipeline if self.schedule is Schedule.DUALPIPE_V else 1
+            if self.micro_batches < least:
+                yield (
+                    f"schedule {self.schedule} needs at least {least} micro-batches, twice the "
+                    f"stages, not {self.micro_batches}"
+                )
         elif self.schedule is Schedule.INTERLEAVED:
             if self.virtual < 2 <= self.pipeline:
                 yield "an interleaved schedule needs at least 2 virtual stages"
@@ -349,15 +366,6 @@ class Configuration:
                 )
         elif self.virtual > 1:
             yield f"schedule {self.schedule} has 1 virtual stage, not {self.virtual}"
-        if self.zero == 3 and self.pipeline > 1:
-            yield "sharded parameters (stage 3) are not offered with a pipeline"
-        if self.layers and (len(self.layers) != self.chunks or sum(self.layers) != blocks):
-            yield (
-                f"layers {self.layers} are {len(self.layers)} chunks with {sum(self.layers)} "
-                f"blocks, expected {self.chunks} chunks with {blocks}"
-            )
-        elif min(self.layers, default=0) < 0:
-            yield f"layers {self.layers} has a negative number"
 
 
 def without_recomputation(c: Configuration) -> Configuration:

@@ -189,12 +189,7 @@ class Space:
         """List fixed degrees, samples and blocks that do not go into cluster, batch and model."""
         problem, fixed = self.problem, self.fixed
         devices, samples = problem.cluster.devices, problem.global_batch
-        degrees = {name: fixed[name] for name in DEGREES if name in fixed}
-        alone = [name for name, degree in degrees.items() if devices % degree]
-        yield from (f"{name} {degrees[name]} does not divide {devices} devices" for name in alone)
-        if not alone and devices % prod(degrees.values()):
-            text = " x ".join(f"{name} {degree}" for name, degree in degrees.items())
-            yield f"{text} does not divide {devices} devices"
+        yield from degree_misfits(fixed, devices)
         of = f"the batch of {samples}"
         if samples % fixed.get("data", 1):
             yield f"data {fixed['data']} does not divide {of}"
@@ -203,6 +198,9 @@ class Space:
         for name in ("micro_batch", "micro_batches"):
             if samples % fixed.get(name, 1):
                 yield f"{name} {fixed[name]} does not divide {of}"
+        measured = problem.architecture.measured_batch or 1
+        if samples % measured:
+            yield f"the measured micro-batch of {measured} does not divide {of}"
         layers, blocks = fixed.get("layers", ()), len(problem.architecture.blocks)
         if layers and sum(layers) != blocks:
             yield f"layers sum to {sum(layers)}, the model has {blocks} blocks"
@@ -314,6 +312,17 @@ class Space:
 
 DEGREES = ("tensor", "context", "pipeline", "data")
 """Fields whose product is the number of devices."""
+
+
+def degree_misfits(fixed: Mapping[str, Any], devices: int) -> Iterator[str]:
+    """List fixed degrees that do not divide the devices, alone or together."""
+    degrees = {name: fixed[name] for name in DEGREES if name in fixed}
+    alone = [name for name, degree in degrees.items() if devices % degree]
+    yield from (f"{name} {degrees[name]} does not divide {devices} devices" for name in alone)
+    if not alone and devices % prod(degrees.values()):
+        text = " x ".join(f"{name} {degree}" for name, degree in degrees.items())
+        yield f"{text} does not divide {devices} devices"
+
 
 _FREE = frozenset(
     {"recomputed", "recomputed_by_chunk", "sequence_parallel", "precision", "offload", "layers"}
