@@ -438,6 +438,12 @@ def test_what_a_framework_cannot_do_is_refused_with_a_remedy(
         ("torchtitan", "deepseek-v3", {"zero": 3}, "multi-token"),
         ("torchtitan", "qwen3-8b", {"pipeline": 2}, "pipeline=1"),
         ("torchtitan", "qwen3-30b-a3b", {"zero": 3, "tensor": 2}, "experts have the tensor degree"),
+        (
+            "torchtitan",
+            "qwen3-30b-a3b",
+            {"zero": 3, "tensor": 4, "expert": 2},
+            "groups of 4 tensor",
+        ),
         ("nanotron", "gpt3-6.7b", {}, "another shape"),
         ("nanotron", "qwen3-8b", {}, "another shape"),
         ("fsdp2", "mixtral-8x7b", {"expert": 2}, "distributes no experts"),
