@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from milp_plan.core import InputError
 from milp_plan.kinds.training import Configuration, Moe, Schedule, api
 from milp_plan.kinds.training.problem import TrainingPlan, TrainingProblem
 from milp_plan.kinds.training.reasons import REASONS
@@ -193,3 +194,13 @@ def test_a_pass_that_waits_for_what_is_sent_waits_for_a_known_reason() -> None:
     chain = REASONS.why(problem, plan, api.check(problem, plan)).chain
     assert any(link.name.startswith("sending forward of stage") for link in chain)
     assert {link.cause for link in chain} == {"start", "value", "device"}
+
+
+def test_a_sequence_of_zero_is_refused_and_not_replaced() -> None:
+    with pytest.raises(InputError, match="sequence: found 0"):
+        api.training_problem("llama3-8b", "8xH100", global_batch=8, sequence=0)
+
+
+def test_a_fraction_of_a_byte_is_refused_as_such() -> None:
+    with pytest.raises(InputError, match=r"memory_bytes: found 1500000000\.5 of type float"):
+        api.training_problem("llama3-8b", "8xH100", global_batch=8, memory_bytes=1500000000.5)  # type: ignore[arg-type]

@@ -81,7 +81,7 @@ def training_problem(
     still = (f"{frozen} of {len(model.blocks)} blocks are frozen",) if frozen else ()
     notes = "; ".join((*still, *model.notes))
     known: dict[str, str] = {MODEL_NOTES: notes} if notes else {}
-    sizes = (sequence or model.sequence, global_batch, reserve_bytes)
+    sizes = (model.sequence if sequence is None else sequence, global_batch, reserve_bytes)
     more = (
         PLANS.fixed_values(fixed or {}),
         efficiency or shipped(),
@@ -107,7 +107,7 @@ def given_cluster(
         cluster = training_cluster(cluster)
     if memory_bytes is None:
         return cluster
-    amounts = (memory_bytes,) if isinstance(memory_bytes, int) else tuple(memory_bytes)
+    amounts = tuple(memory_bytes) if isinstance(memory_bytes, Sequence) else (memory_bytes,)
     if len(amounts) not in (1, len(cluster.groups)):
         found, expected = f"{len(amounts)} amounts", f"one, or {len(cluster.groups)}, one a group"
         raise InputError([Finding("memory_bytes", found, expected, "correct it")])
