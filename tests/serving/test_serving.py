@@ -25,6 +25,7 @@ from milp_plan.kinds.serving.problem import (
     ServingProblem,
 )
 from milp_plan.kinds.serving.report import ServingAnswer, cache_bytes_per_token
+from milp_plan.kinds.serving.search import MISSES, Search
 from milp_plan.kinds.serving.work import PassCounter
 from milp_plan.kinds.training import (
     Architecture,
@@ -227,6 +228,24 @@ def test_an_interruption_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch) 
     assert done.exit_code == Exit.INTERRUPTED
     assert not told["finished"]
     assert 0 < told["bound"] <= best <= told["value"]
+
+
+def test_a_search_that_is_cut_off_lists_the_nearest_misses_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that time ended hard listed every deployment that did not fit, in no order."""
+
+    def cut(_costs: ServingCosts, _deployment: Deployment) -> object:
+        raise TimeoutError
+
+    monkeypatch.setattr(ServingCosts, "figures", cut)
+    problem = serving_problem("deepseek-v3", "2x8xH200", prompt=100)
+    search = Search(problem, ServingCosts(problem), Budget(None))
+    with pytest.raises(TimeoutError):
+        search.run()
+    lacking = [miss.excess_bytes for miss in search.found.misses]
+    assert lacking == sorted(lacking)
+    assert len(lacking) == MISSES
 
 
 def test_the_checker_names_every_broken_rule() -> None:

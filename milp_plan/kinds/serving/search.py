@@ -115,7 +115,8 @@ class Search:
                 found.bound_ns = found.best[0].figures.value
         except KeyboardInterrupt:
             found.interrupted = True
-        found.misses = sorted(found.misses, key=lambda miss: miss.excess_bytes)[:MISSES]
+        finally:
+            found.misses = sorted(found.misses, key=lambda miss: miss.excess_bytes)[:MISSES]
         return found
 
     def value_all(self) -> bool:
