@@ -350,12 +350,6 @@ class Configuration:
         if self.schedule in V_SHAPED:
             if self.virtual != 2:
                 yield f"schedule {self.schedule} has 2 virtual stages, not {self.virtual}"
-            least = 2 * self.pipeline if self.schedule is Schedule.DUALPIPE_V else 1
-            if self.micro_batches < least:
-                yield (
-                    f"schedule {self.schedule} needs at least {least} micro-batches, twice the "
-                    f"stages, not {self.micro_batches}"
-                )
         elif self.schedule is Schedule.INTERLEAVED:
             if self.virtual < 2 <= self.pipeline:
                 yield "an interleaved schedule needs at least 2 virtual stages"

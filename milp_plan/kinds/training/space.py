@@ -19,7 +19,7 @@ from .configuration import (
     Schedule,
 )
 from .problem import TrainingProblem
-from .replay import EXPERTS
+from .replay import why_undefined
 
 MICRO_BATCHES = (1, 2, 3, 4, 8, 16)
 """Samples of a micro-batch."""
@@ -153,7 +153,7 @@ class Space:
         problem = self.problem
         for chosen in self._chosen():
             given = (problem.architecture, problem.cluster, problem.global_batch)
-            if chosen.schedule in EXPERTS and chosen.why_not(*given) is None:
+            if why_undefined(chosen) is None and chosen.why_not(*given) is None:
                 yield chosen
                 if chosen.sequence_parallel and "sequence_parallel" not in self.fixed:
                     whole = replace(chosen, sequence_parallel=False)
@@ -177,10 +177,8 @@ class Space:
         if culprits:
             return culprits
         for chosen in self._chosen():
-            if chosen.schedule not in EXPERTS:
-                return f"schedule {chosen.schedule} is not offered"
             given = (problem.architecture, problem.cluster, problem.global_batch)
-            reason = chosen.why_not(*given)
+            reason = why_undefined(chosen) or chosen.why_not(*given)
             if reason is not None:
                 return reason
         return "no degrees, micro-batches and chunks with these values fit cluster and batch"
