@@ -1,4 +1,4 @@
-"""Finds numbers of inexact types in problems: NumPy integers, floats, texts.
+"""Finds numbers of inexact types in problems: NumPy integers, floats, texts; reads words.
 
 Problems are exact. A NumPy integer overflows and a float rounds, so both are refused;
 :class:`milp_plan.Model` accepts them and converts them to integers.
@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
+from enum import StrEnum
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from .errors import Finding
+from .errors import Finding, InputError
 
 _REMEDY = "write int(...) around it, or build the problem with milp_plan.Model"
 
@@ -66,6 +67,32 @@ def exactness_findings(where: str, item: Any) -> Iterator[Finding]:
                     yield _finding(f"{where}, {name}[{key!r}]", entry, types)
         elif table or type(value) not in types:
             yield _finding(f"{where}, {name}", value, types)
+
+
+def spell_words(item: Any, kinds: Mapping[str, type[StrEnum]]) -> None:
+    """Replace texts in fields of a frozen dataclass by the members of enumerations they spell.
+
+    A text equals its member, but is not that member, and code may compare either way.
+
+    Parameters
+    ----------
+    item
+        The dataclass, while it is made.
+    kinds
+        Field -> its enumeration.
+
+    Raises
+    ------
+    InputError
+        Something that is no member.
+    """
+    for name, kind in kinds.items():
+        value = getattr(item, name)
+        if type(value) is not kind:
+            if value not in tuple(kind):
+                expected = f"one of {', '.join(kind)}"
+                raise InputError([Finding(name, repr(value), expected, "correct it")])
+            object.__setattr__(item, name, kind(value))
 
 
 def _finding(where: str, value: Any, types: tuple[type, ...]) -> Finding:

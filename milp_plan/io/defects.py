@@ -236,6 +236,8 @@ def _explained(error: ValidationError) -> Iterator[Finding]:
         yield Finding(json_path(steps), quoted(instance), expected, remedy)
     else:
         expected = _described(schema)
+        if error.validator in _FILLED and not instance:
+            expected += ", not empty"
         number = schema.get("type") == "number" and isinstance(instance, float)
         remedy = "correct it" if number else _type_remedy(instance)
         yield Finding(json_path(steps), quoted(instance), expected, remedy)
@@ -270,6 +272,9 @@ _TYPES = {
     "array": "a list",
     "object": "an object",
 }
+
+_FILLED = ("minItems", "minProperties", "minLength")
+"""Members of a schema that ask for something inside."""
 
 _LIMITS = {"minimum": "of at least", "exclusiveMinimum": "above", "maximum": "at most"}
 """Members of a schema that limit a number, and their words."""

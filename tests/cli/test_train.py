@@ -255,6 +255,14 @@ def test_a_batch_that_fits_no_degree_is_no_fault_of_fixed_fields() -> None:
     assert "no configuration can run: no degrees" in done.stdout
 
 
+def test_rates_of_no_framework_are_not_said_to_be_no_object(tmp_path: Path) -> None:
+    rates = tmp_path / "rates.json"
+    rates.write_text(json.dumps(json.loads(SHIPPED.read_text()) | {"software": {}}))
+    done = call(*ON_EIGHT, "--rates", rates)
+    assert done.exit_code == Exit.BAD_INPUT
+    assert "software: found {}, expected an object, not empty" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [

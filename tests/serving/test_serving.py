@@ -25,6 +25,7 @@ from milp_plan.kinds.serving.problem import (
     ServingProblem,
 )
 from milp_plan.kinds.serving.report import cache_bytes_per_token
+from milp_plan.kinds.serving.search import MISSES, Search
 from milp_plan.kinds.serving.work import PassCounter
 from milp_plan.kinds.training import (
     Architecture,
@@ -148,6 +149,22 @@ def test_a_single_token_reads_the_experts_that_it_visits() -> None:
         assert counter.experts_read(part, tokens) == pytest.approx(read)
 
 
+def test_a_single_token_visits_one_copy_of_the_experts_whole() -> None:
+    """Each of two tensor ranks with all experts read those of half a token."""
+    problem = serving_problem("qwen3-30b-a3b", "2xH100", prompt=100, output=10)
+    costs, block = ServingCosts(problem), problem.architecture.blocks[0]
+    part = block.feed_forward
+    assert isinstance(part, Moe)
+    read = {}
+    for name, d in {"one": Deployment(data=2), "two": Deployment(tensor=2)}.items():
+        counter = costs.counter(d, 1, 1, 100)
+        read[name] = counter.experts_read(part, counter.own(1))
+        assert counter.own(1) == 1
+    assert read["one"] == read["two"] == pytest.approx(8)
+    shared = costs.counter(Deployment(tensor=2, expert=2), 1, 1, 100)
+    assert shared.experts_read(part, shared.own(1)) == pytest.approx(4)
+
+
 SOFTWARE = shipped().software
 
 
@@ -209,6 +226,24 @@ def test_an_interruption_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch) 
     assert 0 < data["bound"] <= best <= data["value"]
 
 
+def test_a_search_that_is_cut_off_lists_the_nearest_misses_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that time ended hard listed every deployment that did not fit, in no order."""
+
+    def cut(_costs: ServingCosts, _deployment: Deployment) -> object:
+        raise TimeoutError
+
+    monkeypatch.setattr(ServingCosts, "figures", cut)
+    problem = serving_problem("deepseek-v3", "2x8xH200", prompt=100)
+    search = Search(problem, ServingCosts(problem), Budget(None))
+    with pytest.raises(TimeoutError):
+        search.run()
+    lacking = [miss.excess_bytes for miss in search.found.misses]
+    assert lacking == sorted(lacking)
+    assert len(lacking) == MISSES
+
+
 def test_the_checker_names_every_broken_rule() -> None:
     asked = serving_problem("llama3-8b", "8xH100", prompt=1024, output=128)
     good = Deployment(tensor=4, data=2)
@@ -251,6 +286,17 @@ def ideal(cluster: str, **asked: Any) -> ServingProblem:
     small = Architecture("small", (block, block), 32_000, 4096, tied=True)
     rates = Efficiency({"H100": IDEAL})
     return serving_problem(small, cluster, efficiency=rates, reserve_bytes=0, **asked)
+
+
+def test_words_as_texts_ask_the_same_as_their_members() -> None:
+    """A phase that was a text was read as both phases."""
+    size = {"prompt": 2048, "output": 256}
+    spelled = serving_problem("llama3-70b", "4xH100", **size, phase="decode", precision="fp8")
+    known = {"phase": Phase.DECODE, "precision": Precision.FP8}
+    assert spelled == serving_problem("llama3-70b", "4xH100", **size, **known)
+    assert spelled.phase is Phase.DECODE
+    with pytest.raises(InputError, match="objective: found 'speed', expected one of latency"):
+        serving_problem("llama3-70b", "4xH100", **size, objective="speed")
 
 
 def test_a_decode_pass_takes_the_bytes_of_each_piece_by_hand() -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from milp_plan.core import InputError
 from milp_plan.kinds.training import Configuration, Recompute, Schedule, model, training_cluster
 from milp_plan.kinds.training.configuration import even_layers
 
@@ -80,3 +81,12 @@ def test_even_layers_spare_the_last_chunk() -> None:
     assert even_layers(80, 4) == (20, 20, 20, 20)
     assert even_layers(126, 16) == (7, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 7)
     assert sum(even_layers(61, 16)) == 61
+
+
+def test_a_word_in_place_of_a_member_is_that_member() -> None:
+    """A configuration with the text took the time and memory of one without recomputation."""
+    spelled = Configuration(recompute="full", schedule="zb-h1", precision="fp8")  # type: ignore[arg-type]
+    assert spelled.recompute is Recompute.FULL
+    assert spelled.schedule is Schedule.ZB_H1
+    with pytest.raises(InputError, match="recompute: found 'all', expected one of none, light"):
+        Configuration(recompute="all")  # type: ignore[arg-type]

@@ -44,6 +44,7 @@ MEGATRON_OPTIONS = """
     qk-pos-emb-head-dim v-head-dim mtp-num-layers num-experts moe-router-topk moe-ffn-hidden-size
     moe-shared-expert-intermediate-size moe-layer-freq moe-router-enable-expert-bias
     moe-router-score-function moe-grouped-gemm moe-token-dispatcher-type
+    attention-dropout hidden-dropout
     nnodes nproc-per-node node-rank master-addr master-port
 """
 """Options of megatron/training/arguments.py, NVIDIA/Megatron-LM at 000c4ac, and of torchrun."""
@@ -78,6 +79,8 @@ LLAMA_405B = """\
   --use-distributed-optimizer
   --overlap-grad-reduce
   --overlap-param-gather
+  --attention-dropout 0.0
+  --hidden-dropout 0.0
   --bf16
   --num-layers 126
   --hidden-size 16384
@@ -111,6 +114,8 @@ DEEPSEEK = """\
   --use-distributed-optimizer
   --overlap-grad-reduce
   --overlap-param-gather
+  --attention-dropout 0.0
+  --hidden-dropout 0.0
   --bf16
   --fp8-format hybrid
   --num-layers 61
@@ -420,6 +425,8 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     ("torchtitan", {"model": "qwen3-8b", "pipeline": 2}, "does not divide", "--fix pipeline=1"),
     ("torchtitan", {"model": "qwen3-30b-a3b", "zero": 3, "tensor": 2},
      "experts have the tensor degree", "--fix expert=2"),
+    ("torchtitan", {"model": "qwen3-30b-a3b", "zero": 3, "tensor": 4, "expert": 2},
+     "groups of 4 tensor", "--fix expert"),
     ("nanotron", {"model": "gpt3-6.7b"}, "another shape", "a plan of a Llama"),
     ("nanotron", {"model": "qwen3-8b"}, "another shape", "a plan of a Llama"),
     ("fsdp2", {"model": "mixtral-8x7b", "expert": 2}, "distributes no experts", "--fix expert=1"),
@@ -486,6 +493,24 @@ python pretrain_gpt.py \\
     --num-virtual-stages-per-pipeline-rank 2 --account-for-loss-in-pipeline-split \\
     --account-for-embedding-in-pipeline-split --num-query-groups 8
 """
+
+
+def test_a_launch_drops_nothing_as_its_plan_counts_no_masks() -> None:
+    """Megatron-LM drops a tenth by default."""
+    problem, c = job(cluster="2x8xH100")
+    text = export(problem, c, "megatron")
+    assert {arguments(text)[name] for name in ("attention-dropout", "hidden-dropout")} == {"0.0"}
+    assert read_script(text, "launch.sh", problem).unread == ()
+    dropping = text.replace("hidden-dropout 0.0", "hidden-dropout 0.1")
+    assert read_script(dropping, "launch.sh", problem).unread == ("--hidden-dropout",)
+
+
+def test_a_limit_on_the_groups_of_experts_is_said() -> None:
+    """A plan counts traffic to at most four nodes, and the script had no word of it."""
+    problem, c = job("deepseek-v3", "32x8xH100", expert=64, batch=1024)
+    text = export(problem, c, "megatron")
+    assert "add --moe-router-num-groups and --moe-router-group-topk 4.\n" in text
+    assert not any("group-topk" in name for name in arguments(text))
 
 
 def test_a_script_written_by_hand_is_read() -> None:

@@ -13,6 +13,7 @@ from milp_plan.io.files import read_document
 from milp_plan.kinds.training import Mlp, model
 from milp_plan.kinds.training.api import training_problem
 from milp_plan.kinds.training.huggingface import read_config
+from milp_plan.kinds.training.problem import MODEL_NOTES
 from milp_plan.kinds.training.problem_file import read, to_json
 from milp_plan.kinds.training.report import TrainingAnswer
 from milp_plan.kinds.training.result import SearchResult
@@ -251,3 +252,35 @@ def test_the_answer_says_what_was_assumed_or_not_read(
     assert (words or "") in str(answer)
     usual = training_problem(written(tmp_path, LLAMA3_70B), "8x8xH100", global_batch=64)
     assert (of.fingerprint == usual.fingerprint) == ("num_key_value_heads" not in change)
+
+
+def test_a_type_that_is_not_known_is_not_blamed_on_the_file(tmp_path: Path) -> None:
+    path = written(tmp_path, LLAMA3_70B | {"model_type": "gemma2"})
+    with pytest.raises(InputError, match=r"'gemma2', expected one of .* give another model"):
+        read_config(path)
+
+
+def test_a_member_left_to_the_default_of_transformers_is_to_be_added(tmp_path: Path) -> None:
+    """The published file of LLaVA 1.5 has no sizes of its decoder."""
+    text = {"model_type": "llama", "vocab_size": 32064}
+    path = written(tmp_path, {"text_config": text, "vision_config": CONFIGS["vit-l"]})
+    with pytest.raises(InputError, match=r"text_config.num_hidden_layers.* add the member"):
+        read_config(path)
+
+
+def test_the_answer_says_how_a_vision_tower_is_read(tmp_path: Path) -> None:
+    parts = {"text_config": LLAMA3_70B, "vision_config": CONFIGS["vit-l"]}
+    assert read_config(written(tmp_path, parts)).notes == ()
+    parts["vision_config"] = CONFIGS["vit-l"] | {"model_type": "pixtral"}
+    model = read_config(written(tmp_path, parts))
+    (note,) = model.notes
+    assert note == "vision_config.model_type 'pixtral' is read as one of clip_vision_model"
+    problem = training_problem(model, "8xH100", global_batch=8)
+    assert problem.provenance[MODEL_NOTES] == f"24 of 104 blocks are frozen; {note}"
+
+
+def test_a_gpt2_whose_head_is_not_tied_has_a_head_of_its_own(tmp_path: Path) -> None:
+    sizes = {"n_layer": 2, "n_embd": 64, "n_head": 4, "vocab_size": 1000, "model_type": "gpt2"}
+    tied = read_config(written(tmp_path, sizes)).parameters
+    untied = read_config(written(tmp_path, sizes | {"tie_word_embeddings": False})).parameters
+    assert untied - tied == 64 * 1000

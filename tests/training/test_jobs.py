@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 import pytest
 
+from milp_plan.core import InputError
 from milp_plan.kinds.training import Configuration, Moe, Schedule, api
-from milp_plan.kinds.training.problem import TrainingProblem
+from milp_plan.kinds.training.problem import TrainingPlan, TrainingProblem
+from milp_plan.kinds.training.reasons import REASONS
 from tests.support.training import answered
 
 H100, A100, V100 = 989.4e12, 312e12, 125e12
@@ -182,3 +184,23 @@ def test_405b_with_the_published_degrees_takes_about_the_published_time() -> Non
     assert verdict.value is not None
     rate = of.model_flops / (verdict.value / 1e9) / of.cluster.devices
     assert rate == pytest.approx(400e12, rel=0.1)
+
+
+def test_a_pass_that_waits_for_what_is_sent_waits_for_a_known_reason() -> None:
+    """Where sends go beside passes, the chain broke at each of them."""
+    problem = api.training_problem("llama3-8b", "8x1xH100", global_batch=32)
+    c = Configuration(pipeline=8, micro_batches=32, schedule=Schedule.ZB_H1)
+    plan = TrainingPlan(problem.name, problem.fingerprint, c)
+    chain = REASONS.why(problem, plan, api.check(problem, plan)).chain
+    assert any(link.name.startswith("sending forward of stage") for link in chain)
+    assert {link.cause for link in chain} == {"start", "value", "device"}
+
+
+def test_a_sequence_of_zero_is_refused_and_not_replaced() -> None:
+    with pytest.raises(InputError, match="sequence: found 0"):
+        api.training_problem("llama3-8b", "8xH100", global_batch=8, sequence=0)
+
+
+def test_a_fraction_of_a_byte_is_refused_as_such() -> None:
+    with pytest.raises(InputError, match=r"memory_bytes: found 1500000000\.5 of type float"):
+        api.training_problem("llama3-8b", "8xH100", global_batch=8, memory_bytes=1500000000.5)  # type: ignore[arg-type]

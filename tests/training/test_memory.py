@@ -1,5 +1,7 @@
 """Memory against published formulas."""
 
+from dataclasses import replace
+
 import pytest
 
 from milp_plan.kinds.training import (
@@ -75,6 +77,21 @@ def test_sharding_divides_what_its_stage_says(
     got = found.weights_bytes, found.gradients_bytes, found.optimizer_bytes
     expected = [parameters * each for each in (weights, gradients, optimizer)]
     assert got == pytest.approx(tuple(expected))
+
+
+@pytest.mark.parametrize("zero", [0, 1, 2, 3])
+def test_weights_of_frozen_blocks_take_memory_on_every_data_rank(zero: int) -> None:
+    model, count = gpt(), 2
+    frozen = replace(model.blocks[0], frozen=True, needs_input_gradient=False)
+    some = replace(model, blocks=(frozen,) * count + model.blocks[count:])
+    cluster, configuration = training_cluster("1x4xA100"), Configuration(data=4, zero=zero)
+    (found,) = device_memory(some, cluster, configuration, SEQUENCE, UNFUSED)
+    still = count * frozen.parameters
+    trained = some.parameters - still
+    parts = (found.weights_bytes, found.gradients_bytes, found.optimizer_bytes)
+    sharded = [trained / 4 if zero >= level else trained for level in (3, 2, 1)]
+    expected = (2 * (still + sharded[0]), 4 * sharded[1], 12 * sharded[2])
+    assert parts == pytest.approx(expected)
 
 
 def test_the_first_stage_of_1f1b_keeps_the_most() -> None:

@@ -13,8 +13,9 @@ from milp_plan.core import InputError
 from milp_plan.kinds.training import Configuration, Precision, Recompute, Schedule, api
 from milp_plan.kinds.training.costing import PlanCosts
 from milp_plan.kinds.training.efficiency import Efficiency, shipped
-from milp_plan.kinds.training.problem import TrainingProblem
+from milp_plan.kinds.training.problem import TrainingPlan, TrainingProblem
 from milp_plan.kinds.training.profile import read_profile
+from milp_plan.kinds.training.space import Space
 from tests.cli.cases import call
 from tests.support.training import answered
 
@@ -98,6 +99,32 @@ def test_what_was_measured_on_one_device_is_not_split(tmp_path: Path) -> None:
     assert "output_bytes" in again.violations[0].message
 
 
+def test_samples_of_measured_layers_are_counted_whatever_the_sequence(tmp_path: Path) -> None:
+    """With a sequence the rate was that of its tokens, and called samples."""
+    layers = read_profile(written(tmp_path, *LAYERS), 4)
+    problem = api.training_problem(layers, "2xA100", global_batch=32, sequence=1000)
+    plan = TrainingPlan("", None, Configuration(data=2, micro_batch=4, micro_batches=4))
+    step = api.check(problem, plan).value
+    assert step is not None
+    text = str(api.answer_for(problem, plan))
+    assert f" {32 / 2 / (step / 1e9):,.1f} samples/s a device" in text
+
+
+@pytest.mark.parametrize(
+    ("cluster", "batch", "words"),
+    [
+        ("2xA100+2xH100", 32, "measured on one class of devices"),
+        ("2xA100", 30, "the measured micro-batch of 4 does not divide the batch of 30"),
+    ],
+)
+def test_why_measured_layers_have_no_configuration(
+    tmp_path: Path, cluster: str, batch: int, words: str
+) -> None:
+    layers = read_profile(written(tmp_path, *LAYERS), 4)
+    problem = api.training_problem(layers, cluster, global_batch=batch)
+    assert words in Space(problem, {}).why_empty()
+
+
 @pytest.mark.parametrize(
     ("row", "words"),
     [
@@ -142,6 +169,7 @@ def test_the_verb_reads_layers_and_checks_its_plan(tmp_path: Path) -> None:
     assert refused.exit_code == Exit.USAGE
     for typed, why in (
         (("train", "llama3-8b", "2xA100", *size), "--profile-batch 4 would do nothing"),
+        ((*asked, "--sequence", "1024"), "--sequence 1024 would do nothing"),
         (("train", "llama3-8b", *asked[1:]), "CLUSTER alone beside --profile"),
     ):
         failed = call(*typed)

@@ -15,7 +15,7 @@ from milp_plan.kinds.training.problem import TrainingProblem
 from milp_plan.kinds.training.replay import ChunkCost, replay
 from milp_plan.kinds.training.result import KEPT, Candidate
 from milp_plan.kinds.training.search import search
-from milp_plan.kinds.training.space import Refused, Space, no_reason
+from milp_plan.kinds.training.space import Refused, Space, no_reason, not_considered
 from milp_plan.kinds.training.step import excess_of
 
 from .roofline import Roofline
@@ -181,3 +181,26 @@ def test_the_space_lists_nothing_twice_and_nothing_that_cannot_run() -> None:
         assert len(listed) == len(set(listed)) > 100
         for c in listed:
             assert of.why_not(c) is None
+
+
+def test_what_no_configuration_of_the_space_has_is_said() -> None:
+    """The list in full left out schedules, context degrees, sharding and sequence parallelism."""
+    of = TrainingProblem(model("llama3-8b"), training_cluster("3x8xH100"), 3 * 8192, 96)
+    listed, said = list(Space(of, {})), not_considered(of)
+    used = [schedule for schedule in Schedule if any(c.schedule is schedule for c in listed)]
+    assert f"other than {', '.join(used[:-1])} and {used[-1]}" in said["other schedules"]
+    assert {c.context for c in listed} == {1, 2, 4}
+    assert "no power of two" in said["short context ranks"]
+    assert all(c.zero == 1 for c in listed if c.pipeline > 1)
+    assert "with a pipeline" in said["other sharding"]
+    assert all(c.sequence_parallel for c in listed if c.tensor > 1)
+    assert "without sequence parallelism" in said["whole norms"]
+
+
+def test_too_few_micro_batches_for_dualpipe_v_are_no_lack_of_memory() -> None:
+    """The answer was proved to fit nowhere, with any memory, as its schedule is not defined."""
+    fixed = {"pipeline": 4, "schedule": Schedule.DUALPIPE_V, "virtual": 2}
+    few, enough = problem(batch=4), problem(batch=8)
+    assert not list(Space(few, fixed))
+    assert "needs at least 8 micro-batches" in Space(few, fixed).why_empty()
+    assert search(enough, Roofline(enough), fixed, Budget(None)).best

@@ -28,6 +28,8 @@ def width_bound(problem: ServingProblem, budget: Budget) -> Bound | None:
       prompt takes the cluster ``pass(q) / q`` over ``N / tensor``, and a token likewise; passes
       grow by less than their sequences, so the most sequences that memory allows are the best.
 
+    Tokens that tensor ranks share out to copies of experts count in fractions here.
+
     A pass is rounded to nanoseconds once a stage, and there are at most as many as blocks.
     """
     costs, values = ServingCosts(problem), []
@@ -76,7 +78,8 @@ def _pass_ns(
 ) -> int:
     """Return what a pass takes at least, over all stages."""
     model = costs.model
-    counter, blocks = costs.counter(width, sequences, tokens, context), len(model.blocks)
+    counter = costs.counter(width, sequences, tokens, context, whole_tokens=False)
+    blocks = len(model.blocks)
     parts = [(counter.pieces(block), count) for block, count in model.kinds(((0, blocks),))]
     for work, traffic in (counter.first(), counter.last()):
         parts.append((([work], traffic, Traffic()), 1))

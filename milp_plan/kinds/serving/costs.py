@@ -212,7 +212,15 @@ class ServingCosts:
             inner = 3 * part.inner / c.tensor
         return 2 * block.hidden + max(attention, inner)
 
-    def counter(self, d: Deployment, sequences: int, tokens: int, context: int) -> PassCounter:
+    def counter(
+        self,
+        d: Deployment,
+        sequences: int,
+        tokens: int,
+        context: int,
+        *,
+        whole_tokens: bool = True,
+    ) -> PassCounter:
         """Return what counts the work of a pass of some sequences."""
         p = self.problem
         layout = Layout(d.configuration(sequences, p.precision), self._node_devices)
@@ -222,6 +230,7 @@ class ServingCosts:
             sequence=tokens,
             context=context,
             cache_bytes=p.cache_bytes,
+            whole_tokens=whole_tokens,
         )
 
     def _pass(self, d: Deployment, sequences: int, tokens: int, context: int) -> PassTime:

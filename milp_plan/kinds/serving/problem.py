@@ -9,6 +9,7 @@ from typing import Any
 
 from milp_plan.core import Finding
 from milp_plan.core.errors import below_findings
+from milp_plan.core.exactness import spell_words
 from milp_plan.core.shown import ShownPlan
 from milp_plan.kinds.training.configuration import Configuration, Precision
 from milp_plan.kinds.training.problem import MOST_TOKENS, ModelOnCluster, above_findings
@@ -34,6 +35,15 @@ class Objective(StrEnum):
     """Time of one request; of its first token or of each further one, if one phase is asked."""
     THROUGHPUT = "throughput"
     """Tokens per second: of prompts where prefill alone is asked, else of outputs."""
+
+
+WORDS: dict[str, type[StrEnum]] = {
+    "objective": Objective,
+    "phase": Phase,
+    "precision": Precision,
+    "cache_precision": Precision,
+}
+"""Fields of a problem that are words, with their values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +119,7 @@ class ServingProblem(ModelOnCluster):
     Raises
     ------
     InputError
-        A figure below its least, or a model that generates no tokens.
+        A figure below its least, a word that is not known, or a model that generates no tokens.
     """
 
     decision = Deployment
@@ -123,6 +133,10 @@ class ServingProblem(ModelOnCluster):
     cache_precision: Precision = Precision.BF16
     first_token_ns: int | None = None
     token_ns: int | None = None
+
+    def __post_init__(self) -> None:
+        spell_words(self, WORDS)
+        super().__post_init__()
 
     def _findings(self) -> Iterator[Finding]:
         for name in ("prompt", "output", "requests", "first_token_ns", "token_ns"):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from milp_plan.core.budget import Budget
 from milp_plan.kinds.training.result import KEPT, SpaceResult
-from milp_plan.kinds.training.space import allowed, divisors, expert_degrees
+from milp_plan.kinds.training.space import allowed, degree_misfits, divisors, expert_degrees
 from milp_plan.kinds.training.step import excess_of
 
 from .costs import Figures, ServingCosts, ServingMemory
@@ -23,13 +23,14 @@ MISSES = 3
 """Deployments that are listed because memory does not suffice."""
 
 NOT_CONSIDERED = (
-    "tensor parallelism over more than one node",
+    "tensor parallelism over more than one node, context parallelism",
     f"prompts at once other than powers of two up to {MOST_PROMPTS}",
     "requests in flight other than powers of two, the most that memory and limits allow, and those "
     "asked",
     "prompts computed in chunks beside decoding",
     "devices of their own for each phase",
     "experts visited unevenly",
+    "weights of fewer than 8 bits",
     "speculative decoding, prefixes in common",
     "stages other than even",
 )
@@ -101,7 +102,8 @@ class Search:
                 found.bound_ns = found.best[0].figures.value
         except KeyboardInterrupt:
             found.interrupted = True
-        found.misses = sorted(found.misses, key=lambda miss: miss.excess_bytes)[:MISSES]
+        finally:
+            found.misses = sorted(found.misses, key=lambda miss: miss.excess_bytes)[:MISSES]
         return found
 
     def value_all(self) -> bool:
@@ -148,7 +150,8 @@ class Search:
 
 def why_empty(problem: ServingProblem) -> str | None:
     """Say why the fixed fields leave no degrees that can run; ``None`` if they leave some."""
-    reason = "the fixed fields leave no degrees"
+    misfits = "; ".join(degree_misfits(problem.fixed, problem.cluster.devices))
+    reason = misfits or "the fixed fields leave no degrees"
     for number, shape in enumerate(shapes(problem)):
         why = problem.why_not(_with_requests(problem, shape))
         if why is None:

@@ -8,6 +8,7 @@ that some token visits: of ``e`` experts of which a token visits ``a`` at random
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from milp_plan.kinds.training.architecture import Architecture
@@ -59,6 +60,8 @@ class PassCounter(BlockCounter):
         Tokens that a new token of a decode pass attends to; 0 for a prefill pass.
     cache_bytes
         Bytes of an element of keys and values.
+    whole_tokens
+        Whether tokens are whole; a bound divides them in fractions.
     """
 
     def __init__(
@@ -70,9 +73,11 @@ class PassCounter(BlockCounter):
         sequence: int,
         context: int,
         cache_bytes: int,
+        whole_tokens: bool = True,
     ) -> None:
         super().__init__(architecture, layout, sequence, replace(software, fused_attention=True))
         self.context, self.cache_bytes = context, cache_bytes
+        self.whole_tokens = whole_tokens
         self.weight_bytes = element_bytes(layout.configuration.precision)
 
     def product(self, rows: float, inner: float, columns: float, weights: float = 1) -> Compute:
@@ -90,6 +95,18 @@ class PassCounter(BlockCounter):
         flops = 2 * tokens * seen * a.heads * sizes / t
         read = self.cache_bytes * tokens * seen * cache_elements(a, t)
         return Compute(attention_flops=flops, moved_bytes=read)
+
+    def own(self, tokens: float) -> float:
+        """Tokens of a device that it sends to experts; those of the fullest group of experts.
+
+        Where tensor ranks have several copies of the experts, a token goes to one of them, and the
+        others have none while it is computed.
+        """
+        c = self.configuration
+        group = c.expert * c.expert_tensor
+        if not self.whole_tokens or group >= c.tensor:
+            return super().own(tokens)
+        return math.ceil(tokens * group / c.tensor) / group
 
     def experts_read(self, part: Moe, tokens: float) -> float:
         """Experts of a device that some token of its group visits, in expectation."""

@@ -77,9 +77,13 @@ def training_problem(
     model, cluster = given_model(model), given_cluster(cluster, memory_bytes)
     if reserve_bytes is None:
         reserve_bytes = default_reserve(cluster)
-    known: dict[str, str] = {MODEL_NOTES: "; ".join(model.notes)} if model.notes else {}
+    frozen = sum(block.frozen for block in model.blocks)
+    still = (f"{frozen} of {len(model.blocks)} blocks are frozen",) if frozen else ()
+    notes = "; ".join((*still, *model.notes))
+    known: dict[str, str] = {MODEL_NOTES: notes} if notes else {}
+    length = model.sequence if sequence is None else sequence
     problem = TrainingProblem(
-        *(model, cluster, sequence or model.sequence, global_batch, framework, host),
+        *(model, cluster, length, global_batch, framework, host),
         reserve_bytes=reserve_bytes,
         fixed=PLANS.fixed_values(fixed or {}),
         efficiency=efficiency or shipped_for(framework, cluster.device_names, model.has_experts),
@@ -104,7 +108,7 @@ def given_cluster(
         cluster = training_cluster(cluster)
     if memory_bytes is None:
         return cluster
-    amounts = (memory_bytes,) if isinstance(memory_bytes, int) else tuple(memory_bytes)
+    amounts = tuple(memory_bytes) if isinstance(memory_bytes, Sequence) else (memory_bytes,)
     if len(amounts) not in (1, len(cluster.groups)):
         found, expected = f"{len(amounts)} amounts", f"one, or {len(cluster.groups)}, one a group"
         raise InputError([Finding("memory_bytes", found, expected, "correct it")])

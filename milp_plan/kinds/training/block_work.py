@@ -130,7 +130,7 @@ class BlockCounter:
     def moe(self, part: Moe, hidden: int, tokens: float) -> tuple[Compute, float]:
         """Router, experts and permutations; and the elements that a device dispatches."""
         c = self.configuration
-        own = tokens / c.tensor
+        own = self.own(tokens)
         visits = own * part.active * c.expert_tensor
         matrices = self.experts_read(part, own)
         width = part.inner / c.expert_tensor
@@ -144,6 +144,10 @@ class BlockCounter:
         if part.shared:
             work = work.plus(self.mlp(part.shared, hidden, tokens, c.tensor))
         return work, own * part.active * hidden
+
+    def own(self, tokens: float) -> float:
+        """Tokens of a device that it sends to experts, of those of all its tensor ranks."""
+        return tokens / self.configuration.tensor
 
     def experts_read(self, part: Moe, _tokens: float) -> float:
         """Experts of a device whose matrices are read: all, as tokens are many in training."""

@@ -254,7 +254,9 @@ def train(
     refuse_files(asked, (model_file, profile, check_file), exported)
     if profile is None:
         refuse_idle({"profile_batch": "it counts samples of --profile; give that too"})
-    elif framework is not None:
+    else:
+        refuse_idle({"sequence": "layers of --profile were measured with theirs; leave it out"})
+    if profile is not None and framework is not None:
         raise click.UsageError("--export needs a model; layers of --profile have no dimensions")
     model, cluster = sides(names, model_file, profile)
     planned = planned_for or framework or "any"

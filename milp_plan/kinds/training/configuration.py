@@ -8,6 +8,8 @@ from enum import StrEnum
 from functools import lru_cache
 from itertools import accumulate
 
+from milp_plan.core.exactness import spell_words
+
 from .architecture import Architecture
 from .blocks import Moe
 from .cluster import TrainingCluster
@@ -68,6 +70,14 @@ FASTER = {Precision.BF16: 1, Precision.FP8: 2}
 """Peak rate of products over that of 16 bits."""
 
 
+WORDS: dict[str, type[StrEnum]] = {
+    "schedule": Schedule,
+    "recompute": Recompute,
+    "offload": Offload,
+    "precision": Precision,
+}
+"""Fields of a configuration that are words, with their values."""
+
 COUNTS = (
     *("tensor", "context", "expert", "expert_tensor", "pipeline", "data"),
     *("micro_batch", "micro_batches", "virtual"),
@@ -119,6 +129,11 @@ class Configuration:
         Number of blocks of each chunk, in the order of the model, ``pipeline * virtual`` numbers;
         empty for the even split of :func:`even_layers`. The embedding is with the first chunk, the
         head and multi-token prediction with the last.
+
+    Raises
+    ------
+    InputError
+        A word that names no schedule, recomputation, offload or precision.
     """
 
     tensor: int = 1
@@ -139,6 +154,9 @@ class Configuration:
     offload: Offload = Offload.NONE
     precision: Precision = Precision.BF16
     layers: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        spell_words(self, WORDS)
 
     @property
     def stage_devices(self) -> int:
@@ -195,6 +213,8 @@ class Configuration:
         if below:
             yield from (f"{name} is {getattr(self, name)}, below 1" for name in below)
             return
+        if architecture.measured_batch and cluster.mixed:
+            yield "layers were measured on one class of devices"
         if self.devices != cluster.devices:
             yield (
                 f"tensor {self.tensor} x context {self.context} x pipeline {self.pipeline} x data "
@@ -219,7 +239,7 @@ class Configuration:
             names = {group.device.name for group in cluster.groups if not group.device.fp8}
             yield from (f"{name} has no 8-bit floats" for name in sorted(names))
         if architecture.measured_batch:
-            yield from self._measured_reasons(architecture, cluster)
+            yield from self._measured_reasons(architecture)
             yield from self._pipeline_reasons(architecture)
             return
         yield from self.width_reasons(architecture)
@@ -250,9 +270,7 @@ class Configuration:
         if self.virtual > 1:
             yield "virtual stages are not offered on a cluster of several classes"
 
-    def _measured_reasons(
-        self, architecture: Architecture, cluster: TrainingCluster
-    ) -> Iterator[str]:
+    def _measured_reasons(self, architecture: Architecture) -> Iterator[str]:
         """List what layers measured on one device cannot price."""
         for name in ("tensor", "context", "expert", "expert_tensor"):
             if getattr(self, name) > 1:
@@ -268,8 +286,6 @@ class Configuration:
             yield f"recompute {self.recompute}: measured layers have no parts of their own"
         if self.recompute is Recompute.FULL and not architecture.recomputable:
             yield "recompute full: the measured layers do not say what they send (output_bytes)"
-        if cluster.mixed:
-            yield "layers were measured on one class of devices"
 
     def width_reasons(self, architecture: Architecture) -> Iterator[str]:
         """List what the tensor and context degrees do not divide."""
@@ -312,6 +328,19 @@ class Configuration:
             yield f"{self.chunks} chunks for {blocks} blocks"
         if self.pipeline == 1 and self.virtual > 1:
             yield f"{self.virtual} virtual stages without a pipeline"
+        yield from self._schedule_reasons()
+        if self.zero == 3 and self.pipeline > 1:
+            yield "sharded parameters (stage 3) are not offered with a pipeline"
+        if self.layers and (len(self.layers) != self.chunks or sum(self.layers) != blocks):
+            yield (
+                f"layers {self.layers} are {len(self.layers)} chunks with {sum(self.layers)} "
+                f"blocks, expected {self.chunks} chunks with {blocks}"
+            )
+        elif min(self.layers, default=0) < 0:
+            yield f"layers {self.layers} has a negative number"
+
+    def _schedule_reasons(self) -> Iterator[str]:
+        """List virtual stages and micro-batches that the schedule is not defined for."""
         if self.schedule in V_SHAPED:
             if self.virtual != 2:
                 yield f"schedule {self.schedule} has 2 virtual stages, not {self.virtual}"
@@ -325,15 +354,6 @@ class Configuration:
                 )
         elif self.virtual > 1:
             yield f"schedule {self.schedule} has 1 virtual stage, not {self.virtual}"
-        if self.zero == 3 and self.pipeline > 1:
-            yield "sharded parameters (stage 3) are not offered with a pipeline"
-        if self.layers and (len(self.layers) != self.chunks or sum(self.layers) != blocks):
-            yield (
-                f"layers {self.layers} are {len(self.layers)} chunks with {sum(self.layers)} "
-                f"blocks, expected {self.chunks} chunks with {blocks}"
-            )
-        elif min(self.layers, default=0) < 0:
-            yield f"layers {self.layers} has a negative number"
 
 
 def without_recomputation(c: Configuration) -> Configuration:

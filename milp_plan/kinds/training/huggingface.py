@@ -19,6 +19,10 @@ from .rows import MOST_BLOCKS
 
 TITLE = "a Hugging Face config.json"
 
+REMEDY = "give the config.json as it was published"
+
+MISSING = "add the member, which a published file may leave to the default of transformers"
+
 MOST_SIZE = 10**9
 """Every width, length and count at most."""
 
@@ -44,7 +48,8 @@ class _Config:
             return default
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             found = "nothing" if value is None else repr(value)
-            self.refuse(name, found, f"a whole number of at least {least}")
+            remedy = REMEDY if value is not None else MISSING
+            self.refuse(name, found, f"a whole number of at least {least}", remedy)
         most = MOST_BLOCKS if name in ("num_hidden_layers", "n_layer") else MOST_SIZE
         if value > most:  # type: ignore[operator]
             self.refuse(name, repr(value)[:40], f"at most {most:,}")
@@ -73,8 +78,7 @@ class _Config:
             self.refuse(name, "nothing" if members is None else repr(members)[:60], "an object")
         return _Config(members or {}, self.file, f"{self.at}{name}.", self.notes)
 
-    def refuse(self, name: str, found: str, expected: str) -> None:
-        remedy = "give the config.json as it was published"
+    def refuse(self, name: str, found: str, expected: str, remedy: str = REMEDY) -> None:
         raise InputError([Finding(f"{self.at}{name}", found, expected, remedy, self.file)])
 
 
@@ -93,8 +97,7 @@ def read_config(path: str | Path) -> Architecture:
     members = json.loads(document.data)
     if not isinstance(members, dict):
         found = type(members).__name__
-        remedy = "give the config.json as it was published"
-        raise InputError([Finding("file", found, TITLE, remedy, document.file)])
+        raise InputError([Finding("file", found, TITLE, REMEDY, document.file)])
     try:
         config = _Config(members, document.file)
         model = _architecture(config, _name(members, path))
@@ -116,18 +119,21 @@ def _architecture(config: _Config, name: str) -> Architecture:
         if config.members.get(member) not in (None, 1):
             config.notes.append(f"{config.at}{member} is not read: {consequence}")
     if config.has("vision_config") and config.has("text_config"):
-        text = config.part("text_config")
-        tower = _vit(config.part("vision_config"), "vision")
-        return vision_language(name, tower, _architecture(text, "text"))
+        text, vision = config.part("text_config"), config.part("vision_config")
+        kind = vision.members.get("model_type")
+        if kind not in (*TOWERS, None):
+            config.notes.append(f"{vision.at}model_type {kind!r} is read as one of {TOWERS[0]}")
+        return vision_language(name, _vit(vision, "vision"), _architecture(text, "text"))
     kind = config.members.get("model_type")
     if kind not in READERS:
         expected = f"one of {', '.join(sorted(READERS))}"
-        config.refuse("model_type", "nothing" if kind is None else repr(kind), expected)
+        remedy = "give another model, or the sizes of this one as a config.json of such a type"
+        config.refuse("model_type", "nothing" if kind is None else repr(kind), expected, remedy)
     return READERS[str(kind)](config, name)
 
 
 def _gpt2(config: _Config, name: str) -> Architecture:
-    return gpt(
+    model = gpt(
         name,
         config.integer("n_layer"),
         config.integer("n_embd"),
@@ -137,6 +143,7 @@ def _gpt2(config: _Config, name: str) -> Architecture:
         inner=config.integer("n_inner", 4 * config.integer("n_embd")),
         source=config.file,
     )
+    return replace(model, tied=config.flag("tie_word_embeddings", True))
 
 
 def _vit(config: _Config, name: str) -> Architecture:
@@ -327,6 +334,9 @@ UNREAD = {
     "moe_layer_freq": "every block after the dense ones is taken to have experts",
 }
 """Members that change times or memory and are no part of the model here; why that matters."""
+
+TOWERS = ("clip_vision_model", "vit")
+"""Types of vision towers: with a class token, learned positions and a plain feed-forward part."""
 
 READERS: dict[str, Callable[[_Config, str], Architecture]] = {
     "gpt2": _gpt2,

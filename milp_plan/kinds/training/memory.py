@@ -31,7 +31,7 @@ class MemoryUse:
     Parameters
     ----------
     weights_bytes, gradients_bytes, optimizer_bytes
-        Of the parameters that this device has.
+        Of the parameters that this device has; frozen ones have weights alone.
     activations_bytes
         Of all micro-batches in flight.
     buffers_bytes
@@ -150,7 +150,7 @@ class Meter(Activations):
         sharded = work.sharded_parameters
         weights, gradients, state, host = map(round, self.resident(work.parameters, sharded))
         return MemoryUse(
-            weights,
+            weights + round(software.weight_bytes * work.frozen_parameters),
             gradients,
             state,
             round(activations),

@@ -62,8 +62,8 @@ class SpaceStrategy(Strategy[P, S]):
                 found = searching.run()
             finally:
                 self.record(searching.found)
-        if found.finished and not found.best:
-            ledger.refute(self.none_fits(found))
+                if searching.found.finished and not searching.found.best:
+                    ledger.refute(self.none_fits(searching.found))
         if found.interrupted:
             raise KeyboardInterrupt
 

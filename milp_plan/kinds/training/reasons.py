@@ -137,6 +137,13 @@ def _tasks(plan: TrainingPlan, priced: Priced) -> Iterator[Task]:
     names = [f"{kind.role} of {kind.block}" for kind in shop.kinds]
     for k, kind in enumerate(shop.kinds):
         for number, start in enumerate(starts[k]):
-            inputs = tuple(f"{names[a]}, micro-batch {number}" for a, _ in shop.before[k])
+            inputs = []
+            for before, lag in shop.before[k]:
+                made = f"{names[before]}, micro-batch {number}"
+                if lag:
+                    stop = starts[before][number] + shop.kinds[before].duration
+                    sent = f"sending {made} to {kind.block}"
+                    yield Task(sent, None, (), stop, stop + lag, (made,))
+                inputs.append(sent if lag else made)
             place, name = f"stage {kind.machine}", f"{names[k]}, micro-batch {number}"
-            yield Task(name, place, (place,), start, start + kind.duration, inputs)
+            yield Task(name, place, (place,), start, start + kind.duration, tuple(inputs))

@@ -77,6 +77,16 @@ class Replay:
     busy_ns: tuple[int, ...]
 
 
+def why_undefined(c: Configuration) -> str | None:
+    """Say why a configuration's schedule has no order of passes; ``None`` if it has one."""
+    if c.schedule not in EXPERTS:
+        return f"schedule {c.schedule} is not offered"
+    least = 2 * c.pipeline
+    if c.schedule is Schedule.DUALPIPE_V and c.micro_batches < least:
+        return f"schedule {c.schedule} needs at least {least} micro-batches, not {c.micro_batches}"
+    return None
+
+
 class NoScheduleError(ValueError):
     """The named schedule is not defined for this configuration."""
 

@@ -145,13 +145,15 @@ def plan_lines(answer: TrainingAnswer) -> Iterator[str]:
 
 def _figures(answer: TrainingAnswer, best: Candidate) -> Iterator[str]:
     problem, step = answer.problem, best.step_ns
-    rate = problem.tokens / (step / 1e9) / problem.cluster.devices
+    devices_s = step / 1e9 * problem.cluster.devices
     if problem.architecture.measured_batch:
+        rate = problem.global_batch / devices_s
         yield f"  step {seconds(step)} · {rate:,.1f} samples/s a device"
         yield f"  layers: {_stages_text(problem, best.configuration)}"
     else:
         flops = flops_per_device(problem, step) / 1e12
         mfu = utilization(problem, step, best.configuration.precision)
+        rate = problem.tokens / devices_s
         yield (
             f"  step {seconds(step)} {_error(answer)} · {flops:,.0f} TFLOP/s a device · "
             f"MFU {100 * mfu:.1f} % · {rate:,.0f} tokens/s a device"
@@ -268,7 +270,8 @@ def _proof(answer: TrainingAnswer) -> Iterator[str]:
     if answer.proved:
         yield f"  proved best within the space, by these costs: {counts}"
         return
-    assert found.bound_ns is not None
+    if found.bound_ns is None:  # a plan that no search found
+        return
     ended = " · interrupted" if found.interrupted else ""
     gap = f"gap {100 * (found.gap or 0):.2f} %"
     yield f"  bound {seconds(found.bound_ns)} · {gap} · {counts}{ended}"

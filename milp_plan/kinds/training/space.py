@@ -19,7 +19,7 @@ from .configuration import (
     Schedule,
 )
 from .problem import TrainingProblem
-from .replay import EXPERTS
+from .replay import why_undefined
 
 MICRO_BATCHES = (1, 2, 3, 4, 8, 16)
 """Samples of a micro-batch."""
@@ -31,13 +31,24 @@ SCHEDULES = (Schedule.ONE_F_ONE_B, Schedule.INTERLEAVED, Schedule.ZB_H1, Schedul
 
 NOT_CONSIDERED = {
     "tensor parallelism between nodes": "tensor parallelism over more than one node",
-    "short context ranks": (f"context parallelism below {LEAST_CONTEXT_TOKENS:,} tokens a rank"),
+    "short context ranks": (
+        f"context parallelism below {LEAST_CONTEXT_TOKENS:,} tokens a rank, or of a degree that is "
+        "no power of two"
+    ),
+    "whole norms": (
+        "tensor parallelism without sequence parallelism, but where the framework needs that"
+    ),
     "other micro-batches": (
         f"micro-batches of other than {', '.join(map(str, MICRO_BATCHES))} samples"
     ),
     "unsharded optimizer": (
         "optimizer state on every data rank (never faster by these costs, and larger)"
     ),
+    "other sharding": (
+        "gradients or parameters sharded with a pipeline; sharding over fewer than all data and "
+        "context ranks"
+    ),
+    "other schedules": f"schedules other than {', '.join(SCHEDULES[:-1])} and {SCHEDULES[-1]}",
     "other blocks on stages": (
         "blocks on stages other than evenly, or in up to three ways with the shortest slowest "
         "stage (1F1B and ZB-H1 alone)"
@@ -64,7 +75,10 @@ NOT_MEASURED = {
 }
 """The same for measured layers."""
 
-UNSAID_OF_MEASURED = ("tensor parallelism between nodes", "short context ranks", "8-bit products")
+UNSAID_OF_MEASURED = (
+    *("tensor parallelism between nodes", "short context ranks", "whole norms"),
+    "8-bit products",
+)
 """What means nothing for measured layers."""
 
 
@@ -137,7 +151,7 @@ class Space:
         Where the framework to plan for cannot run sequence parallelism, the same without it too.
         """
         for chosen in self._chosen():
-            if chosen.schedule in EXPERTS and self.problem.why_not(chosen) is None:
+            if why_undefined(chosen) is None and self.problem.why_not(chosen) is None:
                 yield chosen
                 if chosen.sequence_parallel and "sequence_parallel" not in self.fixed:
                     whole = replace(chosen, sequence_parallel=False)
@@ -160,9 +174,7 @@ class Space:
         if culprits:
             return culprits
         for chosen in self._chosen():
-            if chosen.schedule not in EXPERTS:
-                return f"schedule {chosen.schedule} is not offered"
-            reason = self.problem.why_not(chosen)
+            reason = why_undefined(chosen) or self.problem.why_not(chosen)
             if reason is not None:
                 return reason
         return "no degrees, micro-batches and chunks with these values fit cluster and batch"
@@ -171,12 +183,7 @@ class Space:
         """List fixed degrees, samples and blocks that do not go into cluster, batch and model."""
         problem, fixed = self.problem, self.fixed
         devices, samples = problem.cluster.devices, problem.global_batch
-        degrees = {name: fixed[name] for name in DEGREES if name in fixed}
-        alone = [name for name, degree in degrees.items() if devices % degree]
-        yield from (f"{name} {degrees[name]} does not divide {devices} devices" for name in alone)
-        if not alone and devices % prod(degrees.values()):
-            text = " x ".join(f"{name} {degree}" for name, degree in degrees.items())
-            yield f"{text} does not divide {devices} devices"
+        yield from degree_misfits(fixed, devices)
         of = f"the batch of {samples}"
         if samples % fixed.get("data", 1):
             yield f"data {fixed['data']} does not divide {of}"
@@ -185,6 +192,9 @@ class Space:
         for name in ("micro_batch", "micro_batches"):
             if samples % fixed.get(name, 1):
                 yield f"{name} {fixed[name]} does not divide {of}"
+        measured = problem.architecture.measured_batch or 1
+        if samples % measured:
+            yield f"the measured micro-batch of {measured} does not divide {of}"
         layers, blocks = fixed.get("layers", ()), len(problem.architecture.blocks)
         if layers and sum(layers) != blocks:
             yield f"layers sum to {sum(layers)}, the model has {blocks} blocks"
@@ -296,6 +306,17 @@ class Space:
 
 DEGREES = ("tensor", "context", "pipeline", "data")
 """Fields whose product is the number of devices."""
+
+
+def degree_misfits(fixed: Mapping[str, Any], devices: int) -> Iterator[str]:
+    """List fixed degrees that do not divide the devices, alone or together."""
+    degrees = {name: fixed[name] for name in DEGREES if name in fixed}
+    alone = [name for name, degree in degrees.items() if devices % degree]
+    yield from (f"{name} {degrees[name]} does not divide {devices} devices" for name in alone)
+    if not alone and devices % prod(degrees.values()):
+        text = " x ".join(f"{name} {degree}" for name, degree in degrees.items())
+        yield f"{text} does not divide {devices} devices"
+
 
 _FREE = frozenset(
     {"recomputed", "recomputed_by_chunk", "sequence_parallel", "precision", "offload", "layers"}

@@ -40,7 +40,9 @@ class StageWork:
     copied_bytes
         Bytes that are copied to the host and back for the optimizer.
     parameters, sharded_parameters
-        Parameters on this device, and those of which it has the optimizer's state.
+        Trained parameters on this device, and those of which it has the optimizer's state.
+    frozen_parameters
+        Parameters on this device that are not trained; they are never sharded over data ranks.
     """
 
     passes: Passes
@@ -51,6 +53,7 @@ class StageWork:
     copied_bytes: float
     parameters: float
     sharded_parameters: float
+    frozen_parameters: float = 0.0
 
 
 def stage_works(
@@ -143,6 +146,10 @@ class Counter(BlockCounter):
                 experts += routed / (c.expert * c.expert_tensor)
         return dense, experts
 
+    def frozen(self, kinds: Kinds) -> float:
+        """Parameters on a device that are not trained."""
+        return sum(count * self.local(block) for block, count in kinds if block.frozen)
+
     def stage(
         self, kinds: Kinds, first: bool, last: bool, crosses: bool, sent: int = 0
     ) -> StageWork:
@@ -171,9 +178,8 @@ class Counter(BlockCounter):
         copied = 0.0
         if c.offload is Offload.OPTIMIZER:
             copied = self.software.optimizer_copied * sharded
-        return StageWork(
-            passes, transfer, reduce, gather, moved * sharded, copied, dense + experts, sharded
-        )
+        parameters = (dense + experts, sharded, self.frozen(kinds))
+        return StageWork(passes, transfer, reduce, gather, moved * sharded, copied, *parameters)
 
     def _data(self, dense: float, experts: float) -> tuple[Traffic, Traffic, float]:
         """Traffic of gradients per step and of parameters per micro-batch; sharded parameters."""

@@ -1,9 +1,10 @@
 """Configuration of DeepSpeed, a JSON file.
 
 Names and values as in ``deepspeed/runtime`` of DeepSpeed 0.19: ZeRO and its offload, batches,
-automatic tensor and expert parallelism. Whether blocks are computed again is up to the program; the
-section on activation checkpointing stands there when a plan needs it. Its ``cpu_checkpointing``
-moves inputs of blocks that are computed again to the host, which no plan does.
+automatic tensor and expert parallelism (from 0.19.2, with stage 3 later: 0.19.8 has it). Whether
+blocks are computed again is up to the program; the section on activation checkpointing stands there
+when a plan needs it. Its ``cpu_checkpointing`` moves inputs of blocks that are computed again to
+the host, which no plan does.
 """
 
 from __future__ import annotations

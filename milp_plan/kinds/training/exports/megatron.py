@@ -16,6 +16,9 @@ from .megatron_model import Arguments, model_arguments, refuse_model
 
 HEAD = "# Megatron-LM arguments by milp-plan"
 
+DROPOUT = ("attention-dropout", "hidden-dropout")
+"""Shares that are dropped: 0.1 by default, while costs without dropout count no masks."""
+
 STRATEGIES = {2: "optim_grads", 3: "optim_grads_params"}
 """Optimizer sharding above 1 -> sharding strategy of Megatron FSDP."""
 
@@ -25,7 +28,7 @@ _SCRIPT = """\
 # {title}
 # Run it on every node with NODE_RANK and MASTER_ADDR set. Add data, tokenizer, learning rate, and
 # what a plan does not depend on: rotary base, norm epsilon, the kind of activation function.
-{environment}
+{more}{environment}
 ARGUMENTS=(
 {arguments}
 )
@@ -47,9 +50,17 @@ def script(job: Job) -> str:
         if sharded
         else "export CUDA_DEVICE_MAX_CONNECTIONS=1"
     )
+    nodes = job.experts.nodes if job.experts is not None else 0
+    more = (
+        f"# The experts of a token lie in {nodes} groups: add --moe-router-num-groups and "
+        f"--moe-router-group-topk {nodes}.\n"
+        if nodes
+        else ""
+    )
     return _SCRIPT.format(
         head=HEAD,
         title=job.title,
+        more=more,
         environment=environment,
         arguments="\n".join(lines),
         nodes=cluster.devices // node,
@@ -180,6 +191,8 @@ def parallel_arguments(c: Configuration, job: Job) -> Arguments:
         made["sequence-parallel"] = ""
     made |= _saving(c, job)
     made |= _sharding(c)
+    if not job.problem.efficiency.software.dropout:
+        made |= dict.fromkeys(DROPOUT, "0.0")
     made["bf16"] = ""
     if c.precision is Precision.FP8:
         made["fp8-format"] = "hybrid"

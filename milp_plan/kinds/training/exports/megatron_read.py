@@ -8,7 +8,7 @@ from .arguments import arguments_of
 from .findings import Findings
 from .job import Job, Launch
 from .layout import read_layout
-from .megatron import STRATEGIES, modules
+from .megatron import DROPOUT, STRATEGIES, modules
 from .megatron_model import Arguments, model_arguments
 
 IGNORED = frozenset(
@@ -94,6 +94,7 @@ class _Reader:
         )
         self.model(made)
         findings.done()
+        self.used |= {name for name in DROPOUT if self.given.get(name) in ("0", "0.0")}
         unread = tuple(f"--{name}" for name in self.given if name not in self.used)
         return Launch(made, unread)
 

@@ -164,6 +164,12 @@ def refusals_of(job: Job) -> Refusals:
         "without expert parallelism its experts have the tensor degree",
         "plan with --fix expert=2 (or more), or --fix tensor=1",
     )
+    borrowed = c.context * (c.tensor if c.expert_tensor == 1 else 1)
+    refusals.check(
+        c.expert > 1 and c.expert % borrowed != 0,
+        f"its expert ranks are whole groups of {borrowed} tensor and context ranks",
+        f"plan with --fix expert={borrowed} (or a multiple)",
+    )
     _refuse_sharding(c, refusals)
     refuse_offload(job, refusals)
     return refusals
