@@ -244,6 +244,8 @@ def _explained(error: ValidationError) -> Iterator[Finding]:
 def _best_branch(error: ValidationError) -> Iterator[Finding]:
     """Explain the alternative of the right type; the others only say that the type differs."""
     nearer = [entry for entry in error.context or () if entry.validator != "type" or entry.path]
+    if any(entry.schema.get("type") == "number" for entry in nearer):  # it stands for integers too
+        nearer = [entry for entry in nearer if entry.schema.get("type") != "integer"]
     if nearer:
         for entry in nearer:
             yield from _explained(entry)
@@ -282,6 +284,8 @@ def _described(schema: Mapping[str, Any]) -> str:
             branches = [branch for branch in branches if branch.get("type") != "integer"]
         return " or ".join(_described(branch) for branch in branches)
     kind = _TYPES.get(schema.get("type", "object"), "an object")
+    if schema.get("minItems"):
+        kind += f" of at least {schema['minItems']}"
     limits = [
         f"{words} {schema[name]:g}"
         if isinstance(schema[name], float)
