@@ -127,10 +127,7 @@ ONCE_VAGUE: dict[str, tuple[str, str | dict[str, Any], list[str]]] = {
     "a number that may be a decimal": (
         "jobs.toml",
         f'{JOBS}jobs = [{{ name = "j", units = [{{ options = [{UNIT}] }}] }}]',
-        [
-            "jobs[0].units[0].options[0].time: found -5, expected a number of at least 0; "
-            "correct it"
-        ],
+        ["jobs[0].units[0].options[0].time: found -5, expected a number of at least 0; correct it"],
     ),
 }
 """Files, and what is said of them: of no field, of another one, or twice."""

@@ -8,6 +8,7 @@ import pytest
 
 import milp_plan as mp
 from milp_plan.backends import Stop
+from milp_plan.core.budget import now
 from milp_plan.run import Settings, kind_of, solve, solving
 from tests.face.kinds import PROBLEMS
 
@@ -53,6 +54,19 @@ def judge(outcome: Any) -> None:
         assert (verdict.ok, verdict.value) == (True, outcome.value)
     if outcome.value is not None and outcome.bound is not None:
         assert outcome.bound <= outcome.value
+
+
+@pytest.mark.parametrize("kind", sorted(set(PROBLEMS) - {"serving", "training"}))
+def test_a_busy_machine_costs_time_but_no_plan(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loading took all of the time: packings and shardings had no plan, though one takes no time.
+
+    Where a search over configurations makes the first plan, there is none.
+    """
+    monkeypatch.setattr(solving, "LEEWAY_S", 600.0)  # for what loads during the test
+    outcome = solve(PROBLEMS[kind], Settings(time_limit_s=1.0), began=now() - 10.0)
+    judge(outcome)
+    assert outcome.plan is not None
+    assert outcome.stop in (Stop.TIME_LIMIT, Stop.PROVED)
 
 
 @pytest.mark.parametrize("position", POSITIONS)
