@@ -9,6 +9,9 @@ import pytest
 import milp_plan as mp
 from milp_plan.backends import Stop
 from milp_plan.core.budget import now
+from milp_plan.kinds.pipeline.case import Case, build
+from milp_plan.kinds.pipeline.model import Model
+from milp_plan.kinds.pipeline.strategies import shop
 from milp_plan.run import Settings, kind_of, solve, solving
 from tests.face.kinds import PROBLEMS
 
@@ -90,3 +93,21 @@ def test_while_the_run_starts(step: str, monkeypatch: pytest.MonkeyPatch) -> Non
     assert (outcome.stop, outcome.plan, outcome.bound) == (Stop.INTERRUPTED, None, None)
     assert outcome.record["strategy"] == solving.NO_STRATEGY
     assert repr(outcome)
+
+
+def test_among_the_published_schedules_of_a_pipeline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The best of them was offered when all had been timed: the end of a run before cost them."""
+    problem = build(Case(Model.from_share((1, 1, 1)), 2, 3)).problem
+    timed, calls = shop.best_times, []
+
+    def interrupted(*given: Any) -> Any:
+        calls.append(given)
+        if len(calls) > 2:  # the first one is timed, and offered
+            raise KeyboardInterrupt
+        return timed(*given)
+
+    monkeypatch.setattr(shop, "best_times", interrupted)
+    outcome = solve(problem, Settings(time_limit_s=600.0))
+    judge(outcome)
+    assert outcome.stop is Stop.INTERRUPTED
+    assert outcome.plan is not None
