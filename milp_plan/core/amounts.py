@@ -47,6 +47,19 @@ def size_text(units: Units, counts: Fraction | int | None) -> str:
     return _text(Fraction(counts, units.size_scale), units.size, BYTES, SIZES)
 
 
+def needed_and_available(units: Units, needed: int, available: int) -> tuple[str, str]:
+    """Return two sizes as texts that differ where the sizes do, if need be with every digit."""
+    texts = size_text(units, needed), size_text(units, available)
+    if needed == available or texts[0] != texts[1]:
+        return texts
+    if units.size in BYTES:
+        scale = Fraction(BYTES[units.size], units.size_scale)
+        return f"{plain(needed * scale)} B", f"{plain(available * scale)} B"
+    amounts = (Fraction(count, units.size_scale) for count in (needed, available))
+    needs, has = (_with_unit(plain(amount), units.size) for amount in amounts)
+    return needs, has
+
+
 def amount_text(unit: str, per_unit: int, amount: int | None) -> str:
     """Return an amount of a record as text, with its unit and the ticks or bytes per unit."""
     if amount is None:
@@ -81,8 +94,11 @@ def _text(number: Fraction, unit: str, known: Mapping[str, int], ladder: Ladder)
     chosen = unit_of(unit, known, ladder, abs(number))
     if chosen != unit:
         number = number * known[unit] / known[chosen]
-    written = _number(number)
-    return written + (NO_UNIT if chosen == UNSPECIFIED else f" {chosen}")
+    return _with_unit(_number(number), chosen)
+
+
+def _with_unit(written: str, unit: str) -> str:
+    return written + (NO_UNIT if unit == UNSPECIFIED else f" {unit}")
 
 
 def json_number(amount: Fraction | int | None) -> int | float | None:

@@ -29,6 +29,10 @@ MAX_COST = 2**60
 """Largest magnitude of a cost or usage: sums of pairs stay within 64 bits."""
 
 
+FORBIDDEN = 10**18
+"""The cost that stands for "not allowed" in files and fingerprints, whatever a table has there."""
+
+
 class ShardingObjective(StrEnum):
     """The objective that a sharding plan minimises."""
 
@@ -163,7 +167,8 @@ class ShardingProblem(Shown):
         """SHA-256 of everything that changes the problem."""
         digest = hashlib.sha256("\0".join((self.name, *self.operators)).encode())
         s, t = self.strategies, self.transitions
-        for array in (s.offsets, s.cost, s.usage, s.allowed, t.ends, t.offsets, t.cost, t.allowed):
+        single, pairs = (np.where(table.allowed, table.cost, FORBIDDEN) for table in (s, t))
+        for array in (s.offsets, single, s.usage, s.allowed, t.ends, t.offsets, pairs, t.allowed):
             digest.update(np.ascontiguousarray(array).tobytes())
         digest.update(np.ascontiguousarray(self.intervals).tobytes())
         digest.update(str(self.limit).encode())

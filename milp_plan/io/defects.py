@@ -246,6 +246,8 @@ def _explained(error: ValidationError) -> Iterator[Finding]:
 def _best_branch(error: ValidationError) -> Iterator[Finding]:
     """Explain the alternative of the right type; the others only say that the type differs."""
     nearer = [entry for entry in error.context or () if entry.validator != "type" or entry.path]
+    if any(_type_in(entry.schema) == "number" for entry in nearer):  # it stands for integers too
+        nearer = [entry for entry in nearer if _type_in(entry.schema) != "integer"]
     if nearer:
         for entry in nearer:
             yield from _explained(entry)
@@ -253,6 +255,10 @@ def _best_branch(error: ValidationError) -> Iterator[Finding]:
     expected = _described({"anyOf": error.validator_value})
     remedy = _type_remedy(error.instance)
     yield Finding(json_path(error.absolute_path), quoted(error.instance), expected, remedy)
+
+
+def _type_in(schema: Any) -> str | None:
+    return schema.get("type") if isinstance(schema, Mapping) else None
 
 
 def _type_remedy(instance: Any) -> str:
@@ -287,6 +293,8 @@ def _described(schema: Mapping[str, Any]) -> str:
             branches = [branch for branch in branches if branch.get("type") != "integer"]
         return " or ".join(_described(branch) for branch in branches)
     kind = _TYPES.get(schema.get("type", "object"), "an object")
+    if schema.get("minItems"):
+        kind += f" of at least {schema['minItems']}"
     limits = [
         f"{words} {schema[name]:g}"
         if isinstance(schema[name], float)

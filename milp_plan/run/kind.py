@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 from milp_plan.core import Counts, Units, UnsupportedProblemError, Verdict
-from milp_plan.core.amounts import DASH, size_text, time_text
+from milp_plan.core.amounts import DASH, json_number, size_text, time_text
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.core.quantity import decimal, units_of
@@ -101,7 +101,7 @@ class Measure:
     def text(self, ticks: Fraction | int | None) -> str:
         """Return an amount as text with its unit."""
         if isinstance(self.units, str):
-            return DASH if ticks is None else f"{ticks:,}"
+            return DASH if ticks is None else f"{json_number(ticks):,}"
         write = size_text if self.what == "size" else time_text
         return write(self.units, ticks)
 

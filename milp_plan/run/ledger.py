@@ -135,6 +135,7 @@ class Ledger(Generic[P, S]):
         self.trace: list[Progress] = []
         self.start: S | None = None
         self._lock = RLock()
+        self._closed = False
 
     # -- what is known -----------------------------------------------------------------------------
 
@@ -148,6 +149,15 @@ class Ledger(Generic[P, S]):
     def formulation(self) -> FormulationSolver | None:
         """The same, or ``None``."""
         return self._solver
+
+    def close(self) -> None:
+        """End the run: accept and report nothing more.
+
+        A background search that an alarm left behind may still have a plan to offer; the outcome is
+        being written then, and progress must not report what the outcome does not have.
+        """
+        with self._lock:
+            self._closed = True
 
     def set_solver(self, solver: FormulationSolver | None) -> None:
         """Set the formulation of the run's models, once it is chosen."""
@@ -211,6 +221,8 @@ class Ledger(Generic[P, S]):
             Value of a plan that a search has but has not offered yet.
         """
         with self._lock:
+            if self._closed:
+                return
             value = self.value if candidate_value is None else candidate_value
             gap = relative_gap(value, self.lower)
             point = Progress(phase, value, self.lower, gap, self.budget.elapsed_s, note)
@@ -241,6 +253,8 @@ class Ledger(Generic[P, S]):
         with self.budget.phase("check"):
             verdict = self.kind.verify(self.problem, plan)
         with self._lock:
+            if self._closed:
+                return False
             if not verdict.ok or verdict.value is None:
                 if must_be_valid:
                     reason = "; ".join(str(entry) for entry in verdict.violations[:3])
@@ -266,7 +280,7 @@ class Ledger(Generic[P, S]):
     def prove(self, bound: Bound) -> None:
         """Accept a bound on the whole problem, unless a plan refuted it or one of the same name."""
         with self._lock:
-            if bound.name in self._refuted:
+            if self._closed or bound.name in self._refuted:
                 return
             if self.value is not None and bound.value > self.value:
                 self._drop_claim(bound, self.planner, self.value)
@@ -281,6 +295,8 @@ class Ledger(Generic[P, S]):
         A known plan refutes the proof.
         """
         with self._lock:
+            if self._closed:
+                return
             if self.value is not None:
                 self._record_refutation(reason, by, self.planner, self.value)
             elif self.infeasible_reason is None:

@@ -138,6 +138,7 @@ def solve(
             ledger.cluster.close(timeout=LEEWAY_S)
     while True:
         try:
+            ledger.close()
             return outcome_of(ledger)
         except KeyboardInterrupt:  # nothing is left to stop: write the outcome
             ledger.stop = Stop.INTERRUPTED

@@ -14,7 +14,7 @@ from milp_plan import run
 from milp_plan.cli.exits import Exit
 from tests.report.plans import two_devices
 
-from .cases import call, instance_file
+from .cases import REPOSITORY, call, instance_file
 from .outcomes import outcome, runner
 
 
@@ -77,3 +77,70 @@ def test_bad_instance(damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert ", expected " in line
         assert "; " in line
     assert word in result.stderr
+
+
+TRAINING = json.loads((REPOSITORY / "examples/training/llama3-8b-8xB200.json").read_text())
+NODES = [{"id": place, "name": "ab"[place], "cost_cpu": 1, "cost_ram": 1} for place in (0, 1)]
+CIRCLE = [{"source": 0, "target": 1}, {"source": 1, "target": 0}]
+JOBS = """\
+format = "milp-plan-jobs"
+version = 1
+name = "one"
+ticks_per_unit = 1
+pools = [{ name = "g", devices = 1 }]
+objective = "makespan"
+"""
+UNIT = '{ technique = "t", pool = "g", devices = 1, time = -5, bytes = 0 }'
+
+ONCE_VAGUE: dict[str, tuple[str, str | dict[str, Any], list[str]]] = {
+    "a framework that is unknown": (
+        "job.json",
+        TRAINING | {"framework": "megatronn"},
+        [
+            "framework: found 'megatronn', expected one of megatron, torchtitan, nanotron, "
+            "deepspeed, fsdp2; did you mean 'megatron'?"
+        ],
+    ),
+    "a cluster of an unknown class": (
+        "job.json",
+        TRAINING | {"cluster": "8xZ9"},
+        ["cluster: found device class 'Z9', expected one of A100, "],
+    ),
+    "a node without its costs": (
+        "graph.json",
+        {"directed": True, "nodes": [{"id": 0, "name": "a", "cost_ram": 1}], "edges": []},
+        ["nodes[0].cost_cpu: found nothing, expected this field; add the field"],
+    ),
+    "edges in a circle": (
+        "graph.json",
+        {"directed": True, "nodes": NODES, "edges": CIRCLE},
+        [
+            "edges: found 2 nodes in circles or behind them, the first 0, expected a graph "
+            "without circles; remove one of them"
+        ],
+    ),
+    "a list of nothing": (
+        "jobs.toml",
+        f"{JOBS}jobs = []",
+        ["jobs: found [], expected a list of at least 1; correct it"],
+    ),
+    "a number that may be a decimal": (
+        "jobs.toml",
+        f'{JOBS}jobs = [{{ name = "j", units = [{{ options = [{UNIT}] }}] }}]',
+        ["jobs[0].units[0].options[0].time: found -5, expected a number of at least 0; correct it"],
+    ),
+}
+"""Files, and what is said of them: of no field, of another one, or twice."""
+
+
+@pytest.mark.parametrize("fault", ONCE_VAGUE)
+def test_messages_name_the_field_once(fault: str, tmp_path: Path) -> None:
+    name, content, expected = ONCE_VAGUE[fault]
+    file = tmp_path / name
+    file.write_text(content if isinstance(content, str) else json.dumps(content))
+    result = call("solve", file, "--time-limit", "5")
+    assert result.exit_code == Exit.BAD_INPUT
+    lines = result.stderr.splitlines()
+    assert len(lines) == len(expected), result.stderr
+    for line, text in zip(lines, expected, strict=True):
+        assert line.startswith(f"error: {file}: {text}"), line

@@ -22,7 +22,7 @@ from milp_plan.kinds.sharding.iopddl import (
     write_solution,
 )
 from milp_plan.run.kinds import kind_of
-from tests.support.sharding import random_problem
+from tests.support.sharding import random_problem, tense_problem
 
 
 def sample() -> dict[str, Any]:
@@ -104,6 +104,15 @@ def test_problems_come_back(tmp_path: Path, seed: int, suffix: str) -> None:
     again = tmp_path / "again.json"
     write_iopddl(back, again)
     assert read_iopddl(again).fingerprint == back.fingerprint
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_a_plan_of_a_problem_is_one_of_its_file(tmp_path: Path, seed: int) -> None:
+    """Costs of what is not allowed were part of the fingerprint, which the file changed."""
+    problem = tense_problem(seed)
+    assert not problem.transitions.allowed.all()
+    write_iopddl(problem, tmp_path / "there.json")
+    assert read_iopddl(tmp_path / "there.json").fingerprint == problem.fingerprint
 
 
 def test_every_defect_is_named(tmp_path: Path) -> None:

@@ -10,6 +10,20 @@ from typing import Any
 import pytest
 
 from milp_plan.cli.exits import Exit
+from milp_plan.core import (
+    FULL,
+    Cluster,
+    ComputationGraph,
+    Device,
+    DeviceClass,
+    Operator,
+    Option,
+    PlanningProblem,
+    Units,
+    Value,
+)
+from milp_plan.core.amounts import needed_and_available
+from milp_plan.run import Settings, solve
 from milp_plan.run.kinds import kinds
 from tests.cli.cases import call
 from tests.support.amounts import alike, amounts, exponents, told
@@ -156,3 +170,28 @@ def test_a_problem_and_its_twins(
         found[unit] = every_verb(folder, *make(random.Random(seed), per_second, unit))
     for unit in UNITS:
         alike(found["s"], found[unit], unit)
+
+
+def test_what_is_needed_and_what_there_is_look_different() -> None:
+    """Both were 13.0385 GiB where a byte was missing, in the proof that there is no plan."""
+    need, have = 14 * 10**9, 14 * 10**9 - 1
+    in_bytes = Units(size="bytes")
+    assert needed_and_available(in_bytes, need, have) == ("14000000000 B", "13999999999 B")
+    assert needed_and_available(in_bytes, need, 10**9) == ("13.0385 GiB", "953.674 MiB")
+    own = Units(size="unspecified", size_scale=10)
+    needs, there = needed_and_available(own, need, have)
+    assert needs == "1400000000 (unit unspecified)"
+    assert there == "1399999999.9 (unit unspecified)"
+    gib = Units(size="GiB", size_scale=2**30)
+    assert needed_and_available(gib, need, have) == ("14000000000 B", "13999999999 B")
+
+
+def test_a_proof_that_nothing_fits_says_which_byte_is_missing() -> None:
+    head = Operator("head", (Option("r", {"G": 5}),))
+    cluster = Cluster((DeviceClass("G", 14 * 10**9 - 1),), (Device("g0", "G", 14 * 10**9 - 1),), ())
+    value = Value("out", "head", (), {FULL: 14 * 10**9})
+    problem = PlanningProblem("one byte", ComputationGraph((head,), (value,)), cluster)
+    reason = solve(problem, Settings(time_limit_s=60.0)).infeasible_reason
+    assert reason is not None
+    assert "needs at least 14000000000 B" in reason
+    assert "more than 13999999999 B" in reason

@@ -8,6 +8,10 @@ import pytest
 
 import milp_plan as mp
 from milp_plan.backends import Stop
+from milp_plan.core.budget import now
+from milp_plan.kinds.pipeline.case import Case, build
+from milp_plan.kinds.pipeline.model import Model
+from milp_plan.kinds.pipeline.strategies import shop
 from milp_plan.run import Settings, kind_of, solve, solving
 from tests.face.kinds import PROBLEMS
 
@@ -55,6 +59,19 @@ def judge(outcome: Any) -> None:
         assert outcome.bound <= outcome.value
 
 
+@pytest.mark.parametrize("kind", sorted(set(PROBLEMS) - {"serving", "training"}))
+def test_a_busy_machine_costs_time_but_no_plan(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loading took all of the time: packings and shardings had no plan, though one takes no time.
+
+    Where a search over configurations makes the first plan, there is none.
+    """
+    monkeypatch.setattr(solving, "LEEWAY_S", 600.0)  # for what loads during the test
+    outcome = solve(PROBLEMS[kind], Settings(time_limit_s=1.0), began=now() - 10.0)
+    judge(outcome)
+    assert outcome.plan is not None
+    assert outcome.stop in (Stop.TIME_LIMIT, Stop.PROVED)
+
+
 @pytest.mark.parametrize("position", POSITIONS)
 def test_on_a_problem_with_every_stage(position: int) -> None:
     problem = instance("gpt-tiny-training-2xA100")
@@ -76,3 +93,21 @@ def test_while_the_run_starts(step: str, monkeypatch: pytest.MonkeyPatch) -> Non
     assert (outcome.stop, outcome.plan, outcome.bound) == (Stop.INTERRUPTED, None, None)
     assert outcome.record["strategy"] == solving.NO_STRATEGY
     assert repr(outcome)
+
+
+def test_among_the_published_schedules_of_a_pipeline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The best of them was offered when all had been timed: the end of a run before cost them."""
+    problem = build(Case(Model.from_share((1, 1, 1)), 2, 3)).problem
+    timed, calls = shop.best_times, []
+
+    def interrupted(*given: Any) -> Any:
+        calls.append(given)
+        if len(calls) > 2:  # the first one is timed, and offered
+            raise KeyboardInterrupt
+        return timed(*given)
+
+    monkeypatch.setattr(shop, "best_times", interrupted)
+    outcome = solve(problem, Settings(time_limit_s=600.0))
+    judge(outcome)
+    assert outcome.stop is Stop.INTERRUPTED
+    assert outcome.plan is not None

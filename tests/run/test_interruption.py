@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from milp_plan.backends import Stop, highs
 from milp_plan.check import verify
+from milp_plan.core import Plan
 from milp_plan.io.plan_file import read_plan
 from milp_plan.kinds.schedule.planners.learning import ClauseLearning
 from milp_plan.kinds.schedule.strategies import schedule, small_schedule
@@ -207,3 +209,33 @@ def test_ctrl_c_while_the_answer_is_written_up(monkeypatch):
     outcome = solve(trap("gang-beats-single").problem, Settings(time_limit_s=20))
     assert len(calls) == 2
     assert outcome.value == outcome.record["value"] == 110
+
+
+def test_a_late_search_does_not_report_a_plan_that_the_outcome_does_not_have(monkeypatch):
+    """An alarm left a search behind; its plan was shown as the best, and the outcome had another.
+
+    Its offer could also come between the outcome's plan and the outcome's value.
+    """
+    problem = trap("gang-beats-single").problem
+    best = solve(problem, Settings(time_limit_s=20)).plan
+    runs = [
+        replace(run, start_ticks=run.start_ticks + 1, stop_ticks=run.stop_ticks + 1)
+        for run in best.runs
+    ]
+    worse = Plan(problem.name, tuple(runs), planner="late by a tick")
+    write, heard = solving.outcome_of, []
+
+    def behind(ledger):
+        ledger.offer(best, "late search", "anneal")
+        return write(ledger)
+
+    def stop(point):
+        heard.append(point.incumbent)
+        if point.incumbent is not None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(solving, "outcome_of", behind)
+    outcome = solve(problem, Settings(time_limit_s=20, start=worse), stop)
+    assert outcome.stop is Stop.INTERRUPTED
+    assert (heard[-1], outcome.value, outcome.planner) == (111, 111, "late by a tick")
+    assert verify(problem, outcome.plan).value == 111

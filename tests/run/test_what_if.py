@@ -15,8 +15,10 @@ from milp_plan.run import Settings, kind_of, read, solve
 from milp_plan.run.comparison import Side, compare
 from milp_plan.run.heuristic import run_heuristic
 from milp_plan.run.reasons.base import Why
+from milp_plan.run.reasons.words import effect_lines
 from milp_plan.run.what_if import ask, more_memory, moved, plan_variant, questions
 from tests.report.plans import plan_of_two_devices, two_devices
+from tests.support.sharding import tense_problem
 
 INSTANCES = Path(__file__).parents[2] / "instances"
 MIXED = "two-tower-tiny-inference-1xH100+1xA100.json"
@@ -95,6 +97,18 @@ def test_questions_that_mean_nothing_are_left_out_of_the_usual() -> None:
     for text in ("devices+1", "link"):
         with pytest.raises(UnsupportedProblemError):
             questions(problem, [text], Why())
+
+
+def test_a_change_of_costs_is_told_as_a_number() -> None:
+    """It was a fraction, which has no thousands: a traceback after all changes were planned."""
+    problem = tense_problem(6)
+    found = solve(problem, SETTINGS)
+    (more,) = questions(problem, ["memory+1"], Why())
+    effect = ask(more, found.plan, found.value, SETTINGS)
+    assert effect.change is not None
+    assert effect.change < 0
+    _, line = effect_lines(problem, [effect], found.value)
+    assert line.endswith(f"better by {-int(effect.change):,}")
 
 
 def test_costs_of_what_moved_are_those_of_the_plans() -> None:

@@ -53,7 +53,7 @@ class PackingStrategy(Strategy["PackingProblem", "PackingPlan"]):
         return (
             Step("obstacle", ledger.prove_infeasible),
             Step("bounds", ledger.find_bounds),
-            Step("fits", self.fit, lambda: not ledger.baselines),
+            Step("fits", self.fit, lambda: not ledger.baselines, run_after_time_limit=True),
             Step("first nodes", self.look, lambda: self.packer.searchable, loops=(PACKING,)),
             Step("orders", self.reorder, loops=(PACKING,)),
             Step("formulation", self.formulate, lambda: ledger.formulation is not None),
@@ -72,7 +72,7 @@ class PackingStrategy(Strategy["PackingProblem", "PackingPlan"]):
         self.packer: Packer = Packer(problem)
         with ledger.budget.phase("fits"):
             for name in FITS:
-                if ledger.done:
+                if ledger.done and ledger.plan is not None:
                     return
                 plan = self.packer.fit(name)
                 ledger.baselines[name] = plan.value if _low(problem, plan) else None

@@ -15,7 +15,7 @@ from typing import Any
 
 from milp_plan.backends import Stop
 from milp_plan.core import Plan, PlanningProblem
-from milp_plan.core.amounts import size_text
+from milp_plan.core.amounts import needed_and_available
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.core.gap import proved_optimal, relative_gap, within
@@ -430,5 +430,6 @@ def fixed_cut(case: Case, settings: Settings, hook: ProgressHook | None) -> tupl
 
 def missing_memory(layout: Grid, needs: int) -> str:
     """Describe how much memory a cut needs at least, and how much there is."""
-    least, limit = (size_text(layout.units, count) for count in (needs, layout.limit))
+    assert layout.limit is not None
+    least, limit = needed_and_available(layout.units, needs, layout.limit)
     return f"a device needs at least {least} and has {limit}"

@@ -108,8 +108,8 @@ class _Node:
 
 
 def can_read(document: Document) -> bool:
-    """Return whether it is a node-link graph whose nodes have the members of either schema."""
-    return _layered(document) is not None
+    """Return whether it is a node-link graph: networkx says so, or nodes of either schema do."""
+    return {"directed", "nodes"} <= set(document.top_level) or _layered(document) is not None
 
 
 def _layered(document: Document) -> bool | None:
@@ -262,5 +262,5 @@ def _topological(keys: Sequence[_Key], links: Sequence[tuple[_Key, _Key]]) -> li
     if len(order) < len(keys):
         left: list[Any] = [key for key in keys if missing[place[key]]]
         where = f"{len(left)} nodes in circles or behind them, the first {left[0]!r}"
-        raise InputError([Finding("links", where, "a graph without circles", "remove a link")])
+        raise InputError([Finding("links", where, "a graph without circles", "remove one of them")])
     return order

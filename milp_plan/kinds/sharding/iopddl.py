@@ -19,15 +19,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from milp_plan.core import Finding, InputError, Units
-from milp_plan.core.sharding import ShardingPlan, ShardingProblem, StrategyTable, TransitionTable
+from milp_plan.core.sharding import (
+    FORBIDDEN,
+    ShardingPlan,
+    ShardingProblem,
+    StrategyTable,
+    TransitionTable,
+)
 from milp_plan.io.defects import quoted
 from milp_plan.io.files import Document, read_document, write_document
 from milp_plan.io.wire import Count, decode, plain
 
 TITLE = "sharding contest of ASPLOS 2025, IOPDDL (JSON)"
-
-FORBIDDEN = 10**18
-"""The cost that stands for "not allowed" in the contest's files."""
 
 _SHOWN = 20
 """Largest number of findings of one kind that are listed; the others are counted."""

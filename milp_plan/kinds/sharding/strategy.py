@@ -83,6 +83,12 @@ class ShardingStrategy(Strategy[ShardingProblem, ShardingPlan]):
         searched = not (uses_model and ledger.repeatable)
         late = (SHARDING_SEARCH,)
         return (
+            Step(
+                "first plan",
+                self.offer_initial_plan,
+                lambda: False,  # while there is time, later steps find better ones at once
+                run_after_time_limit=True,
+            ),
             Step("elimination", self.eliminate, self.without_limit),
             Step("reductions", self.reduce, loops=(SHARDING,)),
             Step(

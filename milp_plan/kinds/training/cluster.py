@@ -174,9 +174,10 @@ def _class_name(name: str) -> str:
     """Return the device class that a name, in capitals or not, means."""
     name = _spelled(name)
     near = get_close_matches(name.upper(), DEVICES, 1, 0.6)
-    if name not in DEVICES and name not in ALIASES and near:
-        expected, remedy = f"one of {', '.join(sorted(DEVICES))}", f"did you mean {near[0]}?"
-        raise InputError([Finding("device class", repr(name), expected, remedy)])
+    if name not in DEVICES and name not in ALIASES:
+        expected = f"one of {', '.join(sorted(DEVICES))}"
+        remedy = f"did you mean {near[0]}?" if near else "correct the name"
+        raise InputError([Finding("cluster", f"device class {name!r}", expected, remedy)])
     return ALIASES.get(name, name)
 
 

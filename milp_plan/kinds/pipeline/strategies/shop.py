@@ -205,6 +205,8 @@ class ShopStrategy(Strategy[PlanningProblem, Plan]):
                 if fits(self.shop, words):
                     ledger.baselines[name] = value_of(self.shop, best_times(self.shop, words))
                     words_by_name[name] = words
+                    if ledger.plan is None:  # what ends the run now must not cost it
+                        self.take(words, name, "baselines")
                     self.overtaking.add(words)
         best = min(words_by_name, key=lambda name: ledger.baselines[name] or 0, default=None)
         if best is not None:

@@ -7,10 +7,8 @@ colocation group, like an operator without one, is on one device.
 
 from __future__ import annotations
 
-from functools import partial
-
 from milp_plan.core import PlanningProblem
-from milp_plan.core.amounts import size_text
+from milp_plan.core.amounts import needed_and_available
 from milp_plan.core.bound import Infeasible
 from milp_plan.kinds.schedule.bounds.holdings import Holdings
 from milp_plan.kinds.schedule.bounds.memory import packing_obstacle
@@ -47,10 +45,10 @@ def _homeless(problem: PlanningProblem, name: str, unit: list[str], need: int) -
     known = [limit for limit in limits if limit is not None]
     if len(known) < len(limits) or need <= max(known):
         return None
-    text = partial(size_text, problem.units)
+    needs, there = needed_and_available(problem.units, need, max(known))
     return Infeasible(
-        f"{name!r} needs at least {text(need)} on its device (persistent values, what it makes, "
-        f"the largest workspace), and no device it can run on has more than {text(max(known))}",
+        f"{name!r} needs at least {needs} on its device (persistent values, what it makes, "
+        f"the largest workspace), and no device it can run on has more than {there}",
         tuple(unit),
         need,
         max(known),

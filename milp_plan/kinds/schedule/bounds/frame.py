@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from milp_plan.core import CommunicationModel, Option, PlanningProblem, Value
-from milp_plan.core.amounts import size_text
+from milp_plan.core.amounts import needed_and_available, size_text
 from milp_plan.core.bound import Infeasible
 
 from .holdings import Holdings
@@ -175,15 +175,16 @@ class Frame:
                 else:
                     result.append(SitedOption(option, position, duration))
         if not result and tight is not None:
+            most = self._most_memory(number)
+            needs, there = needed_and_available(self.problem.units, tight[0], most)
             self._block(
-                f"operator {name!r} needs at least {self.size_text(tight[0])} on each of its "
+                f"operator {name!r} needs at least {needs} on each of its "
                 f"devices while it runs (persistent values of its group, inputs, outputs, "
                 f"workspace) or at the end (with results), and no device it can run on has more "
-                f"than "
-                f"{self.size_text(self._most_memory(number))}",
+                f"than {there}",
                 (name,),
                 tight[0],
-                self._most_memory(number),
+                most,
             )
         return result
 

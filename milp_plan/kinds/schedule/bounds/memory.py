@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from milp_plan.core import PlanningProblem, ceil_div
-from milp_plan.core.amounts import size_text
+from milp_plan.core.amounts import needed_and_available, size_text
 from milp_plan.core.bound import Bound, Infeasible
 from milp_plan.core.budget import Budget
 
@@ -144,9 +144,10 @@ def packing_obstacle(
             )
         free = sum(max(0, limit - reserve) for limit in known)
         if sum(sizes) > free:
+            needs, there = needed_and_available(problem.units, sum(sizes), free)
             return Infeasible(
-                f"{len(chosen)} groups or operators hold {text(sum(sizes))} {when}, and all "
-                f"devices together have {text(free)}{left}",
+                f"{len(chosen)} groups or operators hold {needs} {when}, and all "
+                f"devices together have {there}{left}",
                 tuple(names[u] for u in chosen),
                 sum(sizes),
                 free,
@@ -172,9 +173,10 @@ def instant_obstacle(frame: Frame, budget: Budget) -> Infeasible | None:
     instant = fullest_instant(frame, budget)
     if instant is None or instant.bytes <= memory:
         return None
+    needs, there = needed_and_available(frame.problem.units, instant.bytes, memory)
     return Infeasible(
-        f"while operator {instant.operator!r} runs, at least {frame.size_text(instant.bytes)} lie "
-        f"in memory, and all devices together have {frame.size_text(memory)}",
+        f"while operator {instant.operator!r} runs, at least {needs} lie "
+        f"in memory, and all devices together have {there}",
         (instant.operator,),
         instant.bytes,
         memory,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from milp_plan.core import Finding, InputError, UnsupportedProblemError
+from milp_plan.io.defects import nearest
 from milp_plan.io.files import read_document
 
 from ..configuration import Configuration
@@ -101,7 +102,7 @@ def refusals(problem: TrainingProblem) -> Callable[[Configuration], tuple[str, .
     """
     if not problem.framework:
         return no_reason
-    refusals_of = _format(problem.framework).refusals_of
+    refusals_of = _format(problem.framework, "framework").refusals_of
 
     def reasons(configuration: Configuration) -> tuple[str, ...]:
         return tuple(reason for reason, _ in refusals_of(Job(problem, configuration)).reasons)
@@ -109,11 +110,13 @@ def refusals(problem: TrainingProblem) -> Callable[[Configuration], tuple[str, .
     return reasons
 
 
-def _format(name: str) -> FrameworkFormat:
+def _format(name: str, where: str = "format") -> FrameworkFormat:
     if name in FORMATS:
         return FORMATS[name]
     expected = f"one of {', '.join(FORMATS)}"
-    raise InputError([Finding("format", repr(name), expected, "correct the name")])
+    raise InputError(
+        [Finding(where, repr(name), expected, nearest(name, FORMATS, "correct the name"))]
+    )
 
 
 def is_export(document: Document) -> bool:
