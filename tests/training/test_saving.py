@@ -207,6 +207,28 @@ def test_a_schedule_in_the_shape_of_a_v_saves_as_few_blocks_as_its_replay_allows
     assert not every.configuration.recomputed
 
 
+def test_a_schedule_in_the_shape_of_a_v_offloads_fewer_blocks_where_the_host_lacks_memory() -> None:
+    """All blocks' activations take 154 GB of a host, those of two blocks of a chunk 100 GB."""
+    problem = api.training_problem(
+        *("llama3-8b", "1x4xH100"), global_batch=8, sequence=32768, host=True, reserve_bytes=0
+    )
+    (group,) = problem.cluster.with_memory(110 * 10**9).groups
+    assert group.device.host is not None
+    host = replace(group.device.host, memory_bytes=128 * 10**9)
+    group = replace(group, device=replace(group.device, host=host))
+    problem = replace(problem, cluster=replace(problem.cluster, groups=(group,)))
+    fixed = {"pipeline": 4, "schedule": Schedule.V_HALF, "context": 1, "micro_batch": 1}
+    fixed |= {"offload": Offload.OPTIMIZER}
+    costs = PlanCosts(problem)
+    (base,) = Space(problem, fixed)
+    assert not api.check(problem, replace(base, recompute=Recompute.OFFLOAD)).ok
+    two = api.check(problem, replace(base, recompute=Recompute.OFFLOAD, recomputed=2))
+    assert two.ok
+    best = search(problem, costs, fixed, Budget(None)).best[0]
+    assert best.configuration.recompute is Recompute.OFFLOAD
+    assert best.step_ns == two.value
+
+
 @pytest.mark.parametrize("blocks", [1, 2, 3])
 def test_bounds_of_models_of_few_blocks_do_not_count_the_embedding_for_each(blocks: int) -> None:
     known = model("llama3-8b")

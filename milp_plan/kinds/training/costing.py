@@ -129,11 +129,6 @@ class PlanCosts:
         """
         return self._saving.least_ns(configuration)
 
-    def estimate_ns(self, configuration: Configuration) -> int:
-        """Return about what the slowest stage takes where as few blocks as fit save memory."""
-        none = without_recomputation(configuration)
-        return self._saving.estimate_ns(configuration, self.first_peak(none))
-
     def lighter(
         self, configuration: Configuration, cutoff: float = math.inf
     ) -> tuple[Configuration, ...]:

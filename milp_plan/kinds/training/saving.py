@@ -7,14 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .configuration import (
-    V_SHAPED,
-    Configuration,
-    Offload,
-    Recompute,
-    Schedule,
-    without_recomputation,
-)
+from .configuration import Configuration, Offload, Recompute, Schedule, without_recomputation
 from .costs import NANO, Clock
 from .memory import sharded_parameters
 from .step import least_activations, micro_batches_ahead
@@ -158,24 +151,6 @@ class SavingBounds:
             slowest = max(known) if len(known) == len(times) else None
         if slowest is None:
             return None
-        return int(c.micro_batches * slowest) + self.optimizer_ns(c, sum(blocks))
-
-    def estimate_ns(self, c: Configuration, peak: int) -> int:
-        """Return about the time of the slowest stage if the first takes ``peak`` without saving.
-
-        What does not fit even if all blocks save memory takes longer than anything that does.
-        """
-        waiting, blocks = self.waiting(c)
-        if c.schedule in V_SHAPED:  # either of two chunks may wait
-            waiting = [sum(ahead) / 2 for ahead in micro_batches_ahead(c)]
-        first = self.load(c, 0)
-        beside = peak - blocks[0] * (first.resident + waiting[0] * first.kept)
-        slowest = 0.0
-        for stage, (ahead, count) in enumerate(zip(waiting, blocks, strict=True)):
-            load, limit = self.load(c, stage), self.problem.limit_bytes(c, stage)
-            longest = 2 * count * (load.time + load.saved_time)
-            time = StageRoom(ahead, int(limit - max(0, beside)), load).least_time(count)
-            slowest = max(slowest, longest if time is None else time)
         return int(c.micro_batches * slowest) + self.optimizer_ns(c, sum(blocks))
 
     def optimizer_ns(self, c: Configuration, blocks: int) -> int:

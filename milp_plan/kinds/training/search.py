@@ -43,9 +43,6 @@ PATIENCE = 200
 KEPT = 3
 """Plans in the result, the best first, each with other degrees."""
 
-ABOUT = 0.05
-"""Ways to save memory are tried together whose estimates are that close to the lowest."""
-
 LOOKS = 1000
 """Configurations that are stored for a picture of alternatives."""
 
@@ -112,6 +109,8 @@ class SearchResult:
         Configurations in the space that the framework to plan for cannot run.
     unrestricted
         The best of these, if it is faster than the best.
+    compared
+        Whether all of these were searched for it.
     reasons
         Why the framework cannot run that one.
     with_host
@@ -132,6 +131,7 @@ class SearchResult:
     misses: tuple[Miss, ...] = ()
     refused: int = 0
     unrestricted: Candidate | None = None
+    compared: bool = True
     reasons: tuple[str, ...] = ()
     with_host: Candidate | None = None
     looked: list[Alternative] = field(default_factory=list)
@@ -197,7 +197,7 @@ class Search:
         self.ready: list[tuple[int, int, Configuration, Priced]] = []
         self.unsupported: list[tuple[int, int, int, Configuration]] = []
         self.misses: list[tuple[int, Configuration]] = []
-        self.ways: dict[Configuration, list[tuple[int, int, int, Configuration]]] = {}
+        self.saving: set[Configuration] = set()
         self.hopeless: list[Configuration] = []
         self.numbers = count()
         self.cap = float("inf")
@@ -233,7 +233,8 @@ class Search:
         other.cap, other.numbers = self.found.best[0].step_ns, self.numbers
         other.unseen = self.unsupported + [e for e in self.unseen if self.space.refused(e[-1])]
         heapq.heapify(other.unseen)
-        other.descend()
+        self.found.compared = False  # also where an interruption ends it
+        self.found.compared = other.descend() and self.found.finished
         for candidate in other.found.best:
             reasons = tuple(self.space.refused(candidate.configuration))
             if reasons and candidate.step_ns < other.cap:
@@ -299,7 +300,7 @@ class Search:
             self.found.refused += 1  # it may run with some blocks, or in another way
         if level == _WIDE and costs.saving_ns(configuration) is None:
             self.fits(configuration, (costs.first_peak(configuration),))
-            self.save_memory(least, configuration)
+            self.save_memory(configuration)
             return
         fits = [not refused and self.price(least, configuration)]
         for each in self.variants(level, configuration):
@@ -307,8 +308,8 @@ class Search:
                 self.unsupported.append((least, _ALONE, next(self.numbers), each))
             else:
                 fits.append(self.price(least, each))
-        if (level == _WIDE and not all(fits)) or (level == _LIGHTER and not any(fits)):
-            self.save_memory(least, configuration)
+        if level == _WIDE and not all(fits):
+            self.save_memory(configuration)
 
     def variants(self, level: int, configuration: Configuration) -> Iterator[Configuration]:
         """Yield the same with other blocks on stages, and with fewer of them recomputed."""
@@ -320,49 +321,35 @@ class Search:
             found += costs.lighter(configuration, self.value)
         yield from (c for c in found if all(getattr(c, name) == value for name, value in fixed))
 
-    def save_memory(self, least: int, configuration: Configuration) -> None:
-        """Let a configuration that does not fit recompute or offload, which only adds time.
-
-        The ways with about the lowest estimate are tried, the others only where these do not fit
-        either.
-        """
+    def save_memory(self, configuration: Configuration) -> None:
+        """Let a configuration that does not fit recompute or offload, which only adds time."""
         fixed, default = self.space.fixed, Configuration()
         inside = ("recompute", "recomputed", "recomputed_by_chunk", "offload", "layers")
         plain = replace(
             configuration, **{name: fixed.get(name, getattr(default, name)) for name in inside}
         )
-        if plain not in self.ways:
-            self.ways[plain] = self.ways_of(plain)
-        ways = self.ways[plain]
-        if not ways:
+        if plain in self.saving:
             return
-        lowest, _, _, first = ways[0]
-        about = lowest * (1 + ABOUT)
-        taken = [each for each in ways if each[0] <= about and each[3].offload is first.offload]
-        self.ways[plain] = [each for each in ways if each not in taken]
-        level = _WIDE if "recompute" in self.space.fixed else _LIGHTER
-        for _, saving, _, way in taken:
-            self.found.considered += 1
-            entry = (max(least, saving), level, next(self.numbers), way)
-            heapq.heappush(self.unseen, entry)
-
-    def ways_of(self, plain: Configuration) -> list[tuple[int, int, int, Configuration]]:
-        """Return ways to save memory, the lowest estimate first; each with its bound, a number."""
-        problem = self.problem
-        made = [
-            replace(plain, recompute=recompute, offload=offload)
-            for recompute, offload in product(self.space.recomputes, self.space.offloads)
-        ]
-        given = (problem.architecture, problem.cluster, problem.global_batch)
-        can_run = (way for way in made if way != plain and way.why_not(*given) is None)
-        ways = []
-        for number, way in enumerate(can_run):
+        self.saving.add(plain)
+        least = self.costs.evenly_ns(plain)
+        level = _WIDE if "recompute" in fixed else _LIGHTER
+        for way in self.ways_of(plain):
             bound = self.costs.saving_ns(way)
             if bound is None:
                 self.hopeless.append(way)
             else:
-                ways.append((self.costs.estimate_ns(way), bound, number, way))
-        return sorted(ways)
+                self.found.considered += 1
+                entry = (max(least, bound), level, next(self.numbers), way)
+                heapq.heappush(self.unseen, entry)
+
+    def ways_of(self, plain: Configuration) -> Iterator[Configuration]:
+        """Yield ways to save memory that can run."""
+        problem = self.problem
+        given = (problem.architecture, problem.cluster, problem.global_batch)
+        for recompute, offload in product(self.space.recomputes, self.space.offloads):
+            way = replace(plain, recompute=recompute, offload=offload)
+            if way != plain and way.why_not(*given) is None:
+                yield way
 
     def price(self, least: int, configuration: Configuration) -> bool:
         """Time the chunks of what may fit, which then waits for its replay; whether it may fit."""
@@ -429,13 +416,14 @@ class Search:
             step = derive(configuration, priced)
         except NoScheduleError:
             return
-        if self.fits(configuration, step.peaks) and self.hosts_suffice(configuration, step):
-            self.offer(configuration, step)
-            if self.takes_fewer(configuration):
-                for fewer, other in self.with_fewer(configuration):
-                    self.offer(fewer, other)
-        else:
-            self.save_memory(self.bound or 0, configuration)
+        steps = [(configuration, step)] if self.fits(configuration, step.peaks) else []
+        if steps and self.takes_fewer(configuration):
+            steps += self.with_fewer(configuration)
+        good = [(c, made) for c, made in steps if self.hosts_suffice(c, made)]
+        for each, made in good:
+            self.offer(each, made)
+        if not good:
+            self.save_memory(configuration)
 
     def hosts_suffice(self, configuration: Configuration, step: TrainingStep) -> bool:
         """Whether what is on the hosts fits into their memory."""
@@ -461,7 +449,8 @@ class Search:
             found.bound_ns = value if left is None else min(value, left)
         if not found.best:
             for way in self.hopeless:
-                self.fits(way, (self.costs.first_peak(way),))
+                if not self.space.refused(way):
+                    self.fits(way, (self.costs.first_peak(way),))
         if not found.interrupted:
             given = (self.problem, self.costs, self.misses, value, self.budget)
             found.misses = nearest_misses(*given)
