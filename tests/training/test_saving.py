@@ -207,6 +207,27 @@ def test_a_schedule_in_the_shape_of_a_v_saves_as_few_blocks_as_its_replay_allows
     assert not every.configuration.recomputed
 
 
+def test_a_stage_that_fits_only_without_recomputation_does_not_hide_that_another_recomputes() -> (
+    None
+):
+    """No plan was found: a block computed again takes more than one kept by one micro-batch."""
+    known = model("vit-l")
+    few = replace(known, blocks=known.blocks[:3])
+    fixed = {"pipeline": 2, "layers": (1, 2), "schedule": Schedule.ONE_F_ONE_B, "micro_batch": 8}
+    asked = {"global_batch": 8, "sequence": 4096, "fixed": fixed, "reserve_bytes": 0}
+    problem = api.training_problem(few, "1x1xA100+1x1xV100", **asked)
+    costs = PlanCosts(problem)
+    (base,) = Space(problem, fixed)
+    full = replace(base, recompute=Recompute.FULL)
+    (first, _), (more, last) = (derive(c, costs.priced(c)).peaks for c in (base, full))
+    assert first < more
+    tight = api.training_problem(few, problem.cluster.with_memory(first, last), **asked)
+    plan = replace(full, recomputed_by_chunk=(0, 2))
+    assert api.check(tight, plan).ok
+    found = search(tight, PlanCosts(tight), fixed, Budget(None))
+    assert [each.configuration for each in found.best] == [plan]
+
+
 def test_a_way_to_save_memory_that_seems_slower_is_tried_where_another_one_suffices() -> None:
     """33.2 s were proved best: the way with the lowest estimate fitted, so no other was tried."""
     problem = replace(of("llama3-70b", "4x8xH100", 64, 16384), host=True)
