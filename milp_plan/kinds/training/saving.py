@@ -138,10 +138,11 @@ class SavingBounds:
         ``None`` where the blocks do not fit even if all of them save memory.
         """
         waiting, blocks = self.waiting(c)
-        limits = (self.problem.limit_bytes(c, stage) for stage in range(c.pipeline))
+        groups = [self.problem.group_of(c, stage) for stage in range(c.pipeline)]
+        loads = {group: self.load(c, group) for group in dict.fromkeys(groups)}
         rooms = [
-            StageRoom(ahead, limit, self.load(c, stage))
-            for stage, (ahead, limit) in enumerate(zip(waiting, limits, strict=True))
+            StageRoom(ahead, self.problem.limit_bytes(c, stage), loads[group])
+            for stage, (ahead, group) in enumerate(zip(waiting, groups, strict=True))
         ]
         if c.virtual == 1 and not c.layers:
             slowest: float | None = least_ticks(rooms, sum(blocks))
@@ -181,9 +182,8 @@ class SavingBounds:
             waiting.append(ahead[0] if c.virtual == 1 else most / max(1, number))
         return waiting, blocks
 
-    def load(self, c: Configuration, stage: int) -> BlockLoad:
-        """Return what the block takes on a stage."""
-        group = self.problem.group_of(c, stage)
+    def load(self, c: Configuration, group: int) -> BlockLoad:
+        """Return what the block takes on a device of a group."""
         hides = c.schedule is Schedule.DUALPIPE_V
         key = (width_of(c), group, c.zero, c.data, c.offload, hides)
         if key not in self.loads:
