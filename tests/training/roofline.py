@@ -45,9 +45,6 @@ class Roofline:
     def saving_ns(self, c: Configuration) -> int:
         return self.least_ns(c) * (300 + AGAIN[c.recompute]) // 300
 
-    def estimate_ns(self, c: Configuration) -> int:
-        return self.saving_ns(c)
-
     def variants(self, _c: Configuration) -> tuple[Configuration, ...]:
         return ()
 

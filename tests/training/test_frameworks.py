@@ -17,7 +17,9 @@ from milp_plan.kinds.training.api import check, training_problem
 from milp_plan.kinds.training.costing import PlanCosts
 from milp_plan.kinds.training.exports import FORMATS, export, refusals
 from milp_plan.kinds.training.problem_file import read, to_json
-from milp_plan.kinds.training.search import search
+from milp_plan.kinds.training.report import TrainingAnswer
+from milp_plan.kinds.training.search import Search, search
+from milp_plan.kinds.training.space import Space
 from tests.cli.cases import call
 
 from .roofline import Roofline
@@ -67,6 +69,45 @@ def test_a_plan_for_a_framework_is_written_for_it(model: str, framework: str) ->
     plan = found.best[0].configuration
     assert export(of, plan, framework)
     assert check(of, plan).ok
+
+
+def test_what_is_rejected_for_its_memory_is_what_the_framework_runs() -> None:
+    """A way that cannot fit was listed, although nanotron does not run it."""
+    sizes = {"global_batch": 4, "sequence": 4096, "memory_bytes": 4 * 10**9}
+    fixed = {"pipeline": 2}
+    of = training_problem("llama3-8b", "1x2xH100", framework="nanotron", fixed=fixed, **sizes)
+    found = search(of, PlanCosts(of), fixed, Budget(None), refusals(of))
+    assert found.misses
+    assert not any(refusals(of)(miss.configuration) for miss in found.misses)
+
+
+class UntilFound(Budget):
+    """Ends when the framework's own space is searched."""
+
+    search: Search
+
+    def __init__(self) -> None:
+        super().__init__(None)
+
+    @property
+    def over(self) -> bool:
+        return self.search.found.finished
+
+
+def test_what_a_framework_cannot_run_is_not_said_to_be_slower_before_it_is_searched() -> None:
+    sizes = {"global_batch": 32, "sequence": 4096}
+    of = training_problem("llama3-8b", "8xH100", framework="nanotron", **sizes)
+    costs, budget = PlanCosts(of), UntilFound()
+    budget.search = Search(of, costs, Space(of, {}, refusals(of)), budget)
+    found = budget.search.run()
+    assert found.finished
+    assert found.unrestricted is None
+    best = found.best[0].configuration
+    answer = TrainingAnswer(of, found, costs.step(best), costs.overlapped(best), costs.memory(best))
+    assert answer.proved
+    assert "none of these is known to be faster" in str(answer)
+    other = search(of, PlanCosts(of), {}, Budget(None), refusals(of))
+    assert other.unrestricted is not None
 
 
 def test_a_way_to_save_memory_that_a_framework_cannot_run_does_not_hide_the_others() -> None:

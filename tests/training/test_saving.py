@@ -204,6 +204,65 @@ def test_a_schedule_in_the_shape_of_a_v_saves_as_few_blocks_as_its_replay_allows
     assert not every.configuration.recomputed
 
 
+def test_a_stage_that_fits_only_without_recomputation_does_not_hide_that_another_recomputes() -> (
+    None
+):
+    """No plan was found: a block computed again takes more than one kept by one micro-batch."""
+    known = model("vit-l")
+    few = replace(known, blocks=known.blocks[:3])
+    fixed = {"pipeline": 2, "layers": (1, 2), "schedule": Schedule.ONE_F_ONE_B, "micro_batch": 8}
+    asked = {"global_batch": 8, "sequence": 4096, "fixed": fixed, "reserve_bytes": 0}
+    problem = api.training_problem(few, "1x1xA100+1x1xV100", **asked)
+    costs = PlanCosts(problem)
+    (base,) = Space(problem, fixed)
+    full = replace(base, recompute=Recompute.FULL)
+    (first, _), (more, last) = (derive(c, costs.priced(c)).peaks for c in (base, full))
+    assert first < more
+    tight = api.training_problem(few, problem.cluster.with_memory(first, last), **asked)
+    plan = replace(full, recomputed_by_chunk=(0, 2))
+    assert api.check(tight, plan).ok
+    found = search(tight, PlanCosts(tight), fixed, Budget(None))
+    assert [each.configuration for each in found.best] == [plan]
+
+
+def test_a_way_to_save_memory_that_seems_slower_is_tried_where_another_one_suffices() -> None:
+    """33.2 s were proved best: the way with the lowest estimate fitted, so no other was tried."""
+    problem = replace(problem_of("llama3-70b", "4x8xH100", 64, 16384), host=True)
+    fixed = {"tensor": 4, "context": 1, "pipeline": 4, "micro_batch": 1, "schedule": Schedule.ZB_V}
+    faster = Configuration(
+        *(4, 1, 1, 1, 4, 2, 1, 32, 2, Schedule.ZB_V),
+        recompute=Recompute.OFFLOAD,
+        recomputed=7,
+        offload=Offload.OPTIMIZER,
+    )
+    verdict = api.check(problem, faster)
+    assert verdict.ok
+    assert verdict.value is not None
+    assert search(problem, PlanCosts(problem), fixed, Budget(None)).best[0].step_ns <= verdict.value
+
+
+def test_a_schedule_in_the_shape_of_a_v_offloads_fewer_blocks_where_the_host_lacks_memory() -> None:
+    """All blocks' activations take 154 GB of a host, those of two blocks of a chunk 100 GB."""
+    problem = api.training_problem(
+        *("llama3-8b", "1x4xH100"), global_batch=8, sequence=32768, host=True, reserve_bytes=0
+    )
+    (group,) = problem.cluster.with_memory(110 * 10**9).groups
+    assert group.device.host is not None
+    host = replace(group.device.host, memory_bytes=128 * 10**9)
+    group = replace(group, device=replace(group.device, host=host))
+    problem = replace(problem, cluster=replace(problem.cluster, groups=(group,)))
+    fixed = {"pipeline": 4, "schedule": Schedule.V_HALF, "context": 1, "micro_batch": 1}
+    fixed |= {"offload": Offload.OPTIMIZER}
+    costs = PlanCosts(problem)
+    (base,) = Space(problem, fixed)
+    assert not api.check(problem, replace(base, recompute=Recompute.OFFLOAD)).ok
+    two = api.check(problem, replace(base, recompute=Recompute.OFFLOAD, recomputed=2))
+    assert two.ok
+    best = search(problem, costs, fixed, Budget(None)).best[0]
+    assert best.configuration.recompute is Recompute.OFFLOAD
+    assert best.step_ns == two.value
+
+
 @pytest.mark.parametrize("blocks", [1, 2, 3])
 def test_bounds_of_models_of_few_blocks_do_not_count_the_embedding_for_each(blocks: int) -> None:
     known = model("llama3-8b")

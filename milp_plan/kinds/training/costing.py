@@ -131,11 +131,6 @@ class PlanCosts:
         """
         return self._saving.least_ns(configuration)
 
-    def estimate_ns(self, configuration: Configuration) -> int:
-        """Return about what the slowest stage takes where as few blocks as fit save memory."""
-        none = without_recomputation(configuration)
-        return self._saving.estimate_ns(configuration, self.first_peak(none))
-
     def lighter(
         self, configuration: Configuration, cutoff: float = math.inf
     ) -> tuple[Configuration, ...]:
@@ -154,10 +149,14 @@ class PlanCosts:
         return tuple(found)
 
     def _helps(self, c: Configuration, whole: Configuration) -> bool:
-        """Whether memory does not suffice without recomputation, and does where all recompute."""
-        if self._lacks(whole, self.first_peak(whole)) > 0:
+        """Whether memory does not suffice without recomputation, and does where stages recompute.
+
+        A stage may fit as it is and lack memory for the block that is computed again.
+        """
+        if self._lacks(c, min(self.first_peak(c), self.first_peak(whole))) > 0:
             return False
-        return self._excess(c) > 0 >= self._excess(whole)
+        alone, again = (least_peaks(each, self.priced(each)) for each in (c, whole))
+        return self._lacks(c, *alone) > 0 >= self._lacks(c, *map(min, alone, again))
 
     def _within_memory(self, whole: Configuration) -> tuple[Configuration, ...]:
         """Return it with the shortest slowest stage where some blocks must be recomputed."""
@@ -226,9 +225,6 @@ class PlanCosts:
     def _lacks(self, c: Configuration, *peaks: int) -> int:
         return excess_of(self.problem, c, peaks)[0]
 
-    def _excess(self, c: Configuration) -> int:
-        return self._lacks(c, *least_peaks(c, self.priced(c)))
-
     def block_times(self, c: Configuration, group: int) -> tuple[list[int], int, int]:
         """Time of each block on a device of a group, of the embedding, and of the head."""
         key = (width_of(c), group, c.schedule is Schedule.DUALPIPE_V)
@@ -250,6 +246,9 @@ class PlanCosts:
     def first_peak(self, configuration: Configuration) -> int:
         """Memory that the first pipeline device takes at least, whatever the others do."""
         c, p = configuration, self.problem
+        counts = c.recomputed_by_chunk
+        if counts and not any(counts[chunk] for chunk in c.chunks_of(0)):
+            c = without_recomputation(c)  # which takes no workspace there
         spans = c.spans(p.architecture, 0)
         parameters = self._first_parameters(c, p.architecture.kinds(spans))
         none = Traffic()

@@ -288,9 +288,8 @@ def _framework(answer: TrainingAnswer) -> Iterator[str]:
     counts = f"cannot run {found.refused:,} of {found.considered:,} configurations"
     other = found.unrestricted
     if other is None:
-        known = (
-            "none of these is faster" if answer.proved else "none of these is known to be faster"
-        )
+        proved = answer.proved and found.compared
+        known = "none of these is faster" if proved else "none of these is known to be faster"
         yield f"  {name}  {counts}; {known}"
         return
     less = 1 - other.step_ns / best.step_ns

@@ -130,6 +130,8 @@ class SearchResult(SpaceResult[Candidate, Miss]):
         Configurations in the space that the framework to plan for cannot run.
     unrestricted
         The best of these, if it is faster than the best.
+    compared
+        Whether all of these were searched for it.
     reasons
         Why the framework cannot run that one.
     with_host
@@ -142,6 +144,7 @@ class SearchResult(SpaceResult[Candidate, Miss]):
     replayed: int = 0
     refused: int = 0
     unrestricted: Candidate | None = None
+    compared: bool = True
     reasons: tuple[str, ...] = ()
     with_host: Candidate | None = None
     alternatives: list[Alternative] = field(default_factory=list)

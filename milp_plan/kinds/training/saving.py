@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING
 
 from .activations import width_of
 from .block_work import parameters_of
-from .configuration import (
-    V_SHAPED,
-    Configuration,
-    Offload,
-    Recompute,
-    Schedule,
-    without_recomputation,
-)
+from .configuration import Configuration, Offload, Recompute, Schedule, without_recomputation
 from .costs import NANO, Clock
 from .memory import sharded_parameters
 from .step import least_activations, micro_batches_ahead
@@ -146,10 +139,11 @@ class SavingBounds:
         ``None`` where the blocks do not fit even if all of them save memory.
         """
         waiting, blocks = self.waiting(c)
-        limits = (self.problem.limit_bytes(c, stage) for stage in range(c.pipeline))
+        groups = [self.problem.group_of(c, stage) for stage in range(c.pipeline)]
+        loads = {group: self.load(c, group) for group in dict.fromkeys(groups)}
         rooms = [
-            StageRoom(ahead, limit, self.load(c, stage))
-            for stage, (ahead, limit) in enumerate(zip(waiting, limits, strict=True))
+            StageRoom(ahead, self.problem.limit_bytes(c, stage), loads[group])
+            for stage, (ahead, group) in enumerate(zip(waiting, groups, strict=True))
         ]
         if c.virtual == 1 and not c.layers:
             slowest: float | None = least_ticks(rooms, sum(blocks))
@@ -159,24 +153,6 @@ class SavingBounds:
             slowest = max(known) if len(known) == len(times) else None
         if slowest is None:
             return None
-        return int(c.micro_batches * slowest) + self.optimizer_ns(c, sum(blocks))
-
-    def estimate_ns(self, c: Configuration, peak: int) -> int:
-        """Return about the time of the slowest stage if the first takes ``peak`` without saving.
-
-        What does not fit even if all blocks save memory takes longer than anything that does.
-        """
-        waiting, blocks = self.waiting(c)
-        if c.schedule in V_SHAPED:  # either of two chunks may wait
-            waiting = [sum(ahead) / 2 for ahead in micro_batches_ahead(c)]
-        first = self.load(c, 0)
-        beside = peak - blocks[0] * (first.resident + waiting[0] * first.kept)
-        slowest = 0.0
-        for stage, (ahead, count) in enumerate(zip(waiting, blocks, strict=True)):
-            load, limit = self.load(c, stage), self.problem.limit_bytes(c, stage)
-            longest = 2 * count * (load.time + load.saved_time)
-            time = StageRoom(ahead, int(limit - max(0, beside)), load).least_time(count)
-            slowest = max(slowest, longest if time is None else time)
         return int(c.micro_batches * slowest) + self.optimizer_ns(c, sum(blocks))
 
     def optimizer_ns(self, c: Configuration, blocks: int) -> int:
@@ -207,9 +183,8 @@ class SavingBounds:
             waiting.append(ahead[0] if c.virtual == 1 else most / max(1, number))
         return waiting, blocks
 
-    def load(self, c: Configuration, stage: int) -> BlockLoad:
-        """Return what the block takes on a stage."""
-        group = self.problem.group_of(c, stage)
+    def load(self, c: Configuration, group: int) -> BlockLoad:
+        """Return what the block takes on a device of a group."""
         hides = c.schedule is Schedule.DUALPIPE_V
         key = (width_of(c), group, c.zero, c.data, c.offload, hides)
         if key not in self.loads:

@@ -11,18 +11,12 @@ from .problem import TrainingProblem
 from .space import Space
 from .step import Costs, Priced, TrainingStep, derive, excess_of, least_step
 
-CLOSE = 0.05
-"""Options are tried together whose estimates are that close to the lowest."""
-
 INSIDE = ("recompute", "recomputed", "recomputed_by_chunk", "offload", "layers")
 """Fields that configurations with the same options may differ in."""
 
-Option = tuple[int, int, int, Configuration]
-"""Estimate and lower bound of a step, a number, the configuration."""
-
 
 class SavingOptions:
-    """Lists what configurations may do, the most promising first.
+    """Lists what configurations may do.
 
     Parameters
     ----------
@@ -38,38 +32,31 @@ class SavingOptions:
     def __init__(self, problem: TrainingProblem, costs: Costs, space: Space) -> None:
         self.problem, self.costs, self.space = problem, costs, space
         self.lacking: list[Configuration] = []
-        self._left: dict[Configuration, list[Option]] = {}
+        self._taken: set[Configuration] = set()
 
     def take(self, configuration: Configuration) -> list[tuple[int, Configuration]]:
-        """Return options with about the lowest estimate that was not taken yet, with bounds."""
+        """Return the options of a configuration with their bounds; none where they were taken."""
         fixed, default = self.space.fixed, Configuration()
         values = {name: fixed.get(name, getattr(default, name)) for name in INSIDE}
         plain = replace(configuration, **values)
-        if plain not in self._left:
-            self._left[plain] = self._options(plain)
-        left = self._left[plain]
-        if not left:
+        if plain in self._taken:
             return []
-        lowest, _, _, first = left[0]
-        most = lowest * (1 + CLOSE)
-        taken = [each for each in left if each[0] <= most and each[3].offload is first.offload]
-        self._left[plain] = [each for each in left if each not in taken]
-        return [(bound, option) for _, bound, _, option in taken]
-
-    def _options(self, plain: Configuration) -> list[Option]:
-        made = [
-            replace(plain, recompute=recompute, offload=offload)
-            for recompute, offload in product(self.space.recomputes, self.space.offloads)
-        ]
-        can_run = (c for c in made if c != plain and self.problem.why_not(c) is None)
-        options = []
-        for number, option in enumerate(can_run):
+        self._taken.add(plain)
+        least, taken = self.costs.evenly_ns(plain), []
+        for option in self._options(plain):
             bound = self.costs.saving_ns(option)
             if bound is None:
                 self.lacking.append(option)
             else:
-                options.append((self.costs.estimate_ns(option), bound, number, option))
-        return sorted(options)
+                taken.append((max(least, bound), option))
+        return taken
+
+    def _options(self, plain: Configuration) -> Iterator[Configuration]:
+        """Yield options that can run."""
+        for recompute, offload in product(self.space.recomputes, self.space.offloads):
+            option = replace(plain, recompute=recompute, offload=offload)
+            if option != plain and self.problem.why_not(option) is None:
+                yield option
 
     def least_step(self, configuration: Configuration, priced: Priced) -> int:
         """Return a lower bound on a step, also with fewer blocks that save memory if they may."""

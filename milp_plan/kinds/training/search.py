@@ -115,7 +115,8 @@ class Search:
         other.cap, other.numbers = self.found.best[0].step_ns, self.numbers
         other.unseen = self.unsupported + [e for e in self.unseen if self.space.refused(e[-1])]
         heapq.heapify(other.unseen)
-        other.descend()
+        self.found.compared = False  # also where an interruption ends it
+        self.found.compared = other.descend() and self.found.finished
         for candidate in other.found.best:
             reasons = tuple(self.space.refused(candidate.configuration))
             if reasons and candidate.step_ns < other.cap:
@@ -181,7 +182,7 @@ class Search:
             self.found.refused += 1  # it may run with some blocks, or in another way
         if level == _WIDE and costs.saving_ns(configuration) is None:
             self.fits(configuration, (costs.first_peak(configuration),))
-            self.save_memory(least, configuration)
+            self.save_memory(configuration)
             return
         fits = [not refused and self.price(least, configuration)]
         for each in self.variants(level, configuration):
@@ -189,8 +190,8 @@ class Search:
                 self.unsupported.append((least, _ALONE, next(self.numbers), each))
             else:
                 fits.append(self.price(least, each))
-        if (level == _WIDE and not all(fits)) or (level == _LIGHTER and not any(fits)):
-            self.save_memory(least, configuration)
+        if level == _WIDE and not all(fits):
+            self.save_memory(configuration)
 
     def variants(self, level: int, configuration: Configuration) -> Iterator[Configuration]:
         """Yield the same with other blocks on stages, and with fewer of them recomputed."""
@@ -202,13 +203,12 @@ class Search:
             found += costs.lighter(configuration, self.value)
         yield from (c for c in found if all(getattr(c, name) == value for name, value in fixed))
 
-    def save_memory(self, least: int, configuration: Configuration) -> None:
+    def save_memory(self, configuration: Configuration) -> None:
         """Let a configuration that does not fit recompute or offload, which only adds time."""
         level = _WIDE if "recompute" in self.space.fixed else _LIGHTER
         for bound, option in self.options.take(configuration):
             self.found.considered += 1
-            entry = (max(least, bound), level, next(self.numbers), option)
-            heapq.heappush(self.unseen, entry)
+            heapq.heappush(self.unseen, (bound, level, next(self.numbers), option))
 
     def price(self, least: int, configuration: Configuration) -> bool:
         """Time the chunks of what may fit, which then waits for its replay; whether it may fit."""
@@ -247,13 +247,18 @@ class Search:
             step = derive(configuration, priced)
         except NoScheduleError:
             return
-        lacking = host_excess(self.problem, configuration, step.host_peaks)
-        if self.fits(configuration, step.peaks) and lacking <= 0:
-            self.offer(configuration, step)
-            for fewer, other in self.options.with_fewer(configuration):
-                self.offer(fewer, other)
-        else:
-            self.save_memory(self.bound or 0, configuration)
+        steps = [(configuration, step)] if self.fits(configuration, step.peaks) else []
+        if steps:
+            steps += self.options.with_fewer(configuration)
+        good = [
+            (each, made)
+            for each, made in steps
+            if host_excess(self.problem, each, made.host_peaks) <= 0
+        ]
+        for each, made in good:
+            self.offer(each, made)
+        if not good:
+            self.save_memory(configuration)
 
     def offer(self, configuration: Configuration, step: TrainingStep) -> None:
         """Add a configuration that fits to the result, if it is good."""
@@ -275,7 +280,8 @@ class Search:
             found.bound_ns = value if left is None else min(value, left)
         if not found.best:
             for option in self.options.lacking:
-                self.fits(option, (self.costs.first_peak(option),))
+                if not self.space.refused(option):
+                    self.fits(option, (self.costs.first_peak(option),))
         if not found.interrupted:
             given = (self.problem, self.costs, self.misses, value, self.budget)
             found.misses = [*nearest_misses(*given)]

@@ -60,10 +60,7 @@ NOT_CONSIDERED = {
     "8-bit products": "8-bit products",
     "memory of hosts": "activations or the optimizer's state in the memory of hosts (--host)",
     "offload of parameters": "parameters and gradients in the host's memory",
-    "other ways to save memory": (
-        "blocks of a plan that recompute, or offload, in different ways; other ways of it than "
-        "those with the lowest estimate, where these suffice"
-    ),
+    "other ways to save memory": ("blocks of a plan that recompute, or offload, in different ways"),
 }
 """What no plan uses unless it is fixed, in few words and in full."""
 

@@ -64,9 +64,6 @@ class Costs(Protocol):
     def saving_ns(self, configuration: Configuration) -> int | None:
         """Return a bound where as few blocks as fit are recomputed; ``None`` if none fits."""
 
-    def estimate_ns(self, configuration: Configuration) -> int:
-        """Return about what the slowest stage takes then, to compare ways to save memory."""
-
     def first_peak(self, configuration: Configuration) -> int:
         """Return memory that the devices of the first pipeline stage take at least."""
 
