@@ -84,10 +84,14 @@ class Board:
         self.change, self.unit = self.memory()
         self.cap = 2 * p * self.unit
         self.stops: dict[int, list[int]] = {k: [] for k in self.change}
+        self.own = [[self.stops[kind] for kind in kinds] for kinds in self.kinds]
+        self.inputs = [[self.input(device, leg) for leg in range(4)] for device in range(p)]
         self.rows: list[list[int]] = [[] for _ in range(p)]
         self.clock = [0] * p
         self.held = [0] * p
         self.idle = [0] * p
+        self.bubble = 0
+        """Longest idle time of a device after its first forward."""
         self.pending: list[deque[int]] = [deque() for _ in range(p)]
         self.filled = False
         """Whether the last rule applied, so that its variants and idle times matter."""
@@ -112,23 +116,23 @@ class Board:
 
     # -- state -------------------------------------------------------------------------------
 
-    @property
-    def bubble(self) -> int:
-        """Longest idle time of a device after its first forward."""
-        return max(self.idle)
+    def input(self, device: int, leg: int) -> tuple[list[int], int]:
+        """Return when a leg stops on the device before, and the lag from there."""
+        if self.enters(device, leg):
+            return [], 0
+        other = device - 1 if leg in _DOWN else device + 1
+        a, b = self.kinds[other][leg], self.kinds[device][leg]
+        return self.stops[a], self.layout.lags[a, b]
 
     def count(self, device: int, leg: int) -> int:
         """Return how many micro-batches have run a leg on a device."""
-        return len(self.stops[self.kinds[device][leg]])
+        return len(self.own[device][leg])
 
     def arrival(self, device: int, leg: int) -> int | None:
         """Return when the next input of a leg comes from the device before; ``None`` if unknown."""
-        other = device - 1 if leg in _DOWN else device + 1
-        a, b = self.kinds[other][leg], self.kinds[device][leg]
-        number = self.count(device, leg)
-        if number >= len(self.stops[a]):
-            return None
-        return self.stops[a][number] + self.layout.lags[a, b]
+        stops, lag = self.inputs[device][leg]
+        number = len(self.own[device][leg])
+        return stops[number] + lag if number < len(stops) else None
 
     def enters(self, device: int, leg: int) -> bool:
         """Return whether a leg begins on this device, after the leg before."""
@@ -155,6 +159,7 @@ class Board:
             start = max(start, self.arrival(device, leg) or 0)
         if self.count(device, 0):
             self.idle[device] += start - self.clock[device]
+            self.bubble = max(self.bubble, self.idle[device])
         self.append(device, kind, start)
         if kind in self.weight_of:
             self.pending[device].append(self.weight_of[kind])
