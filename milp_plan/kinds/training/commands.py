@@ -57,16 +57,27 @@ def byte_size(_ctx: click.Context, _parameter: click.Parameter, text: str | None
 SHARED = (
     click.argument("names", metavar="[MODEL] CLUSTER", nargs=-1, required=True),
     click.option("--model-file", type=PATH, help="A Hugging Face config.json in place of MODEL."),
-    click.option("--memory", callback=byte_size, help="Of every device, such as 40GB or 76GiB."),
+    click.option("--memory", callback=byte_size, help="Memory of every device, such as 40GB."),
     click.option(
-        "--reserve", callback=byte_size, help="Of every device left free; default 14 %, serve 10 %."
+        "--reserve",
+        callback=byte_size,
+        help="Memory of every device left free: 14 % of it (train), 10 % (serve).",
     ),
-    click.option("--fix", multiple=True, metavar="FIELD=VALUE", help="As tensor=8; repeatable."),
-    click.option("--rates", type=PATH, help="Rates that calibrate --fit wrote."),
+    click.option(
+        "--fix",
+        multiple=True,
+        metavar="FIELD=VALUE",
+        help="Fix a field, such as tensor=8. Repeatable.",
+    ),
+    click.option("--rates", type=PATH, help="File of rates that calibrate --fit wrote."),
     click.option("--time-limit", type=SECONDS, default=30.0, show_default=True, help="Seconds."),
     click.option("--plan-output", type=PATH, help="Write the plan."),
-    click.option("--job-output", type=PATH, help="Write the problem, for solve, explain, sweep."),
-    click.option("--plot", "plot_file", type=PATH, help="Draw passes and memory, .png or .svg."),
+    click.option(
+        "--job-output", type=PATH, help="Write the problem as a file for solve, explain and sweep."
+    ),
+    click.option(
+        "--plot", "plot_file", type=PATH, help="Draw passes and memory into a .png or .svg file."
+    ),
     click.option("--json", "as_json", is_flag=True, help="One JSON object."),
     click.pass_context,
 )
@@ -212,7 +223,7 @@ SERVING = ("--phase", "--prompt", "--objective", "--requests", "--first-token", 
     type=click.Choice(FRAMEWORKS),
     help="Write the plan, or that of --check, as configuration of a framework to --output.",
 )
-@click.option("-o", "--output", type=PATH, help="File to write of --export.")
+@click.option("-o", "--output", type=PATH, help="File that --export writes.")
 @on_cluster
 def train(
     ctx: click.Context,
