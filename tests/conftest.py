@@ -11,6 +11,7 @@ from operator import attrgetter
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import milp_plan.face.models  # bound before tests replace ``milp_plan.run.solve``
 import milp_plan.face.verbs  # noqa: F401
@@ -24,6 +25,11 @@ UNTRACED = [HERE / folder for folder in ("models", "pipeline", "planners/experts
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # The suite runs in the background; processes that tests start must hear Ctrl-C all the same.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# Loaded machines draw slowly, which says nothing about what is tested.
+settings.register_profile("loaded", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("loaded")
 
 
 WORKER = os.environ.get("PYTEST_XDIST_WORKER")

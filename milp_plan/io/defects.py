@@ -279,8 +279,8 @@ _TYPES = {
     "object": "an object",
 }
 
-_FILLED = ("minItems", "minProperties", "minLength")
-"""Members of a schema that ask for something inside."""
+_FILLED = ("minProperties", "minLength")
+"""Members of a schema that ask for something inside, which its description does not say."""
 
 _LIMITS = {"minimum": "of at least", "exclusiveMinimum": "above", "maximum": "at most"}
 """Members of a schema that limit a number, and their words."""

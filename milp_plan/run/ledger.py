@@ -16,27 +16,13 @@ from milp_plan.lp import CompiledModel
 
 from .kind import Kind
 from .model import REFUTED, FormulationSolver
-from .model_answer import SAFETY, AcceptedAnswer, ModelAnswer
+from .model_answer import AcceptedAnswer, ModelAnswer
 from .settings import Incumbent, IncumbentHook, Progress, ProgressHook, Settings
 
 logger = logging.getLogger(__name__)
 
 P = TypeVar("P")
 S = TypeVar("S")
-
-BOUND_ROUNDED = (
-    f"the solver's bound counts only to a part in {1 / SAFETY:,.0f}, because of its tolerances: "
-    "the gap that is left is less than the model can resolve"
-)
-"""Why a model that is solved to optimality leaves a gap."""
-
-HORIZON_TOO_SHORT = "the model finds no plan within its horizon; there may be one beyond"
-"""Why a model that is solved to optimality has no plan."""
-
-RULES_RELAXED = (
-    "the model leaves out rules: its solution breaks one of them, or says less than its plan"
-)
-"""Why a model that relaxes the problem leaves a gap."""
 
 NO_SOLUTION = "its model has no solution"
 """First words of what is proved of a model without a solution."""
@@ -46,13 +32,6 @@ BOUND_SHARE = 0.1
 
 LARGEST_GAP = 1.0
 """Relative gap for solvers where any plan will do: infinity is not a number to all of them."""
-
-
-def _unsettled(answer: ModelAnswer) -> str:
-    """Why a model that is solved leaves a gap."""
-    if answer.claim is not None:
-        return RULES_RELAXED
-    return HORIZON_TOO_SHORT if answer.plan is None else BOUND_ROUNDED
 
 
 class Ledger(Generic[P, S]):
@@ -423,7 +402,7 @@ class Ledger(Generic[P, S]):
             self._accept_bound(answer, cutoff)
         left_open = not (self.settled or self.unproved_reason or answer.disputed)
         if covers_all_plans and report.stop is Stop.PROVED and left_open:
-            self.unproved_reason = _unsettled(answer)
+            self.unproved_reason = answer.gap_reason
         if report.stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
         found, complete = answer.value is not None, report.stop is Stop.PROVED

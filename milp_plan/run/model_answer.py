@@ -21,6 +21,21 @@ FAILURES = {
 """Failures of a solver."""
 
 
+BOUND_ROUNDED = (
+    f"the solver's bound counts only to a part in {1 / SAFETY:,.0f}, because of its tolerances: "
+    "the gap that is left is less than the model can resolve"
+)
+"""Why a model that is solved to optimality leaves a gap."""
+
+HORIZON_TOO_SHORT = "the model finds no plan within its horizon; there may be one beyond"
+"""Why a model that is solved to optimality has no plan."""
+
+RULES_RELAXED = (
+    "the model leaves out rules: its solution breaks one of them, or says less than its plan"
+)
+"""Why a model that relaxes the problem leaves a gap."""
+
+
 @dataclass(frozen=True)
 class ModelAnswer:
     """The answer of one solve.
@@ -80,6 +95,13 @@ class ModelAnswer:
     def doubted(self, doubt: str, bound: int | None = None) -> ModelAnswer:
         """Return the answer with another bound, or none, and the reason."""
         return dataclasses.replace(self, bound=bound, doubt=doubt)
+
+    @property
+    def gap_reason(self) -> str:
+        """Why there is a gap although the model was solved."""
+        if self.claim is not None:
+            return RULES_RELAXED
+        return HORIZON_TOO_SHORT if self.plan is None else BOUND_ROUNDED
 
     @property
     def failure(self) -> str:

@@ -49,6 +49,7 @@ STUDY = "table {study} --store kept --quiet"
 BENCH = "bench run {suite} --store kept"
 SERVE = "serve llama3-8b 4xH100 --prompt 512"
 TRAIN = "train llama3-8b 8xH100 --global-batch 8 --sequence 2048 --fix pipeline=1"
+LAYERS = "train --profile {layers} 8xH100 --global-batch 8 --fix pipeline=1"
 SLOTS = ("milp_plan.study.driver.Local.__init__", "jobs", 2)
 """Where ``--jobs`` goes."""
 
@@ -331,10 +332,8 @@ EXAMPLES: dict[str, dict[str, Example]] = {
     },
     "train": {
         "--model-file": Example("--model-file {config}", base=TRAIN.replace("llama3-8b ", "")),
-        "--profile": Example("--profile {layers}", base=TRAIN.replace("llama3-8b ", "")),
-        "--profile-batch": Example(
-            "--profile-batch 2", base=TRAIN.replace("llama3-8b ", "--profile {layers} ")
-        ),
+        "--profile": Example("--profile {layers}", base=LAYERS.replace("--profile {layers} ", "")),
+        "--profile-batch": Example("--profile-batch 2", base=LAYERS),
         "--sequence": Example("--sequence 4096"),
         "--global-batch": Example("--global-batch 16"),
         "--memory": Example("--memory 40GB"),

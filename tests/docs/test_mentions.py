@@ -28,7 +28,8 @@ def every_page() -> list[Path]:
     """Return the pages for users, of formats, formulations, notebooks and studies."""
     more = ("docs/notebooks/*.md", "instances/**/*.md", "formulations/*/page.md")
     studies = ("benchmarks/README.md", "results/**/*.md", "results/**/study.toml")
-    return [*pages(), *(page for each in (*more, *studies) for page in sorted(ROOT.glob(each)))]
+    found = [page for each in (*more, *studies) for page in sorted(ROOT.glob(each))]
+    return [*pages(), *(page for page in found if ROOT / "results" / "store" not in page.parents)]
 
 
 def missing_files(page: Path, text: str) -> list[str]:

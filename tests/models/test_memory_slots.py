@@ -19,8 +19,9 @@ from milp_plan.lp.from_pyomo import compile_pyomo
 from milp_plan.models.registry import get
 from milp_plan.run import Settings
 from milp_plan.run.kinds import kind_of
-from milp_plan.run.ledger import HORIZON_TOO_SHORT, Ledger
+from milp_plan.run.ledger import Ledger
 from milp_plan.run.model import FormulationSolver
+from milp_plan.run.model_answer import HORIZON_TOO_SHORT
 from tests.support.memory_saving import tiny_ways
 from tests.support.memory_saving_brute import brute_force_ways
 from tests.support.named import case

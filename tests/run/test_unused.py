@@ -117,9 +117,9 @@ def test_a_way_declares_what_its_modules_read(way: type):
 
 
 def test_the_readers_see_what_they_should():
-    shop = importlib.import_module("milp_plan.kinds.pipeline.strategies.shop")
-    assert {"seed", "node_limit"} <= settings_read(shop)
-    assert "target" not in settings_read(shop)
+    stash = importlib.import_module("milp_plan.kinds.pipeline.strategies.stash")
+    assert {"seed", "rounds"} <= settings_read(stash)
+    assert "target" not in settings_read(stash)
 
 
 @cache
