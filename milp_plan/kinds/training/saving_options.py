@@ -9,7 +9,7 @@ from itertools import product
 from .configuration import V_SHAPED, Configuration, Recompute, without_recomputation
 from .problem import TrainingProblem
 from .space import Space
-from .step import Costs, Priced, TrainingStep, derive, excess_of, least_step
+from .step import Costs, Priced, TrainingStep, derive, excess_of, least_peaks, least_step
 
 INSIDE = ("recompute", "recomputed", "recomputed_by_chunk", "offload", "layers")
 """Fields that configurations with the same options may differ in."""
@@ -70,8 +70,13 @@ class SavingOptions:
         free = not {"recompute", "recomputed"} & set(self.space.fixed)
         return saves_everywhere(c) and free and c.schedule in V_SHAPED
 
-    def with_fewer(self, c: Configuration) -> Iterator[tuple[Configuration, TrainingStep]]:
-        """Yield the same with fewer blocks that save memory, as long as they fit, by bisection."""
+    def with_fewer(
+        self, c: Configuration, cutoff: float
+    ) -> Iterator[tuple[Configuration, TrainingStep]]:
+        """Yield the same with fewer blocks that save memory, as long as they fit, by bisection.
+
+        What bounds exclude is not replayed: a step of ``cutoff`` or longer, or too much memory.
+        """
         if not self._may_have_fewer(c):
             return
         low, high = 0, max(c.chunk_layers(self.problem.architecture))
@@ -80,7 +85,14 @@ class SavingOptions:
             fewer = replace(c, recomputed=middle)
             if self.space.refused(fewer):
                 return
-            step = derive(fewer, self.costs.priced(fewer))
+            priced = self.costs.priced(fewer)
+            if excess_of(self.problem, fewer, least_peaks(fewer, priced))[0] > 0:
+                low = middle
+                continue
+            if least_step(fewer, priced) >= cutoff:
+                high = middle
+                continue
+            step = derive(fewer, priced)
             if excess_of(self.problem, fewer, step.peaks)[0] > 0:
                 low = middle
             else:

@@ -249,7 +249,7 @@ class Search:
             return
         steps = [(configuration, step)] if self.fits(configuration, step.peaks) else []
         if steps:
-            steps += self.options.with_fewer(configuration)
+            steps += self.options.with_fewer(configuration, self.value)
         good = [
             (each, made)
             for each, made in steps
