@@ -5,11 +5,18 @@ from __future__ import annotations
 from fractions import Fraction
 from random import Random
 
-from milp_plan.core import Objective
+from milp_plan.core import Objective, PlanningProblem
 from milp_plan.kinds.pipeline.placement import place
 from milp_plan.kinds.pipeline.reading import shop_of
 from milp_plan.kinds.pipeline.shop import Shop
 from milp_plan.kinds.pipeline.template import pipeline_problem, uniform
+
+
+def shop(problem: PlanningProblem) -> Shop:
+    """Return a problem that is one as a shop."""
+    found = shop_of(problem)
+    assert found is not None
+    return found
 
 
 def random_tiny_shop(seed: int) -> Shop:
