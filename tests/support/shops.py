@@ -19,6 +19,34 @@ def shop(problem: PlanningProblem) -> Shop:
     return found
 
 
+def pipeline_shop(
+    family: str,
+    devices: int,
+    batches: int,
+    times: tuple[int, int, int] = (1, 1, 1),
+    transfer: int = 0,
+    cap: int | None = None,
+    objective: Objective = Objective.MAKESPAN,
+    **options: object,
+) -> Shop:
+    """Return a pipeline whose devices hold ``cap`` activations."""
+    chunks = 2 if family == "v" else 1
+    template, activation = uniform(
+        devices,
+        batches,
+        times,
+        transfer=transfer,
+        chunks=chunks,
+        **options,  # type: ignore[arg-type]
+    )
+    memory = None if cap is None else cap * activation
+    return shop(
+        pipeline_problem(
+            "case", template, place(family, devices), memory_bytes=memory, objective=objective
+        )
+    )
+
+
 def random_tiny_shop(seed: int) -> Shop:
     """Two or three devices, few micro-batches, uneven times, mostly little memory."""
     rng = Random(seed)
