@@ -109,7 +109,7 @@ def two_at_a_time(seed: int) -> JobsProblem:
 
 
 def value_of(problem: JobsProblem, plan: JobsPlan) -> int:
-    """Makespan of a plan that breaks no law."""
+    """Value of a plan that breaks no law."""
     verdict = verify_jobs(problem, plan)
     assert verdict.ok, verdict.violations
     assert verdict.value is not None

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from milp_plan.core.compiled import compiled
-from milp_plan.core.sharding import Integers
+from milp_plan.core.sharding import Integers, offsets_of
 from milp_plan.elimination.factors import factor_graph, value
 from milp_plan.elimination.repeated import RepeatedProblem
 
@@ -132,8 +132,8 @@ class _Rule(NamedTuple):
 
 def _flat(problem: RepeatedProblem) -> _Flat:
     kinds = np.array(problem.kinds, dtype=np.int64)
-    firsts = _sums([len(table.cost) for table in problem.own])
-    bases = _sums([table.cost.size for table in problem.pairs]).tolist()
+    firsts = offsets_of([len(table.cost) for table in problem.own])
+    bases = offsets_of([table.cost.size for table in problem.pairs]).tolist()
     sides: list[list[tuple[int, int, int, int]]] = [[] for _ in problem.operators]
     for (first, second), link in zip(problem.ends, problem.links, strict=True):
         width = problem.pairs[link].cost.shape[1]
@@ -142,22 +142,18 @@ def _flat(problem: RepeatedProblem) -> _Flat:
     members = np.argsort(kinds, kind="stable").astype(np.int64)
     rank = np.empty_like(members)
     rank[members] = np.arange(len(kinds))
-    groups = _sums(np.bincount(kinds).tolist())
+    groups = offsets_of(np.bincount(kinds).tolist())
     return _Flat(
         counts=np.array(problem.sizes, dtype=np.int64),
         own_first=firsts[kinds],
         own=np.concatenate([table.cost for table in problem.own]).astype(np.float64),
-        starts=_sums([len(mine) for mine in sides]),
+        starts=offsets_of([len(mine) for mine in sides]),
         sides=np.array([side for mine in sides for side in mine], dtype=np.int64).reshape(-1, 4),
         pairs=np.concatenate([np.zeros(0), *(t.cost.ravel() for t in problem.pairs)]),
         members=members,
         member_starts=np.stack([groups[kinds], groups[kinds + 1]], axis=1),
         rank=rank,
     )
-
-
-def _sums(sizes: list[int]) -> Integers:
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
 @compiled

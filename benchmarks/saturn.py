@@ -23,17 +23,16 @@ from statistics import mean
 from typing import Any
 
 import numpy as np
+from hydra import value_of
 from introspection import Simulation
 from peers.environment import peer_python
 
 from milp_plan.draw.canvas import new_figure
 from milp_plan.draw.style import drawing_style
-from milp_plan.kinds.jobs.check import verify_jobs
 from milp_plan.kinds.jobs.planners import FIFO, LONGEST, SRPT, arrivals
 from milp_plan.kinds.jobs.problem import (
     Job,
     JobsObjective,
-    JobsPlan,
     JobsProblem,
     Option,
     Pool,
@@ -86,14 +85,6 @@ def poisson(seed: int, load: float, jobs: int = 200, devices: int = 16) -> JobsP
         made.append(Job(f"job{number}", (unit,), round(now)))
     pool = (Pool("gpu", devices),)
     return JobsProblem(f"arrivals{seed}", pool, tuple(made), JobsObjective.COMPLETION)
-
-
-def value_of(problem: JobsProblem, plan: JobsPlan) -> int:
-    """Value of a plan that breaks no law."""
-    verdict = verify_jobs(problem, plan)
-    assert verdict.ok, verdict.violations
-    assert verdict.value is not None
-    return verdict.value
 
 
 def peer(problem: JobsProblem, limit_s: float, gap: float) -> Row:

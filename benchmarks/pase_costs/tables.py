@@ -26,7 +26,6 @@ def pase_problem(
     *,
     flops: float = 10e12,
     bandwidth: float = 16e9,
-    parallel_edges_add: bool = False,
 ) -> ShardingProblem:
     """Choose a configuration per layer for this many devices, as PaSE does.
 
@@ -38,11 +37,8 @@ def pase_problem(
         Number of devices; a configuration uses at most this many.
     flops, bandwidth
         Multiply-adds per second of a device, bytes per second of a link.
-    parallel_edges_add
-        Two edges between the same layers: count both. PaSE's program counts the last one only.
     """
-    rates = Rates(flops, bandwidth)
-    return pase_tables(graph, devices, rates, parallel_edges_add=parallel_edges_add).problem()
+    return pase_tables(graph, devices, Rates(flops, bandwidth)).problem()
 
 
 def pase_tables(

@@ -113,6 +113,20 @@ class Drawing:
         """Add a normalisation."""
         return self.pointwise(name, "norm", Normalise(axis), source)
 
+    def unit(
+        self,
+        name: str,
+        source: int | tuple[int, int, int, int],
+        channels: int,
+        window: int | tuple[int, int],
+        *,
+        stride: int = 1,
+        pad: int | tuple[int, int] = 0,
+    ) -> int:
+        """Add a convolution and its normalisation over the batch."""
+        at = self.conv(f"{name} conv", source, channels, window, stride=stride, pad=pad)
+        return self.normalise(f"{name} norm", at, axis=0)
+
     def loss(self, name: str, source: int) -> int:
         """Add softmax with cross-entropy over the last dimension."""
         return self.pointwise(name, "softmax-cross-entropy", Loss(), source)

@@ -35,19 +35,6 @@ def inception3(batch: int = 128) -> LayerGraph:
 class _Inception(Drawing):
     """The modules of figures 5 to 7 and 10 of the paper."""
 
-    def unit(
-        self,
-        name: str,
-        source: int | tuple[int, int, int, int],
-        channels: int,
-        window: int | tuple[int, int],
-        *,
-        stride: int = 1,
-        pad: int | tuple[int, int] = 0,
-    ) -> int:
-        at = self.conv(f"{name} conv", source, channels, window, stride=stride, pad=pad)
-        return self.normalise(f"{name} norm", at, axis=0)
-
     def pooled(self, name: str, source: int, channels: int) -> int:
         return self.unit(f"{name} pooled", self.pool(f"{name} pool", source, 3, 1, 1), channels, 1)
 

@@ -13,7 +13,7 @@ EXPANSION, SIDE, CLASSES = 4, 227, 1000
 def resnet101(batch: int = 128) -> LayerGraph:
     """ResNet-101; activations after batch norms are not modelled, sums carry one."""
     net = Drawing("resnet101", IMAGE_GRAIN)
-    at = _normalised(net, "stem", (batch, 3, SIDE, SIDE), 64, 7, stride=2, pad=3)
+    at = net.unit("stem", (batch, 3, SIDE, SIDE), 64, 7, stride=2, pad=3)
     at = net.pool("pool", at, 3, 2, pad=1)
     for stage, (blocks, width) in enumerate(STAGES):
         for block in range(blocks):
@@ -29,24 +29,10 @@ def resnet101(batch: int = 128) -> LayerGraph:
 def _bottleneck(
     net: Drawing, name: str, source: int, width: int, *, stride: int, project: bool
 ) -> int:
-    at = _normalised(net, f"{name}.1", source, width, 1)
-    at = _normalised(net, f"{name}.2", at, width, 3, stride=stride, pad=1)
-    at = _normalised(net, f"{name}.3", at, EXPANSION * width, 1)
+    at = net.unit(f"{name}.1", source, width, 1)
+    at = net.unit(f"{name}.2", at, width, 3, stride=stride, pad=1)
+    at = net.unit(f"{name}.3", at, EXPANSION * width, 1)
     skip = source
     if project:
-        skip = _normalised(net, f"{name}.skip", source, EXPANSION * width, 1, stride=stride)
+        skip = net.unit(f"{name}.skip", source, EXPANSION * width, 1, stride=stride)
     return net.add_up(f"{name} sum", at, skip, fused=1)
-
-
-def _normalised(
-    net: Drawing,
-    name: str,
-    source: int | tuple[int, int, int, int],
-    channels: int,
-    window: int,
-    *,
-    stride: int = 1,
-    pad: int = 0,
-) -> int:
-    at = net.conv(f"{name} conv", source, channels, window, stride=stride, pad=pad)
-    return net.normalise(f"{name} norm", at, axis=0)

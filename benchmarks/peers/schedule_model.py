@@ -44,13 +44,11 @@ class ScheduleModel:
         What is planned.
     modes
         Those that each operator may run in; one for what stays where it is.
-    most, least
-        The makespan is between them.
+    most
+        The makespan is at most this.
     """
 
-    def __init__(
-        self, instance: Instance, modes: Sequence[Sequence[Mode]], most: int, least: int = 0
-    ) -> None:
+    def __init__(self, instance: Instance, modes: Sequence[Sequence[Mode]], most: int) -> None:
         from ortools.sat.python import cp_model
 
         self.instance, self.modes, self.most, self.cp = instance, modes, most, cp_model
@@ -61,7 +59,7 @@ class ScheduleModel:
         shortest = [min(mode.length for mode in ways) for ways in modes]
         self.heads, self.tails = instance.windows(shortest)
         chain = max(h + s + t for h, s, t in zip(self.heads, shortest, self.tails, strict=True))
-        self.makespan = self.model.new_int_var(min(most, max(least, chain)), most, "makespan")
+        self.makespan = self.model.new_int_var(min(most, chain), most, "makespan")
         self.model.minimize(self.makespan)
         self.chosen: list[dict[Mode, Any]] = []
         self._choose()

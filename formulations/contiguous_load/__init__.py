@@ -28,7 +28,6 @@ unknown stage, and the windows are this project's.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
@@ -58,11 +57,6 @@ from milp_plan.kinds.placement.serial.windows import most_within
 Named = dict[Hashable, float]
 
 
-@dataclass(frozen=True)
-class Switches:
-    """No switches."""
-
-
 class ContiguousLoad(BuilderFormulation):
     """The exact formulation of a bottleneck problem under the chain law."""
 
@@ -74,9 +68,8 @@ class ContiguousLoad(BuilderFormulation):
         exact=True,
     )
     handles = PlanningProblem
-    Options = Switches
 
-    def unsupported(self, problem: PlanningProblem, options: Switches) -> str | None:
+    def unsupported(self, problem: PlanningProblem, options: Any) -> str | None:
         """Only bottleneck problems under the chain law are supported."""
         if problem.objective is not Objective.BOTTLENECK:
             return f"objective {problem.objective} is not bottleneck"
@@ -99,7 +92,7 @@ def _units(graph: SerialGraph) -> tuple[float, int]:
 class _Builder:
     """One model under construction, and what encoding a plan into it needs."""
 
-    def __init__(self, problem: PlanningProblem, _: Switches, guide: Guide) -> None:
+    def __init__(self, problem: PlanningProblem, _: Any, guide: Guide) -> None:
         self.graph = graph = require_supported(read_serial(problem), problem.name)
         self.guide = guide
         self.chain = chain_graph(graph)

@@ -24,7 +24,6 @@ added by docs/laws.md.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
@@ -58,11 +57,6 @@ MOST_UNITS = 1_000_000
 Copy = tuple[str, Placement, tuple[str, ...], str]
 
 
-@dataclass(frozen=True)
-class Switches:
-    """No switches."""
-
-
 class ResourceLoad(BuilderFormulation):
     """The exact formulation of a bottleneck problem with static memory."""
 
@@ -74,9 +68,8 @@ class ResourceLoad(BuilderFormulation):
         exact=True,
     )
     handles = PlanningProblem
-    Options = Switches
 
-    def unsupported(self, problem: PlanningProblem, options: Switches) -> str | None:
+    def unsupported(self, problem: PlanningProblem, options: Any) -> str | None:
         """Only problems whose plans need no schedule are supported."""
         if problem.serial is not None:
             return "the problem is under the serial law; see max_load"
@@ -103,7 +96,7 @@ def _memory_unit(problem: PlanningProblem) -> float:
 class _Builder:
     """One model under construction, and what encoding a plan into it needs."""
 
-    def __init__(self, problem: PlanningProblem, _: Switches, guide: Guide) -> None:
+    def __init__(self, problem: PlanningProblem, _: Any, guide: Guide) -> None:
         self.problem, self.guide = problem, guide
         self.sets = ScheduleSets(problem)
         self.memory_unit = _memory_unit(problem)

@@ -28,7 +28,6 @@ Source: laws of Tarnawski et al. (NeurIPS 2020, arXiv 2006.16423); this project.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import pyomo.environ as pyo
@@ -52,11 +51,6 @@ LOAD = 100.0
 """Units of the model in an even share of all work, or in all of it where one sample counts."""
 
 
-@dataclass(frozen=True)
-class Switches:
-    """No switches."""
-
-
 class SerialPlaces(BuilderFormulation):
     """The exact formulation of every problem under the serial law."""
 
@@ -68,9 +62,8 @@ class SerialPlaces(BuilderFormulation):
         exact=True,
     )
     handles = PlanningProblem
-    Options = Switches
 
-    def unsupported(self, problem: PlanningProblem, options: Switches) -> str | None:
+    def unsupported(self, problem: PlanningProblem, options: Any) -> str | None:
         """Only problems under the serial law."""
         return None if problem.serial is not None else "the problem is not under the serial law"
 
@@ -78,7 +71,7 @@ class SerialPlaces(BuilderFormulation):
 class _Builder:
     """One model under construction, and what encoding a plan into it needs."""
 
-    def __init__(self, problem: PlanningProblem, options: Switches, guide: Guide) -> None:
+    def __init__(self, problem: PlanningProblem, options: Any, guide: Guide) -> None:
         self.tables = t = read_places(problem)
         self.guide = guide
         self.devices = range(len(t.devices))

@@ -28,7 +28,7 @@ import msgspec
 import numpy as np
 
 from milp_plan.core import Finding, InputError, Units
-from milp_plan.core.sharding import ShardingProblem, StrategyTable, TransitionTable
+from milp_plan.core.sharding import ShardingProblem, StrategyTable, TransitionTable, offsets_of
 from milp_plan.cost.mesh import Dim, Layout, Mesh, ParallelStrategy, Setting, Tiling, strategies
 from milp_plan.cost.mesh import Tensor as MeshTensor
 from milp_plan.cost.roofline import roofline_ns
@@ -441,14 +441,14 @@ def _problem(
         title,
         tuple(node.name for node in nodes),
         StrategyTable(
-            _offsets([len(node.rows) for node in nodes]),
+            offsets_of([len(node.rows) for node in nodes]),
             np.array([row.ticks for row in flat], dtype=np.int64),
             np.array([row.num_bytes for row in flat], dtype=np.int64),
             np.ones(len(flat), dtype=bool),
         ),
         TransitionTable(
             np.array(ends, dtype=np.int64).reshape(-1, 2),
-            _offsets([len(table) for table in tables]),
+            offsets_of([len(table) for table in tables]),
             np.maximum(entries, 0),
             entries >= 0,
         ),
@@ -478,10 +478,6 @@ def _changes(tiling: Tiling, source: Node, result: int, node: Node, port: int) -
                 known[pair] = -1 if ticks is None else ticks
             table[place, column] = known[pair]
     return table
-
-
-def _offsets(sizes: Sequence[int]) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
 
 
 def label_of_row(row: Row, mesh: Mesh) -> str:

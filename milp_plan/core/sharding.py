@@ -229,14 +229,14 @@ def sharding_problem(
     pairs = [entry for matrix in edges.values() for row in matrix for entry in row]
     sizes = [sum(len(row) for row in matrix) for matrix in edges.values()]
     strategies = StrategyTable(
-        _offsets([len(row) for row in costs]),
+        offsets_of([len(row) for row in costs]),
         np.array([entry or 0 for entry in flat], dtype=np.int64),
         np.array([entry for row in usages for entry in row], dtype=np.int64),
         np.array([entry is not None for entry in flat], dtype=bool),
     )
     transitions = TransitionTable(
         np.array(list(edges), dtype=np.int64).reshape(-1, 2),
-        _offsets(sizes),
+        offsets_of(sizes),
         np.array([entry or 0 for entry in pairs], dtype=np.int64),
         np.array([entry is not None for entry in pairs], dtype=bool),
     )
@@ -245,7 +245,8 @@ def sharding_problem(
     return ShardingProblem(name, names, strategies, transitions, lasting, limit)
 
 
-def _offsets(sizes: Sequence[int]) -> Integers:
+def offsets_of(sizes: Sequence[int] | Integers) -> Integers:
+    """Return where each of several parts of these sizes begins, and where the last one ends."""
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
 
 

@@ -19,6 +19,7 @@ from milp_plan.core.sharding import (
     ShardingProblem,
     StrategyTable,
     TransitionTable,
+    offsets_of,
 )
 
 
@@ -114,14 +115,14 @@ class RepeatedProblem:
             name=self.name,
             operators=self.operators,
             strategies=StrategyTable(
-                _offsets([len(table.cost) for table in own]),
+                offsets_of([len(table.cost) for table in own]),
                 cost,
                 np.zeros_like(cost),
                 _masks(own),
             ),
             transitions=TransitionTable(
                 np.array(self.ends, dtype=np.int64).reshape(-1, 2),
-                _offsets([table.cost.size for table in pairs]),
+                offsets_of([table.cost.size for table in pairs]),
                 _joined([table.cost.ravel() for table in pairs]),
                 _masks(pairs),
             ),
@@ -167,10 +168,6 @@ class _Kinds:
 
 def _table(cost: Integers, allowed: Flags) -> CostTable:
     return CostTable(cost, None if bool(allowed.all()) else allowed)
-
-
-def _offsets(sizes: list[int]) -> Integers:
-    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
 
 
 def _joined(parts: list[Integers]) -> Integers:

@@ -173,9 +173,7 @@ def _legend(figure: Any, looks: Mapping[str, Look], *, bounds: bool) -> None:
     figure_legend(figure, handles, "outside lower center")
 
 
-def performance_profile(
-    values: Mapping[str, Sequence[float | None]], title: str, *, most: float | None = None
-) -> Figure:
+def performance_profile(values: Mapping[str, Sequence[float | None]], title: str) -> Figure:
     """Draw, per planner, the fraction of problems within a ratio of the best planner's value.
 
     Source: Dolan and Moré, "Benchmarking optimization software with performance profiles",
@@ -187,8 +185,6 @@ def performance_profile(
         Planner -> value per problem, all in the same order.
     title
         Title above the figure.
-    most
-        Largest ratio shown; the largest there is (of at most 10) unless given.
 
     Raises
     ------
@@ -197,7 +193,7 @@ def performance_profile(
     """
     ratios = profile(values)
     finite = [ratio for line in ratios.values() for ratio in line if math.isfinite(ratio)]
-    end = most or min(10.0, max([1.05, *finite]) ** 1.05)
+    end = min(10.0, max([1.05, *finite]) ** 1.05)
     looks = styles(list(ratios))
     figure = new_figure(5.6, 3.6)
     with drawing_style():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from threading import Thread
+from threading import Event, Thread
 
 
 class BackgroundThread(Thread):
@@ -32,3 +32,16 @@ class BackgroundThread(Thread):
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
+
+
+def run_beside(work: Callable[[], None], search: Callable[[Callable[[], bool]], None]) -> None:
+    """Work while a thread searches, which is told to stop when the work is done."""
+    stop = Event()
+    beside = BackgroundThread(lambda: search(stop.is_set))
+    beside.start()
+    try:
+        work()
+    finally:
+        stop.set()
+        beside.join()
+    beside.check()

@@ -248,9 +248,7 @@ class _Filter:
         return Conflict(self.reasons.noun, parts, limits, self.because, not still, still)
 
 
-def why_infeasible(
-    problem: Any, because: str, time_limit_s: float = 10.0, settings: Settings | None = None
-) -> Infeasibility:
+def why_infeasible(problem: Any, because: str, time_limit_s: float = 10.0) -> Infeasibility:
     """Return a conflicting set and the smallest relaxations of an infeasible problem.
 
     Parameters
@@ -261,12 +259,9 @@ def why_infeasible(
         The proof.
     time_limit_s
         Time limit for everything; members that are not settled by then are listed as open.
-    settings
-        Settings for planning variants; limits and start are replaced.
     """
-    kind = kind_of(problem)
+    kind, settings = kind_of(problem), Settings()
     budget = Budget(time_limit_s)
-    settings = replace(settings or Settings(), start=None, hints=(), only=False)
     part = budget.part("conflict", SET_SHARE)
     conflict = _Filter(problem, _Oracle(kind, settings, part), because).conflict()
     oracle, relaxations, helpless = _Oracle(kind, settings, budget), [], []

@@ -123,15 +123,12 @@ class WhatIf:
         The problem with the change.
     is_relaxation
         Whether every plan of the original is also a plan of the changed problem.
-    is_restriction
-        Whether every plan of the changed problem is also a plan of the original.
     """
 
     text: str
     original: Any
     problem: Any
     is_relaxation: bool
-    is_restriction: bool
 
 
 @dataclass(frozen=True)
@@ -198,7 +195,7 @@ def more_memory(problem: Any, amount: Amount, *, less: bool = False) -> WhatIf:
     amounts = {r.name: max(0, floor((r.amount or 0) + counts)) for r in known}
     text = f"memory {sign}{size_text(units, abs(counts))} each"
     variant = reasons.resized(problem, amounts)
-    return WhatIf(text, problem, variant, is_relaxation=not less, is_restriction=less)
+    return WhatIf(text, problem, variant, is_relaxation=not less)
 
 
 def more_devices(problem: Any, count: int) -> WhatIf:
@@ -214,7 +211,7 @@ def more_devices(problem: Any, count: int) -> WhatIf:
     if not known:
         raise UnsupportedProblemError(f"{problem.name}: devices: none that are counted")
     variant = reasons.resized(problem, {r.name: (r.amount or 0) + count for r in known})
-    return WhatIf(f"devices {count:+d}", problem, variant, count >= 0, count <= 0)
+    return WhatIf(f"devices {count:+d}", problem, variant, count >= 0)
 
 
 def more_link(problem: Any, link: str) -> WhatIf:
@@ -234,7 +231,7 @@ def more_link(problem: Any, link: str) -> WhatIf:
     amount = known[link].amount or 0
     variant = reasons.resized(problem, {link: amount * SECOND_LINK_FACTOR})
     text = f"one {link} more, as fast as that there is"
-    return WhatIf(text, problem, variant, is_relaxation=False, is_restriction=False)
+    return WhatIf(text, problem, variant, is_relaxation=False)
 
 
 def links(problem: Any) -> tuple[Resource, ...]:
@@ -256,7 +253,7 @@ def moved(problem: Any, part: str, place: str) -> WhatIf:
         text = f"{problem.name}: {part!r} is none of its {reasons.noun}"
         raise UnsupportedProblemError(text)
     variant = reasons.pinned(problem, part, place)
-    return WhatIf(f"{part} on {place}", problem, variant, is_relaxation=False, is_restriction=True)
+    return WhatIf(f"{part} on {place}", problem, variant, is_relaxation=False)
 
 
 DEFAULTS = ("memory+1GiB", "devices+1", "link")

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from milp_plan.core.sharding import sharding_problem
+from milp_plan.io.files import write_document
 from milp_plan.io.study_file import published_rows, read_study
-from milp_plan.kinds.sharding.iopddl import write_iopddl
+from milp_plan.kinds.sharding.iopddl import to_json
 
 FOLDER = Path(__file__).resolve().parents[2] / "results" / "paper" / "iopddl"
 
@@ -46,7 +47,7 @@ def test_the_command_is_measured_and_its_solution_checked(script, tmp_path):
         edges={(0, 1): [[0, 3], [3, None]]},
         limit=5,
     )
-    write_iopddl(problem, tmp_path / "tiny.json.gz")
+    write_document(tmp_path / "tiny.json.gz", to_json(problem))
     found = script("iopddl").run(tmp_path / "tiny.json.gz", 30.0, 1e-6)
     reported = [found[name] for name in ("cost", "bound", "proved", "checked")]
     assert reported == [13, 13, True, True]

@@ -73,18 +73,11 @@ def test_two_transfers_over_the_same_channel(model, rules):
 @pytest.mark.parametrize(
     ("model", "rules"), [("channel", []), ("endpoint", ["exclusion"]), ("delay", [])]
 )
-def test_two_transfers_from_the_same_device(model, rules):
-    tasks = [run("a", "d0", 0), run("b", "d0", 10), run("c", "d1", 40), run("e", "d2", 50)]
-    at_once = [send("v", "d0", "d1", 20), send("w", "d0", "d2", 20)]
-    assert broken(_two_values(model), plan(*tasks, *at_once)) == rules
-
-
-@pytest.mark.parametrize(
-    ("model", "rules"), [("channel", []), ("endpoint", ["exclusion"]), ("delay", [])]
-)
-def test_two_transfers_to_the_same_device(model, rules):
-    tasks = [run("a", "d0", 0), run("b", "d1", 0), run("c", "d2", 40), run("e", "d2", 50)]
-    at_once = [send("v", "d0", "d2", 20), send("w", "d1", "d2", 20)]
+@pytest.mark.parametrize("ends", [("d0", "d0", "d1", "d2"), ("d0", "d1", "d2", "d2")])
+def test_two_transfers_from_or_to_the_same_device(model, rules, ends):
+    a, b, c, e = ends
+    tasks = [run("a", a, 0), run("b", b, 10), run("c", c, 40), run("e", e, 50)]
+    at_once = [send("v", a, c, 20), send("w", b, e, 20)]
     assert broken(_two_values(model), plan(*tasks, *at_once)) == rules
 
 

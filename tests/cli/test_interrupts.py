@@ -18,7 +18,7 @@ from milp_plan.kinds.schedule.formats import read
 from milp_plan.kinds.schedule.planners import portfolio
 from milp_plan.kinds.schedule.planners.baselines import PLANNERS
 from milp_plan.kinds.schedule.strategies import schedule
-from tests.support.processes import finish, start
+from tests.support.processes import finish, heard_until_a_plan, start
 
 from .cases import INSTANCES, call
 
@@ -43,15 +43,10 @@ def test_the_best_plan_is_kept(number: signal.Signals, code: Exit, tmp_path: Pat
         *(tmp_path, "milp_plan", "solve", instance, "--time-limit", "600", "--json"),
         *("--plan-output", plan),
     )
-    assert process.stderr is not None
-    heard = []
-    for line in process.stderr:
-        heard.append(line)
-        if "incumbent" in line and "—" not in line:  # there are a plan and a bound
-            break
+    heard = heard_until_a_plan(process)
     process.send_signal(number)
     ended, out, err = finish(process)
-    assert ended == code, "".join(heard) + err
+    assert ended == code, heard + err
     reported = json.loads(out)
     assert reported["stop"] == "interrupted"
     assert reported["exit_code"] == code

@@ -21,7 +21,7 @@ from milp_plan.cli.outputs import Content, content_of
 from milp_plan.core.sharding import sharding_problem
 from milp_plan.io.schemas import schemas
 from milp_plan.kinds.schedule.formats import write
-from milp_plan.kinds.sharding.iopddl import write_iopddl
+from milp_plan.kinds.sharding.iopddl import to_json
 from milp_plan.run import Settings, solve
 from milp_plan.run.kinds import kinds, read
 from milp_plan.study import driver
@@ -75,7 +75,7 @@ def _sharding(folder: Path, limit: int = 5) -> Path:
         limit=5,
     )
     path = folder / f"tiny{limit}.json"
-    write_iopddl(problem, path)
+    path.write_bytes(to_json(problem))
     return path
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from milp_plan.cli.exits import Exit
-from tests.support.processes import finish, start
+from tests.support.processes import finish, heard_until_a_plan, start
 
 from .cases import INSTANCES, call, instance_file
 
@@ -69,15 +69,10 @@ def test_ctrl_c_keeps_the_best_plan(tmp_path: Path) -> None:
     process = start(
         tmp_path, "milp_plan", "solve", instance, other, "--time-limit", "600", "--json"
     )
-    assert process.stderr is not None
-    heard = []
-    for line in process.stderr:
-        heard.append(line)
-        if "incumbent" in line and "—" not in line:  # there are a plan and a bound
-            break
+    heard = heard_until_a_plan(process)
     process.send_signal(signal.SIGINT)
     code, out, err = finish(process)
-    assert code == Exit.INTERRUPTED, "".join(heard) + err
+    assert code == Exit.INTERRUPTED, heard + err
     reported = json.loads(out)
     assert reported["stop"] == "interrupted"
     assert reported["value"] >= reported["bound"]

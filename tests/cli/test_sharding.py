@@ -15,8 +15,9 @@ from milp_plan.cli.main import main
 from milp_plan.core import Units
 from milp_plan.core.amounts import time_text
 from milp_plan.core.sharding import ShardingProblem, sharding_problem
+from milp_plan.io.files import write_document
 from milp_plan.kinds.sharding.check import verify_sharding
-from milp_plan.kinds.sharding.iopddl import read_iopddl, read_solution, write_iopddl
+from milp_plan.kinds.sharding.iopddl import read_iopddl, read_solution, to_json
 from milp_plan.run import kind_of
 
 
@@ -30,7 +31,7 @@ def file(tmp_path: Path) -> Path:
         limit=5,
     )
     path = tmp_path / "tiny.json.gz"
-    write_iopddl(problem, path)
+    write_document(path, to_json(problem))
     return path
 
 
@@ -154,7 +155,7 @@ def test_names_without_labels_stay(tmp_path: Path) -> None:
     """Operators keep their names in a file where strategies have none."""
     problem = replace(sharding_problem("two", [[1], [2]]), operators=("first", "second"))
     path = tmp_path / "two.json"
-    write_iopddl(problem, path)
+    path.write_bytes(to_json(problem))
     assert read_iopddl(path).operators == ("first", "second")
     plan = tmp_path / "plan.json"
     plan.write_text('{"solution": [0, 0], "strategies": [["first", "a"], ["second", "b"]]}')

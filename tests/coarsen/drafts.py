@@ -24,6 +24,7 @@ from milp_plan.core import (
     Value,
 )
 from milp_plan.kinds.schedule.coarsen.nodes import Caps
+from milp_plan.kinds.schedule.coarsen.quotient import Quotient
 from tests.support.plans import placed, routes_of, timed
 
 INFINITE = float("inf")
@@ -35,6 +36,17 @@ def unlimited(problem: PlanningProblem) -> PlanningProblem:
     """The problem without memory limits."""
     memory = dict.fromkeys(problem.cluster.device_names)
     return replace(problem, cluster=problem.cluster.with_memory(memory))
+
+
+def random_clusters(problem: PlanningProblem, rng: random.Random) -> list[list[str]]:
+    """Clusters of random merges."""
+    quotient = Quotient(problem)
+    for _ in range(rng.randint(1, 2 * len(quotient))):
+        if len(quotient) > 1:
+            pair = rng.sample(sorted(quotient.nodes), 2)
+            if quotient.may_merge(pair, LOOSE):
+                quotient.merge(pair)
+    return quotient.clusters()
 
 
 def random_plan(problem: PlanningProblem, rng: random.Random) -> Plan | None:

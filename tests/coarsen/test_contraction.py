@@ -20,20 +20,9 @@ from milp_plan.core import (
     Value,
 )
 from milp_plan.kinds.schedule.coarsen.contraction import contract
-from milp_plan.kinds.schedule.coarsen.quotient import Quotient
 from tests.support.plans import planted, without_times
 
-from .drafts import LOOSE, problem_of, random_plan, single, small_cluster, unlimited
-
-
-def random_clusters(problem: PlanningProblem, rng: random.Random) -> list[list[str]]:
-    quotient = Quotient(problem)
-    for _ in range(rng.randint(1, 2 * len(quotient))):
-        if len(quotient) > 1:
-            pair = rng.sample(sorted(quotient.nodes), 2)
-            if quotient.may_merge(pair, LOOSE):
-                quotient.merge(pair)
-    return quotient.clusters()
+from .drafts import problem_of, random_clusters, random_plan, single, small_cluster, unlimited
 
 
 def drafted(seed: int) -> PlanningProblem:

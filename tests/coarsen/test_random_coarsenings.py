@@ -9,14 +9,13 @@ import pytest
 from milp_plan.check import replay, verify
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.kinds.schedule.coarsen.contraction import contract
-from milp_plan.kinds.schedule.coarsen.quotient import Quotient
 from tests.support.magnitudes import magnified, some_take_no_time
 from tests.support.memory_saving import planted_memory_saving, serial_plan
 from tests.support.plans import planted
 from tests.support.problems import random_problem
 from tests.support.training_graphs import random_training
 
-from .drafts import LOOSE, random_plan, unlimited
+from .drafts import random_clusters, random_plan, unlimited
 
 FEW, MANY = 400, 4600
 """Coarsenings of the default run, and of the slow one beside it."""
@@ -36,16 +35,6 @@ def drawn(seed: int) -> PlanningProblem:
     else:
         problem = planted_memory_saving(seed).problem
     return unlimited(magnified(some_take_no_time(problem, seed), seed))
-
-
-def random_clusters(problem: PlanningProblem, rng: random.Random) -> list[list[str]]:
-    quotient = Quotient(problem)
-    for _ in range(rng.randint(1, 2 * len(quotient))):
-        if len(quotient) > 1:
-            pair = rng.sample(sorted(quotient.nodes), 2)
-            if quotient.may_merge(pair, LOOSE):
-                quotient.merge(pair)
-    return quotient.clusters()
 
 
 def coarse_plan(problem: PlanningProblem, rng: random.Random) -> Plan | None:

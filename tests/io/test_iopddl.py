@@ -13,13 +13,14 @@ import pytest
 from milp_plan import run
 from milp_plan.core import InputError, Units
 from milp_plan.core.sharding import ShardingPlan
+from milp_plan.io.files import write_document
 from milp_plan.kinds.schedule.formats import read
 from milp_plan.kinds.sharding.iopddl import (
     FORBIDDEN,
     read_iopddl,
     read_solution,
-    write_iopddl,
-    write_solution,
+    solution_text,
+    to_json,
 )
 from milp_plan.run.kinds import kind_of
 from tests.support.sharding import random_problem, tense_problem
@@ -65,7 +66,7 @@ def test_names_labels_and_provenance_come_back(tmp_path: Path) -> None:
     assert problem.operators == ("a", "b")
     assert problem.labels == ("x", "y", "z", "w")
     assert problem.provenance == {"mesh": "2"}
-    write_iopddl(problem, tmp_path / "again.json")
+    write_document(tmp_path / "again.json", to_json(problem))
     again = read_iopddl(tmp_path / "again.json")
     assert (again.operators, again.labels) == (problem.operators, problem.labels)
     assert again.provenance == problem.provenance
@@ -94,7 +95,7 @@ def test_names_that_are_not_one_for_each_are_refused(
 @pytest.mark.parametrize("suffix", ["json", "json.gz"])
 def test_problems_come_back(tmp_path: Path, seed: int, suffix: str) -> None:
     problem = random_problem(seed)
-    write_iopddl(problem, tmp_path / f"there.{suffix}")
+    write_document(tmp_path / f"there.{suffix}", to_json(problem))
     back = read_iopddl(tmp_path / f"there.{suffix}")
     assert back.limit == problem.limit
     assert back.strategies.usage.tolist() == problem.strategies.usage.tolist()
@@ -102,7 +103,7 @@ def test_problems_come_back(tmp_path: Path, seed: int, suffix: str) -> None:
     assert back.transitions.allowed.tolist() == allowed.tolist()
     assert (back.transitions.cost == problem.transitions.cost)[allowed].all()
     again = tmp_path / "again.json"
-    write_iopddl(back, again)
+    write_document(again, to_json(back))
     assert read_iopddl(again).fingerprint == back.fingerprint
 
 
@@ -111,7 +112,7 @@ def test_a_plan_of_a_problem_is_one_of_its_file(tmp_path: Path, seed: int) -> No
     """Costs of what is not allowed were part of the fingerprint, which the file changed."""
     problem = tense_problem(seed)
     assert not problem.transitions.allowed.all()
-    write_iopddl(problem, tmp_path / "there.json")
+    write_document(tmp_path / "there.json", to_json(problem))
     assert read_iopddl(tmp_path / "there.json").fingerprint == problem.fingerprint
 
 
@@ -161,7 +162,7 @@ def test_readers_of_other_problems_say_what_it_is(tmp_path: Path) -> None:
 def test_solutions_come_back(tmp_path: Path) -> None:
     problem = read_iopddl(written(tmp_path, sample()))
     path = tmp_path / "solution.json"
-    write_solution(ShardingPlan("pair", (0, 1)), path)
+    path.write_bytes(solution_text(ShardingPlan("pair", (0, 1))))
     assert json.loads(path.read_text()) == [0, 1]
     assert read_solution(path, problem).chosen == (0, 1)
     path.write_text('{"solution": [1, 1]}')
@@ -182,7 +183,7 @@ def test_names_and_provenance_are_what_the_file_says(tmp_path: Path) -> None:
         provenance={"made by": "a test"},
     )
     path = tmp_path / "named.json"
-    write_iopddl(problem, path)
+    write_document(path, to_json(problem))
     again = read_iopddl(path)
     assert (again.operators, again.labels) == (problem.operators, problem.labels)
     assert again.provenance == {"made by": "a test"}
@@ -195,7 +196,7 @@ def test_the_unit_of_costs_is_what_the_file_says(tmp_path: Path) -> None:
     content["problem"]["unit"] = "ns"
     problem = read_iopddl(written(tmp_path, content))
     assert problem.units == Units()
-    write_iopddl(problem, tmp_path / "again.json")
+    write_document(tmp_path / "again.json", to_json(problem))
     assert read_iopddl(tmp_path / "again.json").units == Units()
     assert kind_of(problem).measure(problem).text(2_500) == "2.5 µs"
     content["problem"]["unit"] = "s"
@@ -205,7 +206,7 @@ def test_the_unit_of_costs_is_what_the_file_says(tmp_path: Path) -> None:
 
 def test_names_are_one_for_each(tmp_path: Path) -> None:
     path = tmp_path / "named.json"
-    write_iopddl(random_problem(1), path)
+    write_document(path, to_json(random_problem(1)))
     document = json.loads(path.read_text())
     document["problem"] |= {"operators": ["a"], "labels": [["x"]]}
     path.write_text(json.dumps(document))

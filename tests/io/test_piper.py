@@ -4,8 +4,9 @@ import pytest
 
 from milp_plan import run
 from milp_plan.core import InputError
+from milp_plan.io.files import write_document
 from milp_plan.kinds.hybrid import piper
-from milp_plan.kinds.hybrid.format import read_hybrid_plan, write_hybrid_plan
+from milp_plan.kinds.hybrid.format import hybrid_plan_to_json, read_hybrid_plan
 from milp_plan.kinds.hybrid.piper import read_hybrid
 from milp_plan.kinds.hybrid.plan import Choice, HybridPlan, Stage
 from milp_plan.kinds.hybrid.problem import Limits
@@ -117,7 +118,7 @@ def test_plan_file_round_trip(tmp_path):
         HybridPlan("small", stages, limits, "f" * 64, 10**30, "hand", {"why": "test"}),
     ):
         path = tmp_path / "plan.json.gz"
-        write_hybrid_plan(plan, path)
+        write_document(path, hybrid_plan_to_json(plan))
         assert read_hybrid_plan(path) == plan
 
 

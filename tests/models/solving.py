@@ -12,11 +12,22 @@ from numpy.typing import NDArray
 from milp_plan.api import Guide, Scale
 from milp_plan.backends import Limits, Stop, worker
 from milp_plan.check import verify
+from milp_plan.contract import FormulationContract
 from milp_plan.core import Plan, PlanningProblem, Verdict
 from milp_plan.lp import CompiledModel
 from milp_plan.lp.from_pyomo import compile_pyomo
 from milp_plan.models.protocol import Formulation
 from milp_plan.models.registry import get
+from tests.support.serial_brute import brute_serial
+
+
+class SerialContract(FormulationContract):
+    """The contract, with enumeration under the serial law as the oracle."""
+
+    def optimum(self, problem: PlanningProblem) -> int | None:
+        found = brute_serial(problem)
+        assert found is not None
+        return found[0]
 
 
 class Answer(NamedTuple):

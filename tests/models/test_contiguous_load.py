@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from milp_plan.contract import FormulationContract
 from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.kinds.placement.bounds.chain_windows import chain_windows
 from milp_plan.kinds.placement.planted import planted_serial
 from milp_plan.kinds.placement.serial.graph import read_serial
 from milp_plan.kinds.placement.serial.order import chain_graph
 from tests.support.named import case
-from tests.support.serial_brute import brute_serial
+
+from .solving import SerialContract
 
 
-class TestContiguousLoad(FormulationContract):
+class TestContiguousLoad(SerialContract):
     reference = "contiguous_load"
     seeds = range(6)
     least = 6
@@ -22,11 +22,6 @@ class TestContiguousLoad(FormulationContract):
     def planted(self, seed: int, objective: Objective) -> tuple[PlanningProblem, Plan]:
         assert objective is Objective.BOTTLENECK
         return planted_serial(seed, contiguous=True)
-
-    def optimum(self, problem: PlanningProblem) -> int | None:
-        found = brute_serial(problem)
-        assert found is not None
-        return found[0]
 
 
 @pytest.mark.parametrize("seed", [*range(0, 40, 2), 68, 158])

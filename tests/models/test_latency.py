@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from milp_plan.api import Guide
-from milp_plan.contract import FormulationContract
 from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.kinds.placement.planted import planted_serial
 from milp_plan.kinds.schedule.model.planted import planted
 from tests.support.named import case
-from tests.support.serial_brute import brute_serial
 
-from .solving import formulation
+from .solving import SerialContract, formulation
 
 
-class TestOneCall(FormulationContract):
+class TestOneCall(SerialContract):
     reference = "latency"
     seeds = range(10)
     least = 10
@@ -22,11 +20,6 @@ class TestOneCall(FormulationContract):
     def planted(self, seed: int, objective: Objective) -> tuple[PlanningProblem, Plan]:
         assert objective is Objective.LATENCY
         return planted_serial(seed, calls=self.calls)
-
-    def optimum(self, problem: PlanningProblem) -> int | None:
-        found = brute_serial(problem)
-        assert found is not None
-        return found[0]
 
 
 class TestTwoCalls(TestOneCall):

@@ -6,7 +6,6 @@ import dataclasses
 
 import pytest
 
-from milp_plan.contract import FormulationContract
 from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.kinds.placement.planted import planted_serial
 from milp_plan.kinds.schedule.model.planted import planted
@@ -14,10 +13,10 @@ from milp_plan.lp.from_pyomo import compile_pyomo
 from milp_plan.models.protocol import Guide
 from tests.support.serial_brute import brute_serial
 
-from .solving import formulation
+from .solving import SerialContract, formulation
 
 
-class TestMaxLoad(FormulationContract):
+class TestMaxLoad(SerialContract):
     reference = "max_load"
     seeds = range(10)
     least = 10
@@ -25,11 +24,6 @@ class TestMaxLoad(FormulationContract):
     def planted(self, seed: int, objective: Objective) -> tuple[PlanningProblem, Plan]:
         assert objective is Objective.BOTTLENECK
         return planted_serial(seed, contiguous=False)
-
-    def optimum(self, problem: PlanningProblem) -> int | None:
-        found = brute_serial(problem)
-        assert found is not None
-        return found[0]
 
 
 class TestBare(TestMaxLoad):

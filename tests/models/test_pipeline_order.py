@@ -16,13 +16,13 @@ from milp_plan.check import verify
 from milp_plan.contract import FormulationContract
 from milp_plan.core import CommunicationModel
 from milp_plan.kinds.pipeline.placement import place
-from milp_plan.kinds.pipeline.reading import shop_of
 from milp_plan.kinds.pipeline.shop import Shop
 from milp_plan.kinds.pipeline.template import pipeline_problem, uniform
 from milp_plan.kinds.pipeline.timing import fits, times, words_of
 from milp_plan.kinds.schedule.model.planted import planted_pipeline, planted_words
 from milp_plan.lp import CompiledModel
 from milp_plan.lp.from_pyomo import compile_pyomo
+from tests.support.shops import shop
 from tests.support.words import least_value
 
 from .solving import formulation, optimise, solve_here
@@ -59,12 +59,6 @@ def tiny(family: str, micro_batches: int, **options: object) -> PlanningProblem:
         f"{family}-{micro_batches}", template, place(family, devices), memory_bytes=memory,  # type: ignore[arg-type]
         objective=objective,  # type: ignore[arg-type]
     )  # fmt: skip
-
-
-def shop(problem: PlanningProblem) -> Shop:
-    found = shop_of(problem)
-    assert found is not None
-    return found
 
 
 CASES = [

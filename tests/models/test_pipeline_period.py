@@ -12,12 +12,12 @@ from milp_plan.check import verify
 from milp_plan.contract import FormulationContract, Instance
 from milp_plan.core import Objective, PlanningProblem
 from milp_plan.kinds.pipeline.placement import place
-from milp_plan.kinds.pipeline.reading import shop_of
 from milp_plan.kinds.pipeline.shop import Shop
 from milp_plan.kinds.pipeline.template import pipeline_problem, uniform
 from milp_plan.kinds.pipeline.timing import fits
 from milp_plan.models.protocol import Guide
 from tests.models.solving import formulation, optimise
+from tests.support.shops import shop
 
 PERIOD: Any = formulation("pipeline_period")
 
@@ -45,12 +45,6 @@ def pipeline(
     return pipeline_problem(
         name, template, place(family, devices), memory_bytes=memory, objective=objective
     )
-
-
-def shop(problem: PlanningProblem) -> Shop:
-    found = shop_of(problem)
-    assert found is not None
-    return found
 
 
 class TestPipelinePeriod(FormulationContract):

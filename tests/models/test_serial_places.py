@@ -6,19 +6,17 @@ import pytest
 
 from milp_plan.backends import Limits, Stop
 from milp_plan.backends.highs import Session
-from milp_plan.contract import FormulationContract
 from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.kinds.placement.planted import planted_serial
 from milp_plan.lp.from_pyomo import compile_pyomo
 from milp_plan.models.protocol import Guide
 from tests.support.anything import optimum, serial_case
 from tests.support.seeds import few
-from tests.support.serial_brute import brute_serial
 
-from .solving import formulation
+from .solving import SerialContract, formulation
 
 
-class TestSerialPlaces(FormulationContract):
+class TestSerialPlaces(SerialContract):
     reference = "serial_places"
     seeds = range(8)
     least = 16
@@ -27,11 +25,6 @@ class TestSerialPlaces(FormulationContract):
         if objective is Objective.LATENCY:
             return planted_serial(seed, calls=1 + seed % 2)
         return planted_serial(seed)
-
-    def optimum(self, problem: PlanningProblem) -> int | None:
-        found = brute_serial(problem)
-        assert found is not None
-        return found[0]
 
 
 @pytest.mark.parametrize("first", few(range(0, 400, 10), 3))

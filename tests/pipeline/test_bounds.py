@@ -21,41 +21,12 @@ from milp_plan.kinds.pipeline.bounds import (
 from milp_plan.kinds.pipeline.frames import anchored, colours, frames, whole
 from milp_plan.kinds.pipeline.placement import place
 from milp_plan.kinds.pipeline.reading import shop_of
-from milp_plan.kinds.pipeline.shop import Shop
 from milp_plan.kinds.pipeline.template import pipeline_problem, uniform
 from milp_plan.kinds.pipeline.timing import memory_peaks
 from tests.support.seeds import few
+from tests.support.shops import pipeline_shop as shop
 from tests.support.shops import random_tiny_shop
 from tests.support.words import least_value
-
-
-def shop(
-    family: str,
-    devices: int,
-    batches: int,
-    times: tuple[int, int, int] = (1, 1, 1),
-    transfer: int = 0,
-    cap: int | None = None,
-    objective: Objective = Objective.MAKESPAN,
-    **options: object,
-) -> Shop:
-    chunks = 2 if family == "v" else 1
-    template, activation = uniform(
-        devices,
-        batches,
-        times,
-        transfer=transfer,
-        chunks=chunks,
-        **options,  # type: ignore[arg-type]
-    )
-    memory = None if cap is None else cap * activation
-    found = shop_of(
-        pipeline_problem(
-            "case", template, place(family, devices), memory_bytes=memory, objective=objective
-        )
-    )
-    assert found is not None
-    return found
 
 
 @pytest.mark.parametrize("seed", few(range(40), 12))

@@ -7,15 +7,8 @@ from milp_plan.core import Objective
 from milp_plan.kinds.schedule.planners.dispatch import Rule, dispatch
 from milp_plan.kinds.schedule.strategies import compaction
 from milp_plan.kinds.schedule.strategies.compaction import compact
-from tests.check.cases import op, plan, problem, run
+from tests.check.cases import lazy, plan, problem, run
 from tests.support.problems import random_problem_with_plan
-
-
-def lazy():
-    """Six operators one after the other on one of two devices: 60 ticks, where 30 are enough."""
-    names = "abcdef"
-    runs = [run(name, "d0", 10 * n) for n, name in enumerate(names)]
-    return problem([op(name) for name in names]), plan(*runs)
 
 
 def test_gaps_are_closed():

@@ -11,14 +11,11 @@ from milp_plan.core import Objective
 from milp_plan.core.bound import Bound
 from milp_plan.kinds.pipeline.bounds import best_floor
 from milp_plan.kinds.pipeline.frames import frames, whole
-from milp_plan.kinds.pipeline.placement import place
-from milp_plan.kinds.pipeline.reading import shop_of
-from milp_plan.kinds.pipeline.shop import Shop
 from milp_plan.kinds.pipeline.slots import SlotRows
 from milp_plan.kinds.pipeline.strategies.slot_bound import slot_bound
-from milp_plan.kinds.pipeline.template import pipeline_problem, uniform
 from milp_plan.lp.certificate import refutes
 from tests.support.seeds import few
+from tests.support.shops import pipeline_shop as shop
 from tests.support.shops import random_tiny_shop
 from tests.support.words import least_value
 
@@ -32,27 +29,6 @@ IPM: dict[str, bool | int | float | str] = {"solver": "ipm", "run_crossover": "o
 def session() -> Iterator[highs.Session]:
     with highs.Session() as found:
         yield found
-
-
-def shop(
-    family: str,
-    devices: int,
-    batches: int,
-    cap: int | None,
-    times: tuple[int, int, int] = (1, 1, 1),
-    transfer: int = 0,
-    objective: Objective = Objective.MAKESPAN,
-) -> Shop:
-    chunks = 2 if family == "v" else 1
-    template, activation = uniform(devices, batches, times, transfer=transfer, chunks=chunks)
-    memory = None if cap is None else cap * activation
-    found = shop_of(
-        pipeline_problem(
-            "case", template, place(family, devices), memory_bytes=memory, objective=objective
-        )
-    )
-    assert found is not None
-    return found
 
 
 @pytest.mark.parametrize("seed", few(range(30), 8))
@@ -82,7 +58,7 @@ def test_no_choice_of_points_refutes_a_plan(seed: int, session: highs.Session) -
 
 
 def test_merging_loses_nothing(session: highs.Session) -> None:
-    case = shop("dualpipe", 4, 4, 3, (3, 4, 2), 1)
+    case = shop("dualpipe", 4, 4, (3, 4, 2), 1, 3)
     shares, sizes = [], []
     for merge in (True, False):
         rows = SlotRows(case, whole(case), best_floor(case).value, 1, merge=merge)
@@ -112,13 +88,13 @@ def test_unit_times_are_bounded_as_well_as_known(
     case: tuple[str, int, int, int], value: int, session: highs.Session
 ) -> None:
     """Optima (68: best known bound) of pipelines with F = B = W, proved here without a plan."""
-    found = slot_bound(shop(*case), None, LONG, session=session)
+    found = slot_bound(shop(*case[:3], cap=case[3]), None, LONG, session=session)
     assert found.value == value
 
 
 def test_it_stops_at_the_plan_it_proves(session: highs.Session) -> None:
     heard: list[Bound] = []
-    case = shop("line", 4, 8, 3)
+    case = shop("line", 4, 8, cap=3)
     found = slot_bound(case, 31, LONG, session=session, on_progress=heard.append)
     assert heard == [found.bound]
     assert found.bound.name == "slots"
@@ -129,7 +105,7 @@ def test_it_stops_at_the_plan_it_proves(session: highs.Session) -> None:
 
 
 def test_without_time_the_combinatorial_bound_remains(session: highs.Session) -> None:
-    case = shop("v", 8, 16, 4)
+    case = shop("v", 8, 16, cap=4)
     found = slot_bound(case, None, 0.0, session=session)
     assert found.value == best_floor(case).value
     assert found.probes == ()
@@ -137,7 +113,7 @@ def test_without_time_the_combinatorial_bound_remains(session: highs.Session) ->
 
 def test_coarse_points_need_no_common_grid(session: highs.Session) -> None:
     """Times without a common divisor: points 700 times coarser than a tick still tell much."""
-    case = shop("v", 4, 8, 2, (1009, 1201, 701), 103)
+    case = shop("v", 4, 8, (1009, 1201, 701), 103, 2)
     assert case.tick == 1
     found = slot_bound(case, None, LONG, finest=700, session=session)
     assert found.value > best_floor(case).value
@@ -145,13 +121,13 @@ def test_coarse_points_need_no_common_grid(session: highs.Session) -> None:
 
 
 def test_the_span_of_one_device_is_bounded(session: highs.Session) -> None:
-    case = shop("line", 3, 4, 2, (3, 4, 2), objective=Objective.SPAN)
+    case = shop("line", 3, 4, (3, 4, 2), cap=2, objective=Objective.SPAN)
     found = slot_bound(case, None, LONG, session=session)
     assert found.value >= best_floor(case).value
     assert all(probe.columns > 0 for probe in found.probes)
 
 
 def test_a_horizon_below_a_path_is_refused() -> None:
-    case = shop("line", 4, 2, None)
+    case = shop("line", 4, 2)
     with pytest.raises(ValueError, match="shorter than a path"):
         SlotRows(case, whole(case), 8, 1)

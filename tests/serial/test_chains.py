@@ -2,19 +2,13 @@ from random import Random
 
 import pytest
 
-from milp_plan.core import PlanningProblem
 from milp_plan.kinds.placement.planners.latency.ideals import ideal_levels
 from milp_plan.kinds.placement.planted import planted_serial
 from milp_plan.kinds.placement.serial.chains import merge_chains
-from milp_plan.kinds.placement.serial.graph import SerialGraph, read_serial
-from milp_plan.kinds.placement.serial.operators import HOST, OperatorTables, operator_tables
+from milp_plan.kinds.placement.serial.operators import HOST
 from tests.support.serial_brute import brute_serial
 
-
-def tables_of(problem: PlanningProblem) -> OperatorTables:
-    graph = read_serial(problem)
-    assert isinstance(graph, SerialGraph)
-    return operator_tables(graph)
+from .orders import tables_of
 
 
 def test_joined_chains_take_what_their_operators_take() -> None:

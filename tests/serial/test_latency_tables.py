@@ -11,18 +11,13 @@ from milp_plan.kinds.placement.planners.latency.ideals import paired
 from milp_plan.kinds.placement.planners.latency.timing import arrays, scratch, sweep
 from milp_plan.kinds.placement.planted import planted_serial
 from milp_plan.kinds.placement.serial.atoms import merge_idle
-from milp_plan.kinds.placement.serial.graph import SerialGraph, read_serial
 from milp_plan.kinds.placement.serial.lattice import LabelSearch, lattice
-from milp_plan.kinds.placement.serial.operators import HOST, OperatorTables, operator_tables
+from milp_plan.kinds.placement.serial.operators import HOST, OperatorTables
 from milp_plan.kinds.placement.serial.stock import shared
 from tests.support.seeds import few
 from tests.support.serial_brute import brute_serial
 
-
-def tables_of(problem: PlanningProblem) -> OperatorTables:
-    graph = read_serial(problem)
-    assert isinstance(graph, SerialGraph)
-    return operator_tables(graph)
+from .orders import tables_of
 
 
 def with_idle(problem: PlanningProblem, rng: Random) -> PlanningProblem:

@@ -7,7 +7,7 @@ import pytest
 from milp_plan.core import InputError, Objective
 from milp_plan.core.sharding import sharding_problem
 from milp_plan.io.suite_file import above, read_suite
-from milp_plan.kinds.sharding.iopddl import write_iopddl
+from milp_plan.kinds.sharding.iopddl import to_json
 from milp_plan.study.driver import drive
 from milp_plan.study.rows import rows_of
 from milp_plan.study.store import Store
@@ -228,7 +228,7 @@ def test_a_formulation_file_is_seen_from_the_suite(tmp_path):
 def test_instances_of_every_kind_are_run(tmp_path):
     """Each is read by its own kind, in the process of its run too."""
     sharding = sharding_problem("strategies", [[9, 1], [9, 1]], edges={(0, 1): [[0, 3], [3, 1]]})
-    write_iopddl(sharding, tmp_path / "strategies.json")
+    (tmp_path / "strategies.json").write_bytes(to_json(sharding))
     store_document(tmp_path, sample(), "stages.json")
     files = (*TINY[:1], str(tmp_path / "strategies.json"), str(tmp_path / "stages.json"))
     text = """

@@ -34,7 +34,7 @@ from milp_plan.core import (
 )
 
 from .brute import brute_force
-from .problems import Draft, capped, joined, marked, some_workload, with_memory
+from .problems import Draft, capped, marked, some_workload, with_memory, with_some_memory
 from .serial_brute import brute_serial
 
 KINDS = GENERAL, PIPELINE, SERIAL = "general", "pipeline", "serial"
@@ -206,13 +206,7 @@ def _timeless(rng: Random) -> PlanningProblem:
 def _with_tight_memory(rng: Random, problem: PlanningProblem) -> PlanningProblem:
     """Return a problem with few placements, and memory that some plan needs, or a little less."""
     problem = capped(problem, MAX_JOINT_PLACEMENTS)
-    problem = marked(problem, problem.graph)
-    load = some_workload(rng, problem)
-    if load is None:
-        problem = joined(problem)
-        load = some_workload(rng, problem)
-    assert load is not None, "every placement can be routed when nothing is missing"
-    return _less_memory(rng, with_memory(rng, problem, load)[0])
+    return _less_memory(rng, with_some_memory(rng, marked(problem, problem.graph))[0])
 
 
 def _less_memory(rng: Random, problem: PlanningProblem) -> PlanningProblem:

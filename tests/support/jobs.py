@@ -28,6 +28,13 @@ from milp_plan.kinds.jobs.problem import (
 NOTHING = Weights("", 0, 0, 0)
 
 
+def value_of(problem, ends):
+    """Value of a problem's plan by the ends of its jobs."""
+    if problem.objective is JobsObjective.MAKESPAN:
+        return max(ends)
+    return sum(job.weight * end for job, end in zip(problem.jobs, ends, strict=True))
+
+
 class Enumeration:
     def __init__(self, problem):
         self.problem = problem
@@ -47,17 +54,12 @@ class Enumeration:
         self._go(lanes, [0] * jobs, [j.release for j in self.problem.jobs], {}, [0] * jobs, {}, 0)
         return self.best
 
-    def _value(self, ends):
-        if self.problem.objective is JobsObjective.MAKESPAN:
-            return max(ends)
-        return sum(j.weight * e for j, e in zip(self.problem.jobs, ends, strict=True))
-
     def _go(self, lanes, nexts, ready, home, ends, stay, begun):
         least = [
             max(end, (max(r, begun) if n < len(rests) - 1 else r) + rests[n])
             for end, r, n, rests in zip(ends, ready, nexts, self.rests, strict=True)
         ]
-        if self.best is not None and self._value(least) >= self.best:
+        if self.best is not None and value_of(self.problem, least) >= self.best:
             return
         dicts = [frozenset(table.items()) for table in (lanes, home, stay)]
         state = (*dicts, *nexts, *ready, *ends, begun)
@@ -66,7 +68,7 @@ class Enumeration:
         self.seen.add(state)
         open_jobs = [j for j, job in enumerate(self.problem.jobs) if nexts[j] < len(job.units)]
         if not open_jobs:
-            self.best = self._value(ends)
+            self.best = value_of(self.problem, ends)
         steps = [
             step
             for j in open_jobs

@@ -24,6 +24,8 @@ from milp_plan.kinds.jobs.problem import (
     Weights,
 )
 
+from .jobs import value_of
+
 PENDING = -1
 """Weights that are still to be stored, unless they stay."""
 
@@ -72,11 +74,6 @@ class _Timetables:
         self._go(State(0, (None,) * len(self.place), (), releases))
         return self.least
 
-    def _value(self, ends):
-        if self.problem.objective is JobsObjective.MAKESPAN:
-            return max(ends)
-        return sum(job.weight * end for job, end in zip(self.problem.jobs, ends, strict=True))
-
     def _hopes(self, state):
         """Ends of jobs that are certain, whatever comes."""
         found = list(state.ends)
@@ -98,7 +95,7 @@ class _Timetables:
         if state in self.seen:
             return
         self.seen.add(state)
-        if self.least is not None and self._value(self._hopes(state)) >= self.least:
+        if self.least is not None and value_of(self.problem, self._hopes(state)) >= self.least:
             return
         if all(isinstance(unit, Ran) and unit.stored != PENDING for unit in state.units):
             self._finish(state)
@@ -111,7 +108,7 @@ class _Timetables:
     def _finish(self, state: State) -> None:
         """All has started, and from now on less and less is held."""
         if self._fits(state):
-            value = self._value(state.ends)
+            value = value_of(self.problem, state.ends)
             self.least = value if self.least is None else min(self.least, value)
 
     def _wait(self, state: State) -> None:

@@ -78,7 +78,11 @@ def random_problem_with_plan(
         memory_law=MemoryLaw.STATIC if goal is Objective.BOTTLENECK else MemoryLaw.INSTANT,
         provenance={"generator": "tests.support.problems", "seed": str(seed)},
     )
-    problem = marked(capped(problem), seed)
+    return with_some_memory(rng, marked(capped(problem), seed))
+
+
+def with_some_memory(rng: Random, problem: PlanningProblem) -> tuple[PlanningProblem, Plan]:
+    """Limit memory to what some plan needs; devices are joined where no plan can be routed."""
     load = some_workload(rng, problem)
     if load is None:
         problem = joined(problem)

@@ -25,6 +25,17 @@ def start(folder: Path, module: str, *arguments: object, **more: str) -> subproc
     )
 
 
+def heard_until_a_plan(process: subprocess.Popen[str]) -> str:
+    """Read the log until there are a plan and a bound; return what was read."""
+    assert process.stderr is not None
+    heard = []
+    for line in process.stderr:
+        heard.append(line)
+        if "incumbent" in line and "—" not in line:
+            break
+    return "".join(heard)
+
+
 def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     """Wait for the end; return exit code and both outputs."""
     try:

@@ -5,11 +5,46 @@ from __future__ import annotations
 from fractions import Fraction
 from random import Random
 
-from milp_plan.core import Objective
+from milp_plan.core import Objective, PlanningProblem
 from milp_plan.kinds.pipeline.placement import place
 from milp_plan.kinds.pipeline.reading import shop_of
 from milp_plan.kinds.pipeline.shop import Shop
 from milp_plan.kinds.pipeline.template import pipeline_problem, uniform
+
+
+def shop(problem: PlanningProblem) -> Shop:
+    """Return a problem that is one as a shop."""
+    found = shop_of(problem)
+    assert found is not None
+    return found
+
+
+def pipeline_shop(
+    family: str,
+    devices: int,
+    batches: int,
+    times: tuple[int, int, int] = (1, 1, 1),
+    transfer: int = 0,
+    cap: int | None = None,
+    objective: Objective = Objective.MAKESPAN,
+    **options: object,
+) -> Shop:
+    """Return a pipeline whose devices hold ``cap`` activations."""
+    chunks = 2 if family == "v" else 1
+    template, activation = uniform(
+        devices,
+        batches,
+        times,
+        transfer=transfer,
+        chunks=chunks,
+        **options,  # type: ignore[arg-type]
+    )
+    memory = None if cap is None else cap * activation
+    return shop(
+        pipeline_problem(
+            "case", template, place(family, devices), memory_bytes=memory, objective=objective
+        )
+    )
 
 
 def random_tiny_shop(seed: int) -> Shop:

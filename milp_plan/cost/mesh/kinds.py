@@ -120,7 +120,7 @@ def norm(b: int, s: int, e: int, *, parameters: int = 2, flops: int = 5) -> Mesh
     )
 
 
-def cross_entropy(b: int, s: int, v: int, *, flops: int = 5) -> MeshOperator:
+def cross_entropy(b: int, s: int, v: int) -> MeshOperator:
     """Loss over ``v`` classes per row; the mean is a sum over ``b`` and ``s``.
 
     By ``v``: largest, sum and the logit of the label, three words per row.
@@ -130,7 +130,7 @@ def cross_entropy(b: int, s: int, v: int, *, flops: int = 5) -> MeshOperator:
         loops(b=b, s=s, v=v),
         (_rows("x", b, s, v, "v"),),
         Tensor("loss", (), STATISTIC_BYTES),
-        flops * b * s * v,
+        5 * b * s * v,
         exchanges=(_statistics("v", 3 * b * s, ("b", "s"), backward=0),),
     )
 
@@ -258,10 +258,8 @@ def _map(name: str, b: int, channels: int, size: tuple[int, int], loop: str) -> 
     return tensor(name, (b, "b"), (channels, loop), (size[0], "y"), (size[1], "x"))
 
 
-def _statistics(
-    loop: str, words: int, divided: tuple[str, ...], *, forward: int = 1, backward: int = 1
-) -> Exchange:
-    return Exchange("all_reduce", loop, words, STATISTIC_BYTES, divided, forward, backward)
+def _statistics(loop: str, words: int, divided: tuple[str, ...], backward: int = 1) -> Exchange:
+    return Exchange("all_reduce", loop, words, STATISTIC_BYTES, divided, backward=backward)
 
 
 def _halos(

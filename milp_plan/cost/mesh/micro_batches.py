@@ -21,6 +21,7 @@ from milp_plan.core.sharding import (
     ShardingProblem,
     StrategyTable,
     TransitionTable,
+    offsets_of,
 )
 
 from .operators import MeshOperator
@@ -58,11 +59,6 @@ class EdgeTables:
 def integers(entries: object) -> Integers:
     """Return numbers as an array of 64 bits."""
     return np.array(entries, dtype=np.int64)
-
-
-def offsets(sizes: Integers) -> Integers:
-    """Return the offset of each of several parts, and the end of the last one."""
-    return np.concatenate([integers([0]), np.cumsum(sizes, dtype=np.int64)])
 
 
 NOTHING = OperatorTables((), integers([]), integers([]), integers([]), ())
@@ -166,12 +162,12 @@ def unrolled(  # noqa: PLR0917
         name,
         (*stores.names, *(names if micro_batches > 1 else run.names)),
         StrategyTable(
-            offsets(counts),
+            offsets_of(counts),
             costs,
             np.concatenate([stores.usage, np.tile(run.usage, micro_batches)]),
             np.ones(len(costs), dtype=bool),
         ),
-        TransitionTable(ends, offsets(np.concatenate(sizes)), cost, allowed),
+        TransitionTable(ends, offsets_of(np.concatenate(sizes)), cost, allowed),
         np.concatenate([always, lives]).astype(np.int64),
         labels=stores.labels + run.labels * micro_batches,
         units=Units(),

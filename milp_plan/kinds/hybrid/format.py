@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from milp_plan.core import Finding, InputError
-from milp_plan.io.files import read_document, write_document
+from milp_plan.io.files import read_document
 from milp_plan.io.wire import Strict, as_wire, decode, encode, from_wire
 
 from .plan import Choice, HybridPlan, Stage
@@ -88,17 +88,6 @@ def hybrid_plan_to_json(plan: HybridPlan) -> bytes:
     limits = None if plan.limits is None else _wire_limits(plan.limits)
     marks = {"format": MARKER, "version": 1}
     return encode(as_wire(plan, WirePlan, stages=stages, limits=limits, **marks))
-
-
-def write_hybrid_plan(plan: HybridPlan, path: str | Path) -> None:
-    """Write a plan file atomically; compressed when its name ends in ``.gz``.
-
-    Raises
-    ------
-    OSError
-        The folder does not exist or cannot be written.
-    """
-    write_document(path, hybrid_plan_to_json(plan))
 
 
 def _plain(number: Fraction) -> int | str:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable
 from itertools import count
-from threading import Event
 
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import get
-from milp_plan.run.background import BackgroundThread
+from milp_plan.run.background import run_beside
 from milp_plan.run.ledger import Ledger
 from milp_plan.run.model import FormulationSolver
 from milp_plan.run.settings import MODEL_ALONE
@@ -269,16 +268,8 @@ class JobsStrategy(Strategy[JobsProblem, JobsPlan]):
         """Ask models; concurrently, where there is a thread for it, the search goes on."""
         if self.ledger.threads < 2:
             self.ask()
-            return
-        stop = Event()
-        beside = BackgroundThread(lambda: self.search(stop.is_set))
-        beside.start()
-        try:
-            self.ask()
-        finally:
-            stop.set()
-            beside.join()
-        beside.check()
+        else:
+            run_beside(self.ask, self.search)
 
     def ask(self) -> None:
         """Ask for plans that are better by less and less; what has no solution is a bound."""

@@ -39,10 +39,10 @@ class WireComputation(Strict):
     """An operator."""
 
     name: str
-    cost_ticks: Count
-    bytes: Count
+    cost: Count = msgspec.field(name="cost_ticks")
+    size: Count = msgspec.field(name="bytes")
     inputs: tuple[str, ...] = ()
-    recomputable: bool = True
+    again: bool = msgspec.field(default=True, name="recomputable")
     energy: Count = 0
 
 
@@ -99,17 +99,7 @@ def read(document: Document) -> RematerialisationProblem:
         The file has defects; the error lists all of them.
     """
     wire = decode(document.data, WireProblem, document.file, MARKER)
-    computations = tuple(
-        Computation(
-            entry.name,
-            entry.cost_ticks,
-            entry.bytes,
-            entry.inputs,
-            entry.recomputable,
-            entry.energy,
-        )
-        for entry in wire.operators
-    )
+    computations = tuple(from_wire(entry, Computation) for entry in wire.operators)
     units = Units(wire.time_unit, "bytes", wire.ticks_per_unit)
     try:
         return RematerialisationProblem(
@@ -128,10 +118,7 @@ def read(document: Document) -> RematerialisationProblem:
 
 def to_json(problem: RematerialisationProblem) -> bytes:
     """Return a problem as JSON text; equal problems give equal bytes."""
-    operators = tuple(
-        WireComputation(entry.name, entry.cost, entry.size, entry.inputs, entry.again, entry.energy)
-        for entry in problem.computations
-    )
+    operators = tuple(as_wire(entry, WireComputation) for entry in problem.computations)
     return encode(
         WireProblem(
             format="milp-plan-rematerialisation",

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable
-from threading import Event
 from typing import Any
 
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import get
-from milp_plan.run.background import BackgroundThread
+from milp_plan.run.background import run_beside
 from milp_plan.run.model import FormulationSolver, make_options
 from milp_plan.run.settings import MODEL_ALONE
 from milp_plan.run.strategy import MIN_SOLVE_S, Step, Strategy
@@ -128,16 +127,8 @@ class RematerialisationStrategy(Strategy[RematerialisationProblem, Rematerialisa
         """Solve models; annealing runs concurrently where there is a thread for it."""
         if self.ledger.threads < 2:
             self.watch()
-            return
-        stop = Event()
-        beside = BackgroundThread(lambda: self.anneal(stop.is_set))
-        beside.start()
-        try:
-            self.watch()
-        finally:
-            stop.set()
-            beside.join()
-        beside.check()
+        else:
+            run_beside(self.watch, self.anneal)
 
     def watch(self) -> None:
         """Solve the model with lazy memory rows; a plan that exceeds the budget is repaired."""

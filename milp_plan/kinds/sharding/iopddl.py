@@ -27,7 +27,7 @@ from milp_plan.core.sharding import (
     TransitionTable,
 )
 from milp_plan.io.defects import quoted
-from milp_plan.io.files import Document, read_document, write_document
+from milp_plan.io.files import Document, read_document
 from milp_plan.io.wire import Count, decode, plain
 
 TITLE = "sharding contest of ASPLOS 2025, IOPDDL (JSON)"
@@ -154,28 +154,6 @@ def to_json(problem: ShardingProblem) -> bytes:
     if problem.units is not None:
         contents["unit"] = problem.units.time
     return msgspec.json.encode({"problem": contents}) + b"\n"
-
-
-def write_iopddl(problem: ShardingProblem, path: str | Path) -> None:
-    """Write a problem as a file of the contest; compressed where the name ends in ``.gz``.
-
-    Raises
-    ------
-    OSError
-        The folder does not exist or cannot be written.
-    """
-    write_document(path, to_json(problem))
-
-
-def write_solution(plan: ShardingPlan, path: str | Path) -> None:
-    """Write the contest's solution: the list of chosen strategies.
-
-    Raises
-    ------
-    OSError
-        The folder does not exist or cannot be written.
-    """
-    write_document(path, solution_text(plan))
 
 
 def solution_text(plan: ShardingPlan) -> bytes:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from milp_plan.core.compiled import compiled, copy_into
+from milp_plan.core.sharding import offsets_of
 
 from .certificates import Certificate, certify
 from .labelling import BAN, Integers, Labelling
@@ -118,8 +119,8 @@ class Dual:
         b = labelling
         self.labelling = b
         self.table = np.where(b.table >= BAN, np.inf, b.table.astype(np.float64))
-        self.forward_offsets = _offsets(b.counts[b.ends[:, 1]])
-        self.backward_offsets = _offsets(b.counts[b.ends[:, 0]])
+        self.forward_offsets = offsets_of(b.counts[b.ends[:, 1]])
+        self.backward_offsets = offsets_of(b.counts[b.ends[:, 0]])
         self.forward = np.zeros(self.forward_offsets[-1])
         self.backward = np.zeros(self.backward_offsets[-1])
         self.tables = tables_of(b)._replace(table=self.table)
@@ -198,10 +199,6 @@ class Dual:
     def certificate(self, prices: Floats | None = None) -> Certificate:
         """Return the bound of the current messages, and labels that it rules out."""
         return certify(self, self.prices if prices is None else prices)
-
-
-def _offsets(sizes: Integers) -> Integers:
-    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes, dtype=np.int64)])
 
 
 @compiled

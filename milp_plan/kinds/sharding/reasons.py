@@ -10,11 +10,11 @@ import numpy as np
 
 from milp_plan.core import Counts, Finding, InputError, Verdict
 from milp_plan.core.sharding import (
-    Integers,
     ShardingPlan,
     ShardingProblem,
     StrategyTable,
     TransitionTable,
+    offsets_of,
 )
 from milp_plan.run.reasons.base import (
     Block,
@@ -54,11 +54,11 @@ class ShardingReasons(Reasons[ShardingProblem, ShardingPlan]):
             problem,
             operators=tuple(name for name in problem.operators if name in selected),
             strategies=StrategyTable(
-                _offsets(s.counts[mask]), s.cost[rows], s.usage[rows], s.allowed[rows]
+                offsets_of(s.counts[mask]), s.cost[rows], s.usage[rows], s.allowed[rows]
             ),
             transitions=TransitionTable(
                 number[t.ends[edges]].astype(np.int64).reshape(-1, 2),
-                _offsets(np.diff(t.offsets)[edges]),
+                offsets_of(np.diff(t.offsets)[edges]),
                 t.cost[entries],
                 t.allowed[entries],
             ),
@@ -174,10 +174,6 @@ def _all(problem: ShardingProblem) -> range:
 def _counts(problem: ShardingProblem) -> Counts:
     """Return what a cost counts: times are written with their unit."""
     return Counts.THINGS if problem.units is None else Counts.TIME
-
-
-def _offsets(sizes: Integers) -> Integers:
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
 def _label(problem: ShardingProblem, plan: ShardingPlan, number: int) -> str:

@@ -22,7 +22,7 @@ from milp_plan.kinds.schedule.window_search.timeline import Timeline, timed
 from milp_plan.kinds.schedule.window_search.windows import MOST_SITES, random_window
 from milp_plan.run import Settings
 from milp_plan.run.ledger import Ledger
-from tests.check.cases import cluster, op, plan, problem, run, value
+from tests.check.cases import cluster, lazy, op, plan, problem, run, value
 from tests.run.cases import trap
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem_with_plan
@@ -30,13 +30,6 @@ from tests.support.problems import random_problem_with_plan
 pytestmark = pytest.mark.untraced
 
 REPEATABLE = Settings(node_limit=200, rounds=16)
-
-
-def lazy():
-    """Six operators one after the other on one of two devices: 60 ticks, where 30 are enough."""
-    names = "abcdef"
-    runs = [run(name, "d0", 10 * n) for n, name in enumerate(names)]
-    return problem([op(name) for name in names]), plan(*runs)
 
 
 def searched(a_problem, a_plan, settings=REPEATABLE, bound=None, seconds=60.0):

@@ -178,20 +178,16 @@ class Separations:
     segments
         Least time from stop to start of pairs, in the view's order, from another argument
         (:mod:`.segments`).
-    together
-        Edges (by identity) whose ends are known to be on one site: they never cross.
     """
 
     def __init__(
         self,
         view: View,
         budget: Budget,
-        together: frozenset[int] = frozenset(),
         segments: Array | None = None,
     ) -> None:
         self.view = view
         self.budget = budget
-        self.together = together
         self.segments = segments
         self._around: dict[int, Array] = {}
 
@@ -237,7 +233,7 @@ class Separations:
             row = result[a]
             for b, edge in view.after[a]:
                 apart = result[b, b:] + view.least_link(edge)
-                crossing = FAR if id(edge) in self.together else view.crossing(edge, key)
+                crossing = view.crossing(edge, key)
                 if crossing < FAR:
                     np.minimum(apart, through[b, b:] + crossing, out=apart)
                 np.maximum(row[b:], apart, out=row[b:])

@@ -192,7 +192,6 @@ def dispatch_order(
     order: Sequence[str],
     *,
     insertion: bool = True,
-    memory: Sequence[int | None] | None = None,
 ) -> Plan | None:
     """Schedule operators strictly in the given order, each as early as those before it allow.
 
@@ -204,7 +203,7 @@ def dispatch_order(
         Placement of every operator.
     order
         Every operator, producers before consumers.
-    insertion, memory
+    insertion
         As for :func:`dispatch`.
 
     Returns
@@ -216,7 +215,7 @@ def dispatch_order(
     fixed = view.spots_of(placements)
     if not view.colocated(fixed):
         return None
-    table = Timetable(view, fixed, insertion=insertion, memory=memory)
+    table = Timetable(view, fixed, insertion=insertion)
     for operator in view.numbers(order):
         spot = fixed[operator]
         assert spot is not None, f"{view.names[operator]} has no placement"

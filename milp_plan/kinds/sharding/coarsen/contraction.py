@@ -9,9 +9,10 @@ from dataclasses import replace
 import numpy as np
 
 from milp_plan.core.compiled import compiled
+from milp_plan.core.sharding import offsets_of
 
 from ..labelling import BAN, Integers, Labelling
-from .rebuild import offsets_of, regrouped, unchanged
+from .rebuild import regrouped, unchanged
 from .steps import Contracted
 
 GROWTH = 4

@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 
 from milp_plan.core.compiled import compiled
+from milp_plan.core.sharding import offsets_of
 
 from ..labelling import BAN, Flags, Integers, Labelling
 from .contraction import adjacency, summed
-from .rebuild import offsets_of
 from .steps import EliminatedOperator
 
 TABLE_CAP = 4096

@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 
 from milp_plan.core.compiled import compiled
+from milp_plan.core.sharding import offsets_of
 
 from ..labelling import Flags, Integers, Labelling
-from .rebuild import offsets_of
 
 REACH = 128
 """Distance in rows within which an implying row is searched."""

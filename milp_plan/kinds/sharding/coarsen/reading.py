@@ -7,11 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from milp_plan.core import UnsupportedProblemError
-from milp_plan.core.sharding import ShardingProblem
+from milp_plan.core.sharding import ShardingProblem, offsets_of
 
 from ..labelling import BAN, Integers, Labelling
 from .contraction import summed
-from .rebuild import offsets_of
 
 LARGEST_SUM = 2**61
 """Limit of sums of costs, so that 64 bits suffice everywhere."""

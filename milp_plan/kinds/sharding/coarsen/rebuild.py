@@ -9,14 +9,10 @@ from dataclasses import replace
 import numpy as np
 
 from milp_plan.core.compiled import compiled
+from milp_plan.core.sharding import offsets_of
 
 from ..labelling import BAN, Flags, Integers, Labelling
 from .steps import Contracted, Relabelled
-
-
-def offsets_of(sizes: Integers) -> Integers:
-    """Return where each of the rows of these sizes begins, and where the last ends."""
-    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes, dtype=np.int64)])
 
 
 def without_labels(labelling: Labelling, alive: Flags) -> tuple[Labelling, Relabelled]:

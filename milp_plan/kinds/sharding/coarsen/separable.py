@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from milp_plan.core.compiled import compiled
+from milp_plan.core.sharding import offsets_of
 
 from ..labelling import BAN, Flags, Integers, Labelling
-from .rebuild import offsets_of
 
 
 def without_separable(labelling: Labelling) -> Labelling:
