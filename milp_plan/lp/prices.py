@@ -7,7 +7,10 @@ same solver loads for a quarter of a second.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from functools import cache
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -16,6 +19,39 @@ from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
 Reals = NDArray[np.float64]
+
+_ONE_AT_A_TIME = Lock()
+
+
+def _silent_solver(**options: bool | int | str) -> Highs:
+    """Return a solver on one thread that prints nothing, not even when the first one is made."""
+    with _ONE_AT_A_TIME:
+        _print_banner_nowhere()
+    highs = Highs()
+    for name, setting in {"output_flag": False, "threads": 1, "parallel": "off", **options}.items():
+        highs.setOptionValue(name, setting)
+    return highs
+
+
+@cache
+def _print_banner_nowhere() -> None:
+    """Make a first solver while the standard output of the process leads nowhere.
+
+    HiGHS 1.16 prints a banner then, before any option can be set; after it, what is read from
+    ``--json`` would be no JSON.
+    """
+    try:
+        output = os.dup(1)
+    except OSError:  # there is no standard output
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 1)
+        Highs()
+    finally:
+        os.dup2(output, 1)
+        os.close(output)
+        os.close(nowhere)
 
 
 class Prices:
@@ -28,9 +64,7 @@ class Prices:
     """
 
     def __init__(self, group: NDArray[np.intp]) -> None:
-        self._highs, self._num_groups = Highs(), 0
-        for name, setting in {"output_flag": False, "threads": 1, "parallel": "off"}.items():
-            self._highs.setOptionValue(name, setting)
+        self._highs, self._num_groups = _silent_solver(), 0
         count = len(group)
         self._columns = np.arange(count + 1, dtype=np.int32)
         self._highs.addVars(count + 1, np.zeros(count + 1), np.full(count + 1, kHighsInf))
@@ -80,10 +114,8 @@ class Covers:
     def __init__(
         self, counts: Integers, choices: Integers, devices: Integers, num_rows: int
     ) -> None:
-        self._highs, self._num_rows, self._choices = Highs(), num_rows, choices.shape[1]
-        settings = {"output_flag": False, "threads": 1, "parallel": "off", "presolve": "off"}
-        for name, setting in settings.items():
-            self._highs.setOptionValue(name, setting)
+        self._highs, self._num_rows = _silent_solver(presolve="off"), num_rows
+        self._choices = choices.shape[1]
         self._pools = num_rows + np.arange(len(devices), dtype=np.int32)
         needed = np.concatenate([np.zeros(num_rows + len(devices)), counts])
         none = (0, np.zeros(len(needed), np.int32), np.zeros(0, np.int32), np.zeros(0))
@@ -129,9 +161,7 @@ class SetCover:
     """
 
     def __init__(self, count: int, kinds: tuple[int, ...]) -> None:
-        self._highs, self._count = Highs(), count
-        for name, setting in {"output_flag": False, "threads": 1, "parallel": "off"}.items():
-            self._highs.setOptionValue(name, setting)
+        self._highs, self._count = _silent_solver(), count
         empty, none = np.array([], dtype=np.int32), np.array([])
         for _ in range(count):
             self._highs.addRow(1.0, 1.0, 0, empty, none)
