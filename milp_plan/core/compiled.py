@@ -18,7 +18,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from .budget import undisturbed
+from .budget import OutOfTime, now, undisturbed
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
@@ -31,18 +31,25 @@ GONE = (AttributeError, ImportError)
 
 _LOADING = RLock()
 
-_interpreted: ContextVar[bool] = ContextVar("interpreted", default=False)
-"""Whether loops that are not loaded yet run as Python functions."""
+_interpreted: ContextVar[float | None] = ContextVar("interpreted", default=None)
+"""Until when loops that are not loaded yet run as Python functions; ``None``: they do not."""
 
 
 @contextmanager
-def interpreted() -> Iterator[None]:
+def interpreted(until: float = float("inf")) -> Iterator[None]:
     """Run loops of this thread as Python functions, unless they are loaded.
 
     They give the same results about a hundred times more slowly: for small inputs that is faster
     than compiling the loops, or than loading numba.
+
+    Parameters
+    ----------
+    until
+        A time on the clock :data:`~.budget.now`. A loop that is called later, also by a loop that
+        runs as Python, raises :class:`~.budget.OutOfTime`; what it works on is then in disorder.
     """
-    before = _interpreted.set(True)
+    outer = _interpreted.get()
+    before = _interpreted.set(until if outer is None else min(until, outer))
     try:
         with np.errstate(over="ignore"):  # compiled integers wrap in silence
             yield
@@ -52,7 +59,7 @@ def interpreted() -> Iterator[None]:
 
 def interpreting() -> bool:
     """Whether loops of this thread run as Python functions: what needs long loops is left out."""
-    return _interpreted.get()
+    return _interpreted.get() is not None
 
 
 class Loop:
@@ -66,7 +73,9 @@ class Loop:
 
     def __call__(self, *arguments: Any) -> Any:
         """Run it."""
-        if self._made is None and _interpreted.get():
+        if self._made is None and (until := _interpreted.get()) is not None:
+            if now() >= until:
+                raise OutOfTime
             return self.py_func(*arguments)
         return (self._made or self.made)(*arguments)
 

@@ -133,6 +133,10 @@ class Strategy(ABC, Generic[P, S]):
         """Whether loops are compiled only with processor time that the run does not use."""
         return False
 
+    def is_compiling(self, parts: Iterable[LoopPart]) -> bool:
+        """Whether one of these parts of the loops is being compiled in the background."""
+        return self.compiling is not None and self.compiling.at_work(parts)
+
     def offer_initial_plan(self) -> None:
         """Offer any plan while loops are being compiled; loops called here run as Python."""
 

@@ -27,6 +27,7 @@ from milp_plan.core import (
     SerialLaw,
 )
 from milp_plan.core import compiled as compiled_module
+from milp_plan.core.budget import OutOfTime, now
 from milp_plan.core.compiled import Loop, compiled, interpreted, interpreting, kept
 from milp_plan.core.sharding import sharding_problem
 from milp_plan.io import native
@@ -395,6 +396,40 @@ def test_loops_that_are_not_loaded_run_as_python_where_that_is_asked() -> None:
         assert loop._made is None  # type: ignore[attr-defined]
     assert loop(7) == 7
     assert loop._made is not None  # type: ignore[attr-defined]
+
+
+def test_loops_that_run_as_python_end_when_their_time_is_over() -> None:
+    loop = compiled(never_called.py_func)  # type: ignore[attr-defined]
+    with interpreted(now() + 3600.0), interpreted():
+        assert loop(3) == 3
+    with interpreted(now()), interpreted(), pytest.raises(OutOfTime):
+        loop(3)
+
+
+BRIEF = """
+from milp_plan.core.budget import Budget
+from milp_plan.kinds.schedule.kind import KIND
+from milp_plan.kinds.schedule.strategies import small_schedule
+from milp_plan.run import Settings
+from milp_plan.run.kinds import read
+from milp_plan.run.ledger import Ledger
+
+_, problem = read("instances/gpt-tiny-training-2xA100.json")
+search = small_schedule.SmallSearch(Ledger(KIND, problem, Settings()))
+assert search.learns
+search.begin = lambda: search.learn(Budget())  # looks at no clock
+small_schedule.BEGIN_S = 0.0
+search.begin_interpreted()
+assert search.ledger.lower is None
+small_schedule.BEGIN_S = 600.0
+search.begin_interpreted()
+assert search.ledger.lower is not None
+"""
+
+
+def test_a_search_as_python_ends_inside_its_loops() -> None:
+    """Between two looks at the clock a search of 120 operators took a minute as Python."""
+    subprocess.run([sys.executable, "-c", BRIEF], check=True, cwd=INSTANCES.parent)
 
 
 def test_bounds_of_few_operators_are_the_same_as_python() -> None:

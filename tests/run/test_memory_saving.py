@@ -1,5 +1,7 @@
 """Problems with recomputable operators and hosts through the run."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -147,3 +149,27 @@ def test_that_no_plan_does_without_is_proved_only_where_none_is_known(known, mon
     monkeypatch.setattr(memory, "does_without", lambda *_: known)
     assert solve(problem, replace(QUICK, start=start)).plan is not None
     assert asked == ([] if known else [1])
+
+
+UNCOMPILED = """
+import sys
+from milp_plan.run import Settings, compiling, loop_parts, solve
+from milp_plan.run.kinds import read
+
+def wait(*_):
+    raise KeyboardInterrupt
+
+loop_parts.kept = lambda _loop: False
+compiling.Compiling._work = lambda _: None
+compiling.Compiling.wait = wait
+_, problem = read("instances/unet-training-4xA100.json", {"recompute": True})
+outcome = solve(problem, Settings(time_limit_s=60))
+assert outcome.plan is not None
+assert "construct" in outcome.record["phases"]
+assert "numba" not in sys.modules, "a loop was compiled in the run, past its time limit"
+"""
+
+
+def test_no_loop_is_compiled_in_a_run_while_other_processes_compile_it():
+    """A run of ten seconds with recomputation took a minute on a new installation."""
+    subprocess.run([sys.executable, "-c", UNCOMPILED], check=True, cwd=Path(__file__).parents[2])

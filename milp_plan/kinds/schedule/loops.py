@@ -25,6 +25,9 @@ MOVES = LoopPart(
     "milp_plan.kinds.schedule.loops:run_moves",
     "milp_plan.kinds.schedule.planners.decoder.events:run_events",
 )
+SEARCH = (LIST_SCHEDULES, MOVES)
+"""Parts that a search over whole schedules needs."""
+
 RUNS = LoopPart(
     "runs along a spine",
     "milp_plan.kinds.schedule.loops:run_runs",

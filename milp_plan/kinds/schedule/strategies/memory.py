@@ -16,6 +16,7 @@ from itertools import count
 
 from milp_plan.core import Objective, OperatorRun, Plan, PlanningProblem
 from milp_plan.core.budget import Budget
+from milp_plan.core.compiled import interpreted
 from milp_plan.models.registry import shipped
 from milp_plan.run.ledger import BOUND_SHARE, Ledger
 from milp_plan.run.model import FormulationSolver, LazySolver
@@ -23,6 +24,7 @@ from milp_plan.run.settings import UNUSED_REASONS, Incumbent, Settings
 from milp_plan.run.strategy import Step, Strategy
 
 from ..bounds.catalogue import infeasibility
+from ..loops import SEARCH
 from ..planners.late import put_off
 from ..planners.memory import Unrolled, balanced, fit, merged_plan
 from ..planners.portfolio import OWN, best_plan
@@ -41,6 +43,9 @@ MOVES = 1500
 
 SCALES = (None, (3, 2), (5, 4), (11, 10))
 """Memory of the schedules to start from, as a fraction of the real memory; ``None``: no limit."""
+
+PYTHON_SHARE = 0.1
+"""Part of the time limit for constructions by loops that are not compiled yet."""
 
 CONSTRUCT_SHARE = 0.06
 """Part of a search's time for the constructions of each amount of memory."""
@@ -122,24 +127,61 @@ class MemoryStrategy(Strategy[PlanningProblem, Plan]):
             )
         return (
             Step("obstacle", self.ledger.prove_infeasible),
-            Step("bounds", self.ledger.find_bounds, run_after_time_limit=True),
+            Step("bounds", self.find_bounds, run_after_time_limit=True),
             Step("every order", lambda: offer_orders(self.ledger), lambda: is_small(self.ledger)),
             Step("baselines", self.find_baselines, run_after_time_limit=True),
+            *self.steps_while_compiling(),
             Step("model", self.ask_model, lambda: self.models),
-            Step("free", self.search_free, lambda: self.searches and self.may_be_plain),
+            self.search_step("free", self.search_free, lambda: self.may_be_plain),
             Step("fit free", self.fit_free, lambda: self.free is not None),
-            Step("plain", self.search_plain, lambda: self.searches and self.may_be_plain),
-            Step("balanced", self.fit_balanced, lambda: self.searches and self.unplanned),
+            self.search_step("plain", self.search_plain, lambda: self.may_be_plain),
+            self.search_step("balanced", self.fit_balanced, lambda: self.unplanned),
             Step(
                 "fit baselines",
                 self.fit_baselines,
                 lambda: self.unplanned,
                 run_after_time_limit=True,
             ),
-            Step("merged", self.decide_merged, lambda: self.searches and self.unplanned),
-            Step("free, late", self.search_free, lambda: self.searches and not self.may_be_plain),
-            Step("turns", self.take_turns, lambda: self.searches),
+            self.search_step("merged", self.decide_merged, lambda: self.unplanned),
+            self.search_step("free, late", self.search_free, lambda: not self.may_be_plain),
+            self.search_step("turns", self.take_turns),
         )
+
+    def search_step(
+        self, name: str, run: Callable[[], None], is_useful: Callable[[], bool] = lambda: True
+    ) -> Step:
+        """Return a step of compiled searches; other objectives have none and wait for no loop."""
+        loops = SEARCH if self.searches else ()
+        return Step(name, run, lambda: self.searches and is_useful(), loops=loops)
+
+    def steps_while_compiling(self) -> Iterable[Step]:
+        """Return steps that run only while the loops of searches are compiled: they need none."""
+        return (
+            Step(
+                "constructions, while loops compile",
+                self.construct,
+                lambda: self.is_compiling(SEARCH) and self.may_be_plain,
+            ),
+            Step(
+                "fit baselines, while loops compile",
+                self.fit_baselines,
+                lambda: self.is_compiling(SEARCH) and self.unplanned,
+            ),
+        )
+
+    def find_bounds(self) -> None:
+        """Prove bounds, without loops as long as those of searches are compiled."""
+        if self.is_compiling(SEARCH):
+            interpreted()(self.ledger.find_bounds)()
+        else:
+            self.ledger.find_bounds()
+
+    @interpreted()
+    def construct(self) -> None:
+        """Offer constructions without recomputation and offloading, by loops that run as Python."""
+        with self.budget.phase("construct"):
+            part = self.budget.part("construct", PYTHON_SHARE)
+            self.new_annealing(self.plain).construct(part, on_better=self.offer_plain)
 
     @property
     def unplanned(self) -> bool:

@@ -16,7 +16,7 @@ from milp_plan.run.model import FormulationSolver
 from milp_plan.run.settings import Settings
 from milp_plan.run.strategy import Step, Strategy
 
-from ..loops import LIST_SCHEDULES, MOVES, RUNS, WINDOWS
+from ..loops import LIST_SCHEDULES, RUNS, SEARCH, WINDOWS
 from ..planners.baselines import PLANNERS
 from ..planners.portfolio import OWN, list_start
 from .small_schedule import SmallSearch, is_tiny, offer_best_of_all
@@ -194,8 +194,8 @@ class ScheduleStrategy(Strategy[PlanningProblem, Plan]):
         lists = Step("baselines", self.find_baselines, run_after_time_limit=True)
         find_bounds = interpreted()(self.ledger.find_bounds)
         bounds = Step("bounds, first", find_bounds, run_after_time_limit=True)
-        begin = interpreted()(self.small.begin)
-        enumeration = Step("enumeration, first", begin, lambda: self.small.suits)
+        small = self.small
+        enumeration = Step("enumeration, first", small.begin_interpreted, lambda: small.suits)
         if self.is_small:
             yield from (lists, bounds, self.every_step(), enumeration)
             yield from self.model_first() if self.model_leads else ()
@@ -230,7 +230,7 @@ class ScheduleStrategy(Strategy[PlanningProblem, Plan]):
 
     def annealing_step(self) -> Step:
         """Return the step of constructions and annealing."""
-        loops = (LIST_SCHEDULES, MOVES) if self.anneals else ()
+        loops = SEARCH if self.anneals else ()
         return Step("annealing", self.anneal, lambda: self.local_only and self.anneals, loops=loops)
 
     def find_bounds(self) -> None:
@@ -478,8 +478,7 @@ class ScheduleStrategy(Strategy[PlanningProblem, Plan]):
     @property
     def search_is_compiling(self) -> bool:
         """Whether loops of annealing are being compiled in the background."""
-        compiling = self.compiling
-        return compiling is not None and compiling.at_work((LIST_SCHEDULES, MOVES))
+        return self.is_compiling(SEARCH)
 
     def search_windows_while_compiling(self) -> None:
         """Solve small models around the best plan while the loops of annealing are compiled."""

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.bound import Bound
-from milp_plan.core.budget import Budget
+from milp_plan.core.budget import Budget, OutOfTime, now
+from milp_plan.core.compiled import interpreted
 from milp_plan.run.ledger import Ledger
 from milp_plan.run.loop_parts import LoopPart
 from milp_plan.run.settings import AUTO
@@ -101,6 +102,15 @@ class SmallSearch:
             self.learn(part)
         else:
             self._enumerate(part)
+
+    def begin_interpreted(self) -> None:
+        """Search briefly by loops that run as Python; they stop halfway when time is over."""
+        until = now() + min(BEGIN_S, self.ledger.budget.left_s)
+        try:
+            with interpreted(until):
+                self.begin()
+        except OutOfTime:  # the searches stopped inside a loop: begin anew later
+            self._learning = self._enumeration = None
 
     def go(self) -> None:
         """Continue the search."""
