@@ -11,6 +11,9 @@ from .problem import LocalUpdatesPlan, LocalUpdatesProblem
 SEARCH_SHARE = 0.5
 """Share of the time limit for labels."""
 
+SMALL = 20_000
+"""Largest product of micro-batches and squared stages of which the model is surely small enough."""
+
 
 class LocalUpdatesStrategy(Strategy[LocalUpdatesProblem, LocalUpdatesPlan]):
     """The strategy for problems of local updates."""
@@ -21,6 +24,11 @@ class LocalUpdatesStrategy(Strategy[LocalUpdatesProblem, LocalUpdatesPlan]):
     def why_not(cls, problem: LocalUpdatesProblem, repeatable: bool) -> str | None:
         """Accept every problem of the kind."""
         return None
+
+    @classmethod
+    def formulation_always_applies(cls, problem: LocalUpdatesProblem) -> bool:
+        """Return whether the model is small."""
+        return len(problem.stages) ** 2 * problem.micro_batches <= SMALL
 
     @classmethod
     def formulation_for(cls, problem: LocalUpdatesProblem) -> str | None:

@@ -30,6 +30,12 @@ class ReshardingStrategy(Strategy[ReshardingProblem, ReshardingPlan]):
         return None
 
     @classmethod
+    def formulation_always_applies(cls, problem: ReshardingProblem) -> bool:
+        """Return whether slices are few, and each of them is somewhere."""
+        few = 0 < len(problem.slices) <= DRAWN
+        return few and all(entry.senders for entry in problem.slices)
+
+    @classmethod
     def formulation_for(cls, problem: ReshardingProblem) -> str | None:
         """Return the formulation by slots or by order, as the problem allows."""
         return "resharding"
