@@ -60,7 +60,7 @@ START = {
         activation_factor=1.4,
     ),
     "fsdp": Software("fsdp", 20_000.0),
-    "megatron-core": Software("megatron-core", 8_000.0, overlap=0.8),
+    "megatron-core": Software("megatron-core", 8_000.0, overlap=0.4, overlapped_sends=True),
 }
 """What is known of each framework, and where its fit starts."""
 
