@@ -89,7 +89,7 @@ class CompiledModel:
         return np.flatnonzero((self.cost != 0) & ~np.isfinite(best)).tolist()
 
     def column_text(self, place: int) -> str:
-        """Return a column in words."""
+        """Return the text of a column."""
         family, index = self.columns[place]
         return f"column {family}[{index}]"
 

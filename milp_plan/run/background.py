@@ -35,7 +35,7 @@ class BackgroundThread(Thread):
 
 
 def run_beside(work: Callable[[], None], search: Callable[[Callable[[], bool]], None]) -> None:
-    """Work while a thread searches, which is told to stop when the work is done."""
+    """Work while a thread searches, which is asked to stop when the work is done."""
     stop = Event()
     beside = BackgroundThread(lambda: search(stop.is_set))
     beside.start()

@@ -1,4 +1,4 @@
-"""Configurations in words."""
+"""Texts of configurations."""
 
 from __future__ import annotations
 
